@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
+import wiredecode
+from tests.damage import CAPTURES
 from tests.net.craft import ACK, FIN, RST, Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import Run, dissect
+from tests.test_cut_packets import leaves
+from wiredecode.frames.frame import Frame
 
 HEARTBEAT = BY_NAME["V53"].raw
 BODY = bytes(range(40))
@@ -128,3 +133,58 @@ def test_what_an_older_connection_of_the_ports_acknowledged_last_is_known_in_any
     packets += [older.packet(1), newer.handshake()[0], *newer.send(0, HEARTBEAT)]
     first, second = dict.fromkeys(frame.connection for frame in dissect(batches(packets, size)).frames)
     assert (first.directions[0].unseen, second.directions[0].unseen) == (len(PUBLISH), 0)
+
+
+CLOSED = {
+    "cursus/produce.pcap": {"PUBLISH", "Batch"},
+    "nats/06-headers.pcap": {"HPUB", "CONNECT", "PING"},
+    "liftbridge/30-lb-publish-ack.pcap": {"Publish", "Ack"},
+    "pravega/append_basic.pcap": {"SetupAppend"},
+    "rabbitmq-stream/c43_basic.pcap": {"PeerProperties", "Publish"},
+    "tank/tank_08_consume_positions.pcap": {"Consume"},
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_fields_of_a_frame_that_was_not_sent_to_its_end_are_those_of_the_whole_one_or_absent(name: str) -> None:
+    """Its last text is not told as a text, and nothing is found that the whole one does not show."""
+    frames = list(wiredecode.read(CAPTURES / name))
+    connection = next(frame.connection for frame in frames if frame.type in CLOSED[name])
+    said = [frame for frame in frames if frame.connection is connection]
+    seen = set()
+    for place, frame in enumerate(said):
+        if frame.type not in CLOSED[name] - seen:
+            continue
+        seen.add(frame.type)
+        whole = fields_of(said, place, frame.length)[1]
+        for size in range(1 + place % 2, frame.length, max(2, frame.length // 12)):
+            findings, fields = fields_of(said, place, size)
+            assert findings == ["closed-inside"]
+            assert {path: value for path, value in fields.items() if whole.get(path, ...) != value} == {}, size
+    assert seen
+
+
+def told_of(said: list[Frame], place: int, size: int) -> Frame | None:
+    """A frame that its sender closes after ``size`` bytes, behind those before it; None: too little to know it by."""
+    talk, frame = Talk(server=("10.0.0.2", said[0].connection.ports[1])), said[place]
+    packets = [*talk.handshake(), *(each for one in said[:place] for each in talk.send(one.side, one.data))]
+    packets += [*talk.send(frame.side, frame.data[:size]), talk.packet(frame.side, flags=FIN | ACK)]
+    run = dissect(batches(packets))
+    return run.frames[place] if len(run.frames) > place else None
+
+
+def fields_of(said: list[Frame], place: int, size: int) -> tuple[list[str], dict[str, Any]]:
+    told = told_of(said, place, size)
+    if told is None:
+        return ["closed-inside"], {}
+    return [finding.code for finding in told.findings], dict(leaves(told.layers))
+
+
+def test_a_publish_that_was_never_sent_to_its_end_waits_for_no_answer() -> None:
+    frames = list(wiredecode.read(CAPTURES / "cursus" / "produce.pcap"))
+    publish = next(frame for frame in frames if frame.type == "PUBLISH")
+    frames = [frame for frame in frames if frame.connection is publish.connection]
+    place = frames.index(publish)
+    whole, closed = (told_of(frames, place, frames[place].length - lacking) for lacking in (0, 1))
+    assert whole and closed
+    assert (whole.expects_response, closed.expects_response) == (True, False)

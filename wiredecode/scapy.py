@@ -66,7 +66,7 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
     side = int(client is False)
     conversation = protocol.new_session().conversation(connection, None)
     conversation.hand_on = []
-    frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0)
+    frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0, is_cut=missing > 0)
     conversation.decode(frame, None)
     return frame.layer
 

@@ -141,8 +141,8 @@ def check(name: str, value: Any) -> None:
     kind = PLAIN[name][0]
     texts = not isinstance(value, list) or all(isinstance(each, str) for each in value)
     if not isinstance(value, kind) or not texts:
-        told = {str: "a text", bool: "true or false", list: "a list of texts"}[kind]
-        raise SettingsError(f"{path()}: {name} has to be {told}")
+        expected = {str: "a text", bool: "true or false", list: "a list of texts"}[kind]
+        raise SettingsError(f"{path()}: {name} has to be {expected}")
     if name == "time" and value not in TIMES:
         raise SettingsError(f"{path()}: time is one of {', '.join(TIMES)}")
 

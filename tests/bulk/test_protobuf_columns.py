@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from wiredecode.fields.columns.rows import Source
-from wiredecode.fields.protobuf.columns import Members, members
+from wiredecode.fields.numbers import write_varint
+from wiredecode.fields.protobuf.columns import Members, members, varints
 from wiredecode.protocols.liftbridge.layers import Ack, Header, Publish
 
 FULL = {
@@ -136,3 +137,16 @@ def test_mutated_messages_are_read_as_scapy_reads_them_or_not_good(seed: int) ->
         assert found.good.any() and not found.good.all()
         for row in np.flatnonzero(found.good).tolist():
             assert values_of(buffer, found, row) == expected(layer, messages[row])
+
+
+@pytest.mark.parametrize("behind", [b"", b"\xff" * 9], ids=["at the end of the buffer", "with bytes behind"])
+def test_varints_of_every_width(behind: bytes) -> None:
+    numbers = [0x8877665544332211 >> shift for shift in range(0, 64, 7)] + [0x7F, 0x80, 0x3FFF, (1 << 63) - 1]
+    texts = [write_varint(number) for number in numbers]
+    source, stops = Source(b"".join(texts) + behind), np.cumsum([*map(len, texts)])
+    starts = np.concatenate(([0], stops[:-1]))
+    values, reached, whole = varints(source, starts, stops)
+    assert whole.all()
+    assert values.view(np.uint64).tolist() == numbers
+    assert reached.tolist() == stops.tolist()
+    assert not varints(source, starts, stops - 1)[2].any()

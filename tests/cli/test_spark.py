@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from wiredecode import extras
 from wiredecode.cli import spark_job
 from wiredecode.cli.spark import SparkOptions
 from wiredecode.spark import session
@@ -69,7 +70,7 @@ def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str
     log.write_text("# none yet\n")
     assert run(*COMMAND, option, str(log if option == "--keylog" else tmp_path)).code == 0
     (job,) = jobs
-    assert job.plan().keylog == [str(log)]
+    assert job.demand().keylog == [str(log)]
     assert run(*COMMAND, option, str(tmp_path / "missing")).code == 2
 
 
@@ -106,16 +107,16 @@ def test_every_option_of_spark_stats_reaches_the_run(
 def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> None:
     limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
     assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, "--columns", "length").code == 0
-    plan = jobs[-1].plan()
-    assert set(plan.decode_as) == {4333, 1}
-    assert plan.decode_as[1] == "tank"
-    assert (plan.limits["hole_seconds"], plan.limits["buffered_bytes"], plan.limits["closed_seconds"]) == (
+    demand = jobs[-1].demand()
+    assert set(demand.decode_as) == {4333, 1}
+    assert demand.decode_as[1] == "tank"
+    assert (demand.limits["hole_seconds"], demand.limits["buffered_bytes"], demand.limits["closed_seconds"]) == (
         7,
         9 << 20,
         3,
     )
-    assert plan.columns is not None
-    assert {"length", "source", "findings", "protocol", "type"} <= set(plan.columns)
+    assert demand.columns is not None
+    assert {"length", "source", "findings", "protocol", "type"} <= set(demand.columns)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,8 @@ def test_what_is_wrong_is_said_before_anything_starts(
 def test_without_a_package_one_line_says_what_to_install(
     run: Run, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    monkeypatch.setattr(session, "installed", lambda name: name != package)
+    for module in (extras, session):
+        monkeypatch.setattr(module, "installed", lambda name: name != package)
     result = run(*COMMAND)
     assert result.code == 2
     assert result.err.count("\n") == 1

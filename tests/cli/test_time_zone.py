@@ -9,7 +9,7 @@ import pytest
 import wiredecode
 from tests.cli.conftest import Run
 from tests.support import RABBITMQ
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 
 CAPTURE = RABBITMQ / "c43_basic.pcap"
 LOCAL, UTC = "2026-11-21T04:45:01", "2026-11-20T19:45:01"
@@ -67,7 +67,7 @@ def test_statistics_and_python_agree(run: Run) -> None:
 
 
 def test_on_spark_they_are_utc_since_its_machines_may_be_anywhere() -> None:
-    display = Plan("frames", filter=f'frame.time >= "{UTC}"').display()
+    display = TableDemand("frames", filter=f'frame.time >= "{UTC}"').display()
     assert display is not None
     frames = list(wiredecode.read(CAPTURE))
     assert [frame.number for frame in frames if display.matches(frame)] == [

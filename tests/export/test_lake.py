@@ -15,7 +15,7 @@ from tests.support import RABBITMQ
 from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, Run, run_of
+from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, run_of
 from wiredecode.export.lake.writer import LakeWriter
 from wiredecode.tables.portable import converted, portable_schema
 from wiredecode.tables.reader import TableReader
@@ -167,7 +167,7 @@ def test_levels_and_selections_are_runs_of_their_own(out: str) -> None:
     assert len(table(out, "messages")) == 1 + len(expected(A))
 
 
-def writer(out: str, file: Path) -> tuple[LakeWriter, Run]:
+def writer(out: str, file: Path) -> tuple[LakeWriter, TableRun]:
     """What an export has done when it is about to commit."""
     run = run_of([str(file)], "messages")
     made = LakeWriter(open_lake(out), "messages", run)
@@ -182,17 +182,17 @@ def writer(out: str, file: Path) -> tuple[LakeWriter, Run]:
 def test_two_writers_at_the_same_time(out: str, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one commits between the moment when the first one has looked, and its commit."""
     first, second = writer(out, A)[0], writer(out, other)[0]
-    replaces = Run.replaces
+    replaces = TableRun.replaces
     calls: list[int] = []
 
-    def between(run: Run, known: dict[int, Known], *, overwrite: bool) -> list[int]:
+    def between(run: TableRun, known: dict[int, Known], *, overwrite: bool) -> list[int]:
         calls.append(1)
         found = replaces(run, known, overwrite=overwrite)
         if len(calls) == 1:
             second.commit("messages", overwrite=False)
         return found
 
-    monkeypatch.setattr(Run, "replaces", between)
+    monkeypatch.setattr(TableRun, "replaces", between)
     first.commit("messages", overwrite=False)
     first.discard()
     second.discard()
@@ -274,7 +274,7 @@ def capture(letter: str) -> Capture:
     ],
 )
 def test_what_a_run_replaces(mine: str, known: dict[int, Known], replaced: Any) -> None:
-    run = Run(tuple(map(capture, mine)))
+    run = TableRun(tuple(map(capture, mine)))
     if isinstance(replaced, list):
         assert run.replaces(known, overwrite=False) == replaced
     else:

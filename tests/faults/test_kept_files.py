@@ -15,7 +15,7 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.settings import SettingsError
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import INDEX_FILE, STEP, Folder, Occupied
 from wiredecode.spark.index import INDEX
 from wiredecode.spark.state import BucketState, OtherState
@@ -44,9 +44,9 @@ def step(folder: Path) -> Kept:
 
 
 def state(folder: Path) -> Kept:
-    path, plan = folder / "state", Plan("frames")
-    path.write_bytes(BucketState(plan, "s", 1).dumps())
-    return path, lambda: BucketState.loads(plan, "s", 1, path.read_bytes()).packets
+    path, demand = folder / "state", TableDemand("frames")
+    path.write_bytes(BucketState(demand, "s", 1).dumps())
+    return path, lambda: BucketState.loads(demand, "s", 1, path.read_bytes()).packets
 
 
 def full_screen(folder: Path) -> Kept:

@@ -66,7 +66,12 @@ def test_a_value_beside_a_field_is_a_value_even_where_records_have_a_key_of_that
         ("typ", "frame.type"),
         ("frame.typ", "frame.type"),
         ("lenght", "frame.length"),
-        ("subject", "nats.subject"),
+        ("tcp.analysis.retransmision", "tcp.analysis.retransmission"),
+        ("rabbitmqstream", "rabbitmq_stream"),
+        ("publisherid", "rabbitmq_stream.publisher_id"),
+        ("expert.severity", "finding.severity"),
+        ("amqp.subject", "amqp.properties.subject"),
+        ("raft.entry", "raft.entries"),
         ("conection", "tcp.stream"),
         ("rabbitmq_stream.stram", "rabbitmq_stream.stream"),
     ],
@@ -75,6 +80,21 @@ def test_the_nearest_name_is_one_that_makes_sense(asked: str, near: str) -> None
     with pytest.raises(FilterError) as caught:
         compile_filter(asked)
     assert caught.value.message == f"no field is called {asked!r}; did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("subject", "; did you mean 'liftbridge.subject' or 'nats.subject'?"),
+        ("kafka.topic", "; did you mean 'cursus.topic' or 'tank.topic'?"),
+        ("tls.handshake", "; wiredecode fields tls lists those that there are"),
+        ("zzz", ""),
+    ],
+)
+def test_a_name_that_several_protocols_have_is_told_of_all_and_one_far_from_all_of_none(asked: str, hint: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        compile_filter(asked)
+    assert caught.value.message == f"no field is called {asked!r}{hint}"
 
 
 ASKED = "frame.number,frame.time,tcp.stream,frame.type,latency,rabbitmq_stream.stream"

@@ -75,7 +75,7 @@ def texts(*turns: tuple[int, bytes]) -> list[Row]:
 
 
 def batch(dialect: str = "cur", *bodies: bytes, topic: str = "orders", **fields: Any) -> bytes:
-    layer = batch_layer(dialect)
+    layer = batch_layer(dialect, False)
     element = layer.fields_desc[-1].element.layer
     partition = "10" if dialect == "seed" else 10
     return bytes(layer(topic=topic, partition=partition, messages=[element(data=body, **fields) for body in bodies]))
@@ -198,7 +198,7 @@ def test_a_hole_in_the_middle_of_a_batch() -> None:
 
 @pytest.mark.parametrize(("partition", "wanted"), [("7", 7), ("-1", None), ("9999999999", None)])
 def test_partitions_as_text(partition: str, wanted: int | None) -> None:
-    layer = batch_layer("seed")
+    layer = batch_layer("seed", False)
     element = layer.fields_desc[-1].element.layer
     data = bytes(layer(topic="t", partition=partition, messages=[element(data=b"a")]))
     assert column(texts((C, data)), "partition") == [wanted]

@@ -511,7 +511,20 @@ def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
     for end, bundles in ((len(request) - 20, 2), (50, 1)):
         talk = conversation()
         frame = Frame(
-            talk.connection, 0, request[:end], 0, end, 0, len(request), len(request) - end, [1], 1, 1, 1, "partial"
+            talk.connection,
+            0,
+            request[:end],
+            0,
+            end,
+            0,
+            len(request),
+            len(request) - end,
+            [1],
+            1,
+            1,
+            1,
+            "partial",
+            is_cut=True,
         )
         talk.decode(frame, STYLE)
         entries = said(frame, "topics.0.partitions")
@@ -524,7 +537,7 @@ def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
 def test_a_hole_in_a_chunk_is_no_partial_bundle() -> None:
     data = consumed([sized(THREE, THREE)])[:-10]
     talk = conversation()
-    frame = Frame(talk.connection, 1, data, 0, len(data), 0, len(data) + 10, 10, [1], 1, 1, 1, "partial")
+    frame = Frame(talk.connection, 1, data, 0, len(data), 0, len(data) + 10, 10, [1], 1, 1, 1, "partial", is_cut=True)
     talk.decode(frame, STYLE)
     chunk = said(frame, "chunks.0")
     assert "partial_bundle" not in chunk

@@ -10,27 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.tables.portable import converted, table_columns
 from wiredecode.tables.reader import TableReader
 
 
-def expected(files: Iterable[str | Path], plan: Plan, source: str = "") -> pa.Table:
-    """The rows of ``plan`` as one machine reads them from the files of one source, damage left out."""
+def expected(files: Iterable[str | Path], demand: TableDemand, source: str = "") -> pa.Table:
+    """The rows of ``demand`` as one machine reads them from the files of one source, damage left out."""
     reader = TableReader(
         open_capture(list(files)),
-        plan.level,
-        columns=table_columns(plan.columns),
-        decode_as=plan.decoding,
-        limits=plan.reassembly,
-        show_secrets=plan.show_secrets,
-        display=plan.display(),
+        demand.level,
+        columns=table_columns(demand.columns),
+        decode_as=demand.decoding,
+        limits=demand.reassembly,
+        show_secrets=demand.show_secrets,
+        display=demand.display(),
         stable_ids=True,
     )
     batches: list[pa.RecordBatch] = []
     with suppress(CaptureError):
-        batches.extend(converted(batch, source, plan.schema) for batch in reader)
-    return pa.Table.from_batches(batches, plan.schema)
+        batches.extend(converted(batch, source, demand.schema) for batch in reader)
+    return pa.Table.from_batches(batches, demand.schema)
 
 
 def same_rows(found: pa.Table, wanted: pa.Table) -> None:

@@ -18,7 +18,7 @@ from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark import parcels as module
 from wiredecode.spark.accounts import combined
-from wiredecode.spark.decode import Plan, decode
+from wiredecode.spark.decode import TableDemand, decode
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
 from wiredecode.spark.parcels import opened, parcels
 from wiredecode.tables.portable import converted
@@ -32,8 +32,10 @@ NATS_PORTS = dict.fromkeys((14222, 14223, 14224, 14225, 16222, 17222, 17224, 174
 Packets = list[tuple[int, bytes]]
 
 
-def file_rows(name: str, batches: Iterable[PacketBatch], first_ns: int, plan: Plan) -> Iterator[pa.RecordBatch]:
-    return parcels(PacketRows(File(name, "s", first_ns), plan.dealt, plan.reassembly).rows(batches))
+def file_rows(
+    name: str, batches: Iterable[PacketBatch], first_ns: int, demand: TableDemand
+) -> Iterator[pa.RecordBatch]:
+    return parcels(PacketRows(File(name, "s", first_ns), demand.dealt, demand.reassembly).rows(batches))
 
 
 def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -43,9 +45,9 @@ def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return batches
 
 
-def decoded(parts: Iterable[pa.RecordBatch], plan: Plan) -> tuple[pa.Table, list[dict[str, Any]]]:
+def decoded(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> tuple[pa.Table, list[dict[str, Any]]]:
     """The rows in an order of their own, and the reports."""
-    table = pa.Table.from_batches(list(decode(opened(shuffled(parts)), plan)), plan.row_schema())
+    table = pa.Table.from_batches(list(decode(opened(shuffled(parts)), demand)), demand.row_schema())
     reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
     return ordered(table.filter(table["report"].is_null()).drop_columns(["report"])), reports
 
@@ -55,13 +57,13 @@ def ordered(table: pa.Table) -> pa.Table:
     return table.take(pc.sort_indices(table, keys))
 
 
-def read(batches: Iterable[PacketBatch], plan: Plan) -> pa.Table:
+def read(batches: Iterable[PacketBatch], demand: TableDemand) -> pa.Table:
     """The rows of one reader."""
     found: list[pa.RecordBatch] = []
-    reader = TableReader(batches, plan.level, decode_as=plan.decoding, stable_ids=True)
+    reader = TableReader(batches, demand.level, decode_as=demand.decoding, stable_ids=True)
     with suppress(CaptureError):
-        found.extend(converted(batch, "s", plan.schema) for batch in reader)
-    return ordered(pa.Table.from_batches(found, plan.schema))
+        found.extend(converted(batch, "s", demand.schema) for batch in reader)
+    return ordered(pa.Table.from_batches(found, demand.schema))
 
 
 def first_ns(path: Path) -> int:
@@ -72,11 +74,11 @@ def files_of(every: Packets, edges: list[int]) -> list[Packets]:
     return [every[a:b] for a, b in zip([0, *edges], [*edges, len(every)], strict=True)]
 
 
-def rows_of_files(files: list[Packets], plan: Plan) -> list[pa.RecordBatch]:
+def rows_of_files(files: list[Packets], demand: TableDemand) -> list[pa.RecordBatch]:
     """As a capture point that changes its file now and then, in no order."""
     parts = []
     for number, file in enumerate(files):
-        parts += file_rows(f"{number}.pcap", [PacketBatch.from_packets(file)], file[0][0], plan)
+        parts += file_rows(f"{number}.pcap", [PacketBatch.from_packets(file)], file[0][0], demand)
     random.Random(5).shuffle(parts)
     return parts
 
@@ -84,39 +86,39 @@ def rows_of_files(files: list[Packets], plan: Plan) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
 def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
     for level in ("frames", "messages"):
-        plan = Plan(level, buckets=5, decode_as=NATS_PORTS)
-        parts = file_rows(path.name, open_capture([path], batch_packets=100), first_ns(path), plan)
-        rows, _ = decoded(parts, plan)
-        assert rows.equals(read(open_capture([path]), plan))
+        demand = TableDemand(level, buckets=5, decode_as=NATS_PORTS)
+        parts = file_rows(path.name, open_capture([path], batch_packets=100), first_ns(path), demand)
+        rows, _ = decoded(parts, demand)
+        assert rows.equals(read(open_capture([path]), demand))
 
 
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.drop1pct.pcap"])
 def test_fifty_files_in_any_order_are_one_capture(name: str) -> None:
-    every, plan = packets(ROOT / name), Plan("frames", buckets=3)
+    every, demand = packets(ROOT / name), TableDemand("frames", buckets=3)
     edges = sorted(random.Random(1).sample(range(1, len(every)), 49))
-    rows, _ = decoded(rows_of_files(files_of(every, edges), plan), plan)
-    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+    rows, _ = decoded(rows_of_files(files_of(every, edges), demand), demand)
+    assert rows.equals(read([PacketBatch.from_packets(every)], demand))
 
 
 def test_packets_that_stand_in_two_files_count_once() -> None:
-    every, plan = packets(BASIC), Plan("frames", buckets=3)
+    every, demand = packets(BASIC), TableDemand("frames", buckets=3)
     half = len(every) // 2
     twice = [every[: half + 5], every[half:]]
-    rows, _ = decoded(rows_of_files(twice, plan), plan)
-    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+    rows, _ = decoded(rows_of_files(twice, demand), demand)
+    assert rows.equals(read([PacketBatch.from_packets(every)], demand))
 
 
 @pytest.mark.parametrize("most", [1, 2_000, 50_000, 1 << 20])
 def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PARCEL_BYTES", most)
     monkeypatch.setattr(module, "WAITING_BYTES", 3 * most)
-    every, plan = packets(BASIC), Plan("frames", buckets=3)
+    every, demand = packets(BASIC), TableDemand("frames", buckets=3)
     files = [every[::3], every[1::3], every[2::3], every[50:60], every[:1]]
     rows, sent = [], []
     for number, file in enumerate(files):
         same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in file]  # many at the same time
         batches = [PacketBatch.from_packets(same[low : low + 7]) for low in range(0, len(same), 7)]
-        made = list(PacketRows(File(f"{number}.pcap", "s", same[0][0]), plan.dealt, plan.reassembly).rows(batches))
+        made = list(PacketRows(File(f"{number}.pcap", "s", same[0][0]), demand.dealt, demand.reassembly).rows(batches))
         rows += made
         sent += list(parcels(made))
     table = pa.Table.from_batches(rows)
@@ -141,20 +143,20 @@ def fragmented(every: Packets, most: int) -> Packets:
 
 
 def test_fragments_reach_their_connection_also_across_files() -> None:
-    every, plan = fragmented(packets(BASIC), 128), Plan("frames", buckets=4)
+    every, demand = fragmented(packets(BASIC), 128), TableDemand("frames", buckets=4)
     edges = [number for number in range(1, len(every)) if number % 13 == 0]
-    rows, reports = decoded(rows_of_files(files_of(every, edges), plan), plan)
+    rows, reports = decoded(rows_of_files(files_of(every, edges), demand), demand)
     assert len(rows) > 100
-    assert rows.equals(read([PacketBatch.from_packets(every)], plan))
+    assert rows.equals(read([PacketBatch.from_packets(every)], demand))
     frames = sum(sum(unpacked(told["totals"]).frames.values()) for told in reports)
     assert frames == len(rows), "a fragment that went to all buckets is decoded in one"
 
 
 def test_totals_of_all_reports_are_those_of_one_reader() -> None:
-    plan = Plan("frames", buckets=4)
+    demand = TableDemand("frames", buckets=4)
     reader = TableReader(open_capture([BASIC]), "frames", stable_ids=True)
     assert sum(map(len, reader)) > 0
-    _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), plan), plan)
+    _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)
     totals = [unpacked(told["totals"]) for told in reports]
     packets_read, whole = totals[0], combined(totals[:1], totals[1:])
     assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
@@ -167,15 +169,15 @@ def test_connections_that_should_know_of_each_other_are_reported() -> None:
     path = ROOT / "nats" / "50-server-links.pcap"
     cases: list[tuple[dict[int, str], set[int]]] = [({}, set(NATS_PORTS)), (NATS_PORTS, set())]
     for decode_as, apart in cases:
-        plan = Plan("frames", buckets=3, decode_as=decode_as)
-        _, reports = decoded(file_rows("a", open_capture([path]), first_ns(path), plan), plan)
+        demand = TableDemand("frames", buckets=3, decode_as=decode_as)
+        _, reports = decoded(file_rows("a", open_capture([path]), first_ns(path), demand), demand)
         found = {port for told in reports for name, port in told.get("apart", ()) if name == "nats"}
         assert found == apart
 
 
 def test_a_damaged_file_is_reported_with_name_and_place() -> None:
-    plan, path = Plan("frames"), ROOT / "rabbitmq-stream" / "d_cutfile.pcap"
-    _, reports = decoded(file_rows("cut.pcap", open_capture([path]), first_ns(path), plan), plan)
+    demand, path = TableDemand("frames"), ROOT / "rabbitmq-stream" / "d_cutfile.pcap"
+    _, reports = decoded(file_rows("cut.pcap", open_capture([path]), first_ns(path), demand), demand)
     problems = [(told["file"], told["problem"]) for told in reports if "problem" in told]
     assert [name for name, _ in problems] == ["cut.pcap"]
     assert "at byte 18970" in problems[0][1]
@@ -193,4 +195,4 @@ def test_a_damaged_file_is_reported_with_name_and_place() -> None:
 )
 def test_a_wrong_plan_is_refused_before_anything_is_read(wrong: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        Plan(**{"level": "frames", **wrong})
+        TableDemand(**{"level": "frames", **wrong})

@@ -16,7 +16,7 @@ from tests.spark.test_state import rows, without_reports
 from tests.spark.test_streaming import capture, mixed
 from tests.support import packets
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import find
 from wiredecode.spark.folder import Occupied, alone
 from wiredecode.spark.increments import LOG, NEXT, Book, Carried, Increment, Log
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 DAYS = 4
 # Several files at once count their interfaces through; Spark counts those of each file.
 PLANS = {
-    "frames": Plan("frames", 2, [*KEPT["frames"], "offset", "length", "status", "latency_ns"]),
-    "messages": Plan("messages", 2),
-    "connections": Plan("connections", 2),
-    "packets": Plan("packets", 2, [name for name in Plan("packets").schema.names if name != "interface"]),
+    "frames": TableDemand("frames", 2, [*KEPT["frames"], "offset", "length", "status", "latency_ns"]),
+    "messages": TableDemand("messages", 2),
+    "connections": TableDemand("connections", 2),
+    "packets": TableDemand("packets", 2, [name for name in TableDemand("packets").schema.names if name != "interface"]),
 }
 
 
@@ -41,7 +41,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, every = tmp_path_factory.mktemp("days"), mixed()
     whole = tmp_path_factory.mktemp("whole") / "whole.pcap"
     whole.write_bytes(capture(every))
-    carried = expected([whole], Plan("frames", columns=["packets"]))["packets"].to_pylist()
+    carried = expected([whole], TableDemand("frames", columns=["packets"]))["packets"].to_pylist()
     second = sorted(times[1] for times in carried if len(times) > 1)
     nights = [second[len(second) * day // DAYS] for day in range(1, DAYS)]
     for day, (low, high) in enumerate(pairwise([0, *nights, 1 << 62])):
@@ -51,19 +51,19 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("level", ["frames", "messages", "connections"])
 def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, level: str) -> None:
-    plan, found = PLANS[level], list[pa.RecordBatch]()
+    demand, found = PLANS[level], list[pa.RecordBatch]()
     files = sorted(days.iterdir())
     known: dict[tuple[str, int], str] = {}
     for number, file in enumerate(files):
-        batches = rows(file, plan).to_batches()
-        made = list(Carried(str(tmp_path), number, known)(batches, plan))
+        batches = rows(file, demand).to_batches()
+        made = list(Carried(str(tmp_path), number, known)(batches, demand))
         found += made
         known |= Accounts.of(reports(made)).states
-    ends = [Carried(str(tmp_path), DAYS, known).load(source, bucket, plan) for source, bucket in known]
+    ends = [Carried(str(tmp_path), DAYS, known).load(source, bucket, demand) for source, bucket in known]
     found += [batch for state in ends for batch in state.finish()]
-    wanted = expected(files, plan, "s")
-    same_rows(without_reports(pa.Table.from_batches(found, plan.row_schema())), wanted)
-    apart = pa.concat_tables([expected([file], plan, "s") for file in files])
+    wanted = expected(files, demand, "s")
+    same_rows(without_reports(pa.Table.from_batches(found, demand.row_schema())), wanted)
+    apart = pa.concat_tables([expected([file], demand, "s") for file in files])
     assert not in_order(apart).equals(in_order(wanted)), "days that know nothing of each other have other rows"
 
 
@@ -74,8 +74,8 @@ def reports(made: list[pa.RecordBatch]) -> list[str]:
 class Nights:
     """Runs of one night after the other."""
 
-    def __init__(self, spark: SparkSession, days: Path, folder: Path, out: str, plan: Plan) -> None:
-        self.spark, self.days, self.inside, self.plan = spark, sorted(days.iterdir()), folder / "in", plan
+    def __init__(self, spark: SparkSession, days: Path, folder: Path, out: str, demand: TableDemand) -> None:
+        self.spark, self.days, self.inside, self.demand = spark, sorted(days.iterdir()), folder / "in", demand
         self.out, self.states = out, folder / "states"
         self.inside.mkdir()
 
@@ -84,20 +84,20 @@ class Nights:
             (self.inside / self.days[day].name).write_bytes(self.days[day].read_bytes())
 
     def run(self, **options: Any) -> Accounts | None:
-        increment = Increment(self.out, Book(str(self.states)), self.plan, self.plan.level, {})
+        increment = Increment(self.out, Book(str(self.states)), self.demand, self.demand.level, {})
         return increment.run(self.spark, find([str(self.inside)]), **options)
 
     def rows(self) -> pa.Table:
         from wiredecode.spark.reading import read
 
-        table = read(self.spark, self.out)[self.plan.level]
-        return table.select(*self.plan.schema.names).toArrow().cast(self.plan.schema)
+        table = read(self.spark, self.out)[self.demand.level]
+        return table.select(*self.demand.schema.names).toArrow().cast(self.demand.schema)
 
     def files_of_steps(self) -> list[list[str]]:
         return [sorted(step["files"]) for step in json.loads((self.states / LOG).read_bytes())["steps"]]
 
     def wanted(self, *days: int) -> pa.Table:
-        return expected([self.days[day] for day in days], self.plan)
+        return expected([self.days[day] for day in days], self.demand)
 
 
 @pytest.mark.slow
@@ -142,8 +142,8 @@ def test_nights_have_the_rows_of_all_days(
         from deltalake import DeltaTable
 
         tables = [path for path in Path(out.removeprefix("delta:")).iterdir() if path.name.startswith(level)]
-        parts = [DeltaTable(path).to_pyarrow_table().select(nights.plan.schema.names) for path in tables]
-        found = pa.concat_tables([part.cast(nights.plan.schema) for part in parts])
+        parts = [DeltaTable(path).to_pyarrow_table().select(nights.demand.schema.names) for path in tables]
+        found = pa.concat_tables([part.cast(nights.demand.schema) for part in parts])
     else:
         found = nights.rows()
     same_rows(found, nights.wanted(0, 1, 2, 3))

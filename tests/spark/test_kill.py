@@ -82,8 +82,8 @@ def descendants(process: int) -> Iterator[tuple[int, str]]:
 
 
 def check(spark: SparkSession, capture: Path, out: Path) -> None:
-    plan = job([capture], out, columns=COLUMNS).plan()
-    same_rows(table(spark, out / "frames", plan), expected(sorted(capture.iterdir()), plan))
+    demand = job([capture], out, columns=COLUMNS).demand()
+    same_rows(table(spark, out / "frames", demand), expected(sorted(capture.iterdir()), demand))
     assert visible(out) == {"frames", "findings", "totals", "problems", DONE}
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 

@@ -12,7 +12,7 @@ from tests.export.test_lake import pytestmark as libraries
 from tests.spark.test_streaming import Replay
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, selection
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.reading import read
 from wiredecode.spark.stats import statistics
 from wiredecode.tables.narrow import members
@@ -28,10 +28,10 @@ pytestmark = [*libraries, pytest.mark.slow]
 def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
     from wiredecode.spark import lake, pipeline
 
-    plan, names = Plan(level), [str(file) for file in files]
+    demand, names = TableDemand(level), [str(file) for file in files]
     captures = lake.captures(names, selection(level))
-    run = lake.LakeRun(out, level, plan.schema.names, captures, selection(level), overwrite=False)
-    run.commit(pipeline.rows(spark, names, plan, sink=run.sink, partitions=3))
+    run = lake.LakeRun(out, level, demand.schema.names, captures, selection(level), overwrite=False)
+    run.commit(pipeline.rows(spark, names, demand, sink=run.sink, partitions=3))
 
 
 def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spark: SparkSession, out: str) -> None:
@@ -56,12 +56,12 @@ def test_a_stream_adds_each_step_once_and_finish_brings_the_last_rows(
 ) -> None:
     replay = Replay(tmp_path, 6)
     replay.out = out  # type: ignore[assignment]
-    plan = Plan("frames", buckets=2)
+    demand = TableDemand("frames", buckets=2)
     replay.put(4)
-    replay.run(spark, plan, files=2)
+    replay.run(spark, demand, files=2)
     before = sum(len(table(out, name)) for name in open_lake(out).tables())
     replay.put(2)
-    replay.run(spark, plan, finish=True)
+    replay.run(spark, demand, finish=True)
     wanted = expected(replay.whole, level="frames")
     assert before < len(wanted), "some wait for what may come"
     rows: list[dict[str, Any]] = []
@@ -80,15 +80,15 @@ def order(layers: dict[str, Any], protocol: str) -> list[str]:
 def test_a_step_that_is_done_again_adds_nothing_and_leaves_no_files(spark: SparkSession, out: str) -> None:
     from wiredecode.spark import lake, pipeline
 
-    plan = Plan("messages")
+    demand = TableDemand("messages")
     for number in (0, 1, 1, 0):
         lake.step(
             out,
             "messages",
-            plan.schema.names,
+            demand.schema.names,
             "stream-1",
             number,
-            lambda sink: pipeline.rows(spark, [str(A)], plan, partitions=1, sink=sink),
+            lambda sink: pipeline.rows(spark, [str(A)], demand, partitions=1, sink=sink),
         )
     assert len(table(out, "messages")) == 2 * len(expected(A))
     assert len(parquet(out)) == 2

@@ -20,8 +20,8 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES
 from wiredecode.export.writers import Settings
 from wiredecode.spark import writing
-from wiredecode.spark.decode import Plan
-from wiredecode.spark.merging import SMALL_BYTES, Merger, Written, groups, merged
+from wiredecode.spark.decode import TableDemand
+from wiredecode.spark.merging import SMALL_BYTES, Merger, TaskFile, groups, merged
 
 LIFTBRIDGE = CAPTURES / "liftbridge" / "31-lb-all-types.pcap"
 LOSSY = CAPTURES / "rabbitmq-stream" / "d_drop1pct.pcap"
@@ -49,10 +49,10 @@ def test_runs_that_overlap_anyhow_become_one_that_is_sorted(seed: int) -> None:
 
 def test_small_files_of_a_folder_become_one_and_what_is_not_in_order_is_put_in_order() -> None:
     small, large = SMALL_BYTES - 1, SMALL_BYTES
-    files = [Written("a", f"a{number:02}", small, in_order=True) for number in range(20)]
-    files += [Written("a", "large", large, in_order=True), Written("a", "mixed", large, in_order=False)]
-    files += [Written("b", "alone", 1, in_order=True), Written("c", "y", 2, in_order=True)]
-    files += [Written("c", "x", 1, in_order=True), Written("d", "mixed", 1, in_order=False)]
+    files = [TaskFile("a", f"a{number:02}", small, in_order=True) for number in range(20)]
+    files += [TaskFile("a", "large", large, in_order=True), TaskFile("a", "mixed", large, in_order=False)]
+    files += [TaskFile("b", "alone", 1, in_order=True), TaskFile("c", "y", 2, in_order=True)]
+    files += [TaskFile("c", "x", 1, in_order=True), TaskFile("d", "mixed", 1, in_order=False)]
     found = groups(files)
     assert [(group.folder, len(group.files)) for group in found] == [("a", 1), ("a", 16), ("a", 4), ("c", 2), ("d", 1)]
     names = [(group.folder, name) for group in found for name in group.files]
@@ -60,28 +60,28 @@ def test_small_files_of_a_folder_become_one_and_what_is_not_in_order_is_put_in_o
     assert not {("a", "large"), ("b", "alone")} & set(names)
 
 
-def written(place: Path, plan: Plan, captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> list[Written]:
+def written(place: Path, demand: TableDemand, captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> list[TaskFile]:
     """What tasks write of each capture, in row groups of 16 rows that are in no order."""
     monkeypatch.setattr(writing, "Settings", lambda order: Settings(row_group=16, order=order))
     found = []
     for number, capture in enumerate(captures):
         monkeypatch.setattr(writing, "attempt_name", lambda number=number: f"{number}")  # type: ignore[misc]
-        rows = expected([capture], plan)
+        rows = expected([capture], demand)
         mixed = rows.take(np.random.default_rng(1).permutation(len(rows))).combine_chunks().to_batches()
         given = [
-            pa.record_batch([*part.columns, pa.nulls(len(part), pa.string())], plan.row_schema()) for part in mixed
+            pa.record_batch([*part.columns, pa.nulls(len(part), pa.string())], demand.row_schema()) for part in mixed
         ]
-        writer = writing.TaskWriter(str(place), plan.level, tuple(plan.schema.names))
+        writer = writing.TaskWriter(str(place), demand.level, tuple(demand.schema.names))
         told = pa.Table.from_batches(writer(iter(given))).to_pylist()
         found += [
-            Written(row["folder"], row["file"], row["bytes"], row["in_order"])
+            TaskFile(row["folder"], row["file"], row["bytes"], row["in_order"])
             for row in told
-            if row["folder"].startswith(plan.level)
+            if row["folder"].startswith(demand.level)
         ]
     return found
 
 
-def joined(place: Path, files: list[Written]) -> list[dict[str, Any]]:
+def joined(place: Path, files: list[TaskFile]) -> list[dict[str, Any]]:
     """What the merger tells of its files."""
     wanted = groups(files)
     numbers = pa.record_batch({"id": pa.array(range(len(wanted)))})
@@ -91,11 +91,11 @@ def joined(place: Path, files: list[Written]) -> list[dict[str, Any]]:
 def test_files_of_tasks_become_one_of_each_folder_with_the_columns_of_its_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan("frames", decode_as=NATS_PORTS)
-    files = written(tmp_path, plan, [BASIC, LIFTBRIDGE], monkeypatch)
+    demand = TableDemand("frames", decode_as=NATS_PORTS)
+    files = written(tmp_path, demand, [BASIC, LIFTBRIDGE], monkeypatch)
     assert not all(each.in_order for each in files)
     told = joined(tmp_path, files)
-    assert sum(row["rows"] for row in told) == sum(len(expected([each], plan)) for each in (BASIC, LIFTBRIDGE))
+    assert sum(row["rows"] for row in told) == sum(len(expected([each], demand)) for each in (BASIC, LIFTBRIDGE))
     layers = {}
     for row in told:
         file = pq.ParquetFile(tmp_path / row["file"])
@@ -110,8 +110,8 @@ def test_files_of_tasks_become_one_of_each_folder_with_the_columns_of_its_protoc
 
 def test_an_engine_skips_row_groups_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As DuckDB tells what it scanned, and as the statistics in the file say."""
-    plan = Plan("frames", columns=[*writing.KEPT["frames"], "length"])
-    (told,) = joined(tmp_path, written(tmp_path, plan, [BASIC], monkeypatch))
+    demand = TableDemand("frames", columns=[*writing.KEPT["frames"], "length"])
+    (told,) = joined(tmp_path, written(tmp_path, demand, [BASIC], monkeypatch))
     metadata = pq.ParquetFile(tmp_path / told["file"]).metadata
     place = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == "time")
     spans = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]

@@ -27,7 +27,7 @@ from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import writing
 from wiredecode.spark.accounts import Accounts, totals_rows
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
 from wiredecode.spark.packets import packed, report_text
 from wiredecode.spark.reading import literal
@@ -59,16 +59,16 @@ def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen:
 
 def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
     """What the command does, in this session."""
-    from wiredecode.cli.spark_job import Run
+    from wiredecode.cli.spark_job import SparkRun
 
-    return Run(wanted, wanted.plan()).work(spark)
+    return SparkRun(wanted, wanted.demand()).work(spark)
 
 
-def table(spark: SparkSession, place: Path, plan: Plan | None = None) -> pa.Table:
-    """A table that was written; of a plan, its columns, of which files may lack some."""
-    reader = spark.read if plan is None else spark.read.schema(from_arrow_schema(plan.schema))
+def table(spark: SparkSession, place: Path, demand: TableDemand | None = None) -> pa.Table:
+    """A table that was written; of a demand, its columns, of which files may lack some."""
+    reader = spark.read if demand is None else spark.read.schema(from_arrow_schema(demand.schema))
     found = reader.parquet(literal(str(place)))
-    return (found if plan is None else found.select(*plan.schema.names)).toArrow()
+    return (found if demand is None else found.select(*demand.schema.names)).toArrow()
 
 
 def visible(folder: Path) -> set[str]:
@@ -81,7 +81,7 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
     accounts = write(spark, job([BASIC], out))
     assert visible(out) == {"frames", "findings", "totals", "problems", DONE}
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
-    same_rows(table(spark, out / "frames", Plan("frames")), expected([BASIC], Plan("frames")))
+    same_rows(table(spark, out / "frames", TableDemand("frames")), expected([BASIC], TableDemand("frames")))
     capture = wiredecode.read(str(BASIC), level="messages")
     capture.table()
     assert accounts.totals == capture.totals
@@ -122,11 +122,11 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
     monkeypatch.setattr(writing, "Settings", lambda order: Settings(row_group=16, order=order))
     monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
-    plan = Plan("messages", columns=["time", "time_ns", "protocol", "offset"])
-    rows = expected([BASIC], plan).combine_chunks().to_batches(max_chunksize=16)
+    demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
+    rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)
     nothing = [pa.nulls(16, pa.string())] * len(rows)
     given = [
-        pa.record_batch([*row.columns, no[: len(row)]], plan.row_schema())
+        pa.record_batch([*row.columns, no[: len(row)]], demand.row_schema())
         for row, no in zip(rows, nothing, strict=True)
     ]
     monkeypatch.setitem(writing.LEVELS, "messages", (writing.DAY,))
@@ -141,7 +141,7 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
 
 @pytest.mark.slow
 def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:
-    out, plan = tmp_path / "lake", Plan("messages")
+    out, demand = tmp_path / "lake", TableDemand("messages")
     write(spark, job([BASIC], out, columns="type", display_filter='frame.type == "Publish"'))
     (out / ".run-dead").mkdir()
     (out / ".run-dead" / "frames").write_text("half a table")
@@ -149,7 +149,7 @@ def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark:
     for _ in range(2):
         write(spark, job([BASIC], out, level="messages"))
         assert visible(out) == {"messages", "totals", "problems", DONE}
-        same_rows(table(spark, out / "messages", plan), expected([BASIC], plan))
+        same_rows(table(spark, out / "messages", demand), expected([BASIC], demand))
     assert not [path for path in out.iterdir() if path.name.startswith((".run", ".old"))]
 
 
@@ -215,9 +215,9 @@ def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession
     out = tmp_path / "out"
     accounts = write(spark, job([tmp_path / "client", tmp_path / "broker"], out, source="folder"))
     files = {source: sorted((tmp_path / source).iterdir()) for source in ("client", "broker")}
-    plan = Plan("frames")
-    wanted = pa.concat_tables([expected(some, plan, source) for source, some in files.items()])
-    same_rows(table(spark, out / "frames", plan), wanted)
+    demand = TableDemand("frames")
+    wanted = pa.concat_tables([expected(some, demand, source) for source, some in files.items()])
+    same_rows(table(spark, out / "frames", demand), wanted)
     found = table(spark, out / "findings")
     assert len(found) == pc.sum(pc.list_value_length(wanted["findings"])).as_py() > 0
     codes = sorted(each["code"] for some in wanted["findings"].to_pylist() for each in some or ())

@@ -18,7 +18,7 @@ from tests.spark.test_core import NATS_PORTS
 from tests.support import packets
 from wiredecode.capture import write_pcap
 from wiredecode.spark import pipeline
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ SLOW = pytest.mark.slow
 Packets = list[tuple[int, bytes]]
 
 
-def run(spark: SparkSession, paths: Sequence[object], plan: Plan, **how: Any) -> tuple[pa.Table, list[dict[str, Any]]]:
+def run(
+    spark: SparkSession, paths: Sequence[object], demand: TableDemand, **how: Any
+) -> tuple[pa.Table, list[dict[str, Any]]]:
     """The rows, and the reports."""
     from wiredecode.spark.pipeline import rows
 
-    table = rows(spark, [str(path) for path in paths], plan, **how).toArrow()
+    table = rows(spark, [str(path) for path in paths], demand, **how).toArrow()
     reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
     return table.filter(table["report"].is_null()).drop_columns(["report"]), reports
 
@@ -55,67 +57,67 @@ def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path
 @pytest.mark.parametrize("level", ["frames", "messages", "packets"])
 def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSession, level: str) -> None:
     """Rows as they go through Java; that all captures have them without it is tested elsewhere."""
-    plan = Plan(level, decode_as=NATS_PORTS)
+    demand = TableDemand(level, decode_as=NATS_PORTS)
     folders = [path for path in sorted(CAPTURES.iterdir()) if path.is_dir() and path.name != "stories"]
     sizes = {path: path.stat().st_size for path in CAPTURES.rglob("*.pcap") if path.parent in folders}
     small = sorted((path for path, size in sizes.items() if size < 30_000), key=sizes.__getitem__)
     paths = [path for folder in folders for path in [each for each in small if each.parent == folder][-2:]]
-    found, _ = run(spark, paths, plan, source="captures/(.+)", buckets=2, partitions=2)
+    found, _ = run(spark, paths, demand, source="captures/(.+)", buckets=2, partitions=2)
     assert len(paths) > 9
     for path in paths:
         source = str(path.relative_to(CAPTURES))
-        same_rows(found.filter(pc.equal(found["source"], source)), expected([path], plan, source))
+        same_rows(found.filter(pc.equal(found["source"], source)), expected([path], demand, source))
 
 
 @pytest.mark.parametrize("path", [pytest.param(BASIC, marks=SLOW), NATS], ids=lambda path: path.name)
 def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, tmp_path: Path, path: Path) -> None:
-    every, plan = packets(path), Plan("frames", decode_as=NATS_PORTS)
+    every, demand = packets(path), TableDemand("frames", decode_as=NATS_PORTS)
     files = cut(tmp_path, every, 50)
-    found, reports = run(spark, files, plan, buckets=3, partitions=3)
+    found, reports = run(spark, files, demand, buckets=3, partitions=3)
     assert len(found) > 100
-    same_rows(found, expected([path], plan))
+    same_rows(found, expected([path], demand))
     assert len({told["file"] for told in reports if "file" in told}) == 50
 
 
 def test_connections_are_those_of_one_machine_with_a_shuffle_and_without(spark: SparkSession, tmp_path: Path) -> None:
-    plan = Plan("connections")
+    demand = TableDemand("connections")
     files = cut(tmp_path, packets(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"), 3)
-    wanted = expected(sorted(files), plan)
+    wanted = expected(sorted(files), demand)
     assert len(wanted)
     for divide in ("shuffle", "direct"):
-        same_rows(run(spark, files, plan, buckets=2, partitions=2, divide=divide)[0], wanted)
+        same_rows(run(spark, files, demand, buckets=2, partitions=2, divide=divide)[0], wanted)
 
 
 def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Path) -> None:
-    plan = Plan("frames")
+    demand = TableDemand("frames")
     files = cut(tmp_path, packets(BASIC), 10, seam=4)
-    found, _ = run(spark, files, plan, buckets=3)
+    found, _ = run(spark, files, demand, buckets=3)
     rows = {key: [*found[key].to_pylist()] for key in ("frame", "type", "status")}
-    wanted = expected([BASIC], plan)
+    wanted = expected([BASIC], demand)
     assert sorted(zip(*rows.values(), strict=True)) == sorted(
         zip(*(wanted[key].to_pylist() for key in rows), strict=True)
     )
-    same_rows(found, expected(files, plan))
+    same_rows(found, expected(files, demand))
 
 
 def test_two_capture_points_that_saw_the_same_connections_are_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
-    every, plan = packets(BASIC), Plan("frames")
+    every, demand = packets(BASIC), TableDemand("frames")
     later = [(time_ns + 40_000, data) for time_ns, data in every]
     client, broker = cut(tmp_path / "client", every, 3), cut(tmp_path / "broker", later, 4)
-    found, _ = run(spark, [tmp_path], plan, source="folder", buckets=2)
-    parts = [expected(client, plan, "client"), expected(broker, plan, "broker")]
+    found, _ = run(spark, [tmp_path], demand, source="folder", buckets=2)
+    parts = [expected(client, demand, "client"), expected(broker, demand, "broker")]
     same_rows(found, pa.concat_tables(parts))
 
 
 def test_one_bad_file_among_twenty_is_told_with_its_place_and_stops_no_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    plan = Plan("frames")
+    demand = TableDemand("frames")
     files = sorted(cut(tmp_path, packets(BASIC), 20))
     bad = files[7]
     bad.write_bytes(bad.read_bytes()[:-3])
-    found, reports = run(spark, [tmp_path], plan, buckets=2)
-    same_rows(found, expected(files, plan))
+    found, reports = run(spark, [tmp_path], demand, buckets=2)
+    same_rows(found, expected(files, demand))
     (told,) = [report for report in reports if "problem" in report]
     assert told["file"] == str(bad)
     assert "is cut in the middle of a packet" in told["problem"]
@@ -127,7 +129,7 @@ def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path)
 
     (tmp_path / "cut.pcap").write_bytes(BASIC.read_bytes()[:-3])
     with pytest.raises(Exception, match="Stopped") as raised:
-        run(spark, [tmp_path, BASIC], Plan("frames", fail_fast=True))
+        run(spark, [tmp_path, BASIC], TableDemand("frames", fail_fast=True))
     assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is cut in the middle")
 
 
@@ -137,10 +139,10 @@ def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, t
     long = [(time_ns + lap * step, data) for lap in range(60) for time_ns, data in every]
     path = tmp_path / "long.pcap"
     write_pcap(path, long)
-    plan = Plan("frames", columns=["frame", "connection", "time_ns", "type", "packets"])
-    found, reports = run(spark, [path], plan, split_bytes=1 << 20, buckets=2)
+    demand = TableDemand("frames", columns=["frame", "connection", "time_ns", "type", "packets"])
+    found, reports = run(spark, [path], demand, split_bytes=1 << 20, buckets=2)
     assert len({told["place"] for told in reports if "place" in told}) > 1
-    same_rows(found, expected([path], plan))
+    same_rows(found, expected([path], demand))
 
 
 def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
@@ -149,7 +151,7 @@ def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
     table = frames(spark, str(BASIC), columns=["source", "type", "length"], filter='frame.type == "Publish"').toArrow()
     assert table.column_names == ["source", "type", "length"]
     assert set(table["type"].to_pylist()) == {"Publish"}
-    assert messages(spark, [str(BASIC)]).count() == len(expected([BASIC], Plan("messages")))
+    assert messages(spark, [str(BASIC)]).count() == len(expected([BASIC], TableDemand("messages")))
     with pytest.raises(ValueError, match="colums"):
         frames(spark, str(BASIC), colums=["type"])
     with pytest.raises(ValueError, match="no protocol"):
@@ -161,16 +163,16 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
     from wiredecode.spark.prepare import PARTITION_BYTES, Part, dealt, sized
     from wiredecode.spark.splits import Split
 
-    plan = Plan("frames")
+    demand = TableDemand("frames")
     cases = [  # bytes by source, cores, partitions and buckets
         ({"": 1000}, 8, 8, 8),
         ({"": 100 * PARTITION_BYTES}, 8, 104, 104),
         ({"a": 50 * PARTITION_BYTES, "b": 50 * PARTITION_BYTES}, 8, 104, 52),
     ]
     for sizes, cores, partitions, buckets in cases:
-        made, count = sized(plan, sizes, cores, None, None)
+        made, count = sized(demand, sizes, cores, None, None)
         assert (count, made.buckets) == (partitions, buckets)
-    assert sized(plan, {"": 5}, 8, 3, 7)[0].buckets == 7
+    assert sized(demand, {"": 5}, 8, 3, 7)[0].buckets == 7
     parts = [Part(Split(File(str(number), "", 0)), 1 << 20) for number in range(1000)]
     tasks = dealt(parts, 2)
     assert sum(map(len, tasks)) == 1000

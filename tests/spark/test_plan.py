@@ -18,7 +18,7 @@ from tests.support import capture_files, packets
 from wiredecode.capture import write_pcap
 from wiredecode.spark import planner
 from wiredecode.spark.accounts import combined
-from wiredecode.spark.decode import Plan, decode
+from wiredecode.spark.decode import TableDemand, decode
 from wiredecode.spark.files import find
 from wiredecode.spark.folder import DONE, Folder
 from wiredecode.spark.index import INDEX, Indexer, settings_of
@@ -32,40 +32,42 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def division(paths: list[Path], plan: Plan, tasks: int = 3, cores: int = 3, divide: str = "direct") -> Division:
+def division(
+    paths: list[Path], demand: TableDemand, tasks: int = 3, cores: int = 3, divide: str = "direct"
+) -> Division:
     """The plan for some files, without Spark."""
     found = find([str(path) for path in paths])
     rows = []
     for file in found.files:
-        made = Indexer(file, plan.reassembly, plan.sessions)
-        rows.append(made.row(merged([file]), found.sizes[file.name], settings_of(plan, 0)))
+        made = Indexer(file, demand.reassembly, demand.sessions)
+        rows.append(made.row(merged([file]), found.sizes[file.name], settings_of(demand, 0)))
     index = pa.Table.from_batches(rows, INDEX)
-    return divided(index, found.files, plan, tasks, cores, divide)  # type: ignore[arg-type]
+    return divided(index, found.files, demand, tasks, cores, divide)  # type: ignore[arg-type]
 
 
-def decoded(made: Division, plan: Plan) -> tuple[pa.Table, list[dict[str, object]]]:
+def decoded(made: Division, demand: TableDemand) -> tuple[pa.Table, list[dict[str, object]]]:
     """The rows of all tasks, and their reports."""
-    table = pa.Table.from_batches([batch for task in made.tasks for batch in direct(task, plan)], plan.row_schema())
+    table = pa.Table.from_batches([batch for task in made.tasks for batch in direct(task, demand)], demand.row_schema())
     reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
     return table.filter(table["report"].is_null()).drop_columns(["report"]), reports
 
 
 @pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
 def test_tasks_that_read_the_files_of_their_connections_have_the_rows_of_one_machine(path: Path) -> None:
-    plan = Plan("messages", decode_as=NATS_PORTS)
-    made = division([path], plan)
+    demand = TableDemand("messages", decode_as=NATS_PORTS)
+    made = division([path], demand)
     if made.tasks:
-        same_rows(decoded(made, plan)[0], expected([path], plan))
+        same_rows(decoded(made, demand)[0], expected([path], demand))
     else:
         assert made.shuffles
 
 
 def test_connections_that_cross_files_are_decoded_once_and_totals_are_those_of_one_machine(tmp_path: Path) -> None:
-    plan = Plan("frames")
+    demand = TableDemand("frames")
     files = sorted(cut(tmp_path, packets(BASIC), 10))
-    made = division(files, plan)
-    rows, reports = decoded(made, plan)
-    same_rows(rows, expected(files, plan))
+    made = division(files, demand)
+    rows, reports = decoded(made, demand)
+    same_rows(rows, expected(files, demand))
     assert len(made.tasks) > 1
     totals = [(("bucket" in told), unpacked(str(told["totals"]))) for told in reports if "totals" in told]
     found = combined([each for whole, each in totals if not whole], [each for whole, each in totals if whole])
@@ -94,12 +96,12 @@ def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner, "MOST_READS", 1.0)
-    plan, files = Plan("messages"), mixture(tmp_path / "ring")
-    made = division(files, plan, tasks=4, cores=2, divide="auto")
+    demand, files = TableDemand("messages"), mixture(tmp_path / "ring")
+    made = division(files, demand, tasks=4, cores=2, divide="auto")
     assert made.tasks and made.shuffles, made.lines
-    wanted = expected(sorted(files), plan)
+    wanted = expected(sorted(files), demand)
     for divide in ("auto", "shuffle", "direct"):
-        found, reports = run(spark, [tmp_path / "ring"], plan, partitions=4, divide=divide)
+        found, reports = run(spark, [tmp_path / "ring"], demand, partitions=4, divide=divide)
         same_rows(found, wanted)
         read = [told for told in reports if "totals" in told and "bucket" not in told]
         assert {told["file"] for told in read} == {str(path) for path in files}
@@ -108,38 +110,41 @@ def test_what_is_in_few_files_is_decoded_there_and_the_rest_is_shuffled(
 def test_tasks_decrypt_with_key_logs_and_with_secrets_that_a_file_brings() -> None:
     tls = CAPTURES / "rabbitmq-stream" / "c43_tls.pcap"
     log, columns = tls.with_suffix(".keylog"), ["type", "frame", "connection"]
-    keyed, plan = Plan("frames", columns=columns, keylog=[str(log)]), Plan("frames", columns=columns, buckets=3)
+    keyed, demand = (
+        TableDemand("frames", columns=columns, keylog=[str(log)]),
+        TableDemand("frames", columns=columns, buckets=3),
+    )
     rows, _ = decoded(division([tls], keyed), keyed)
     assert {"Publish", "Open", "Tune"} <= set(rows["type"].to_pylist())
     same_rows(sent(tls, keyed), rows)
-    same_rows(sent(tls, plan, log.read_bytes()), rows)
+    same_rows(sent(tls, demand, log.read_bytes()), rows)
     (file,) = find([str(tls)]).files
     batches = [replace(batch, secrets=(log.read_bytes(),)) for batch in merged([file])]
-    row = Indexer(file, plan.reassembly, plan.sessions).row(batches, 1, "")
+    row = Indexer(file, demand.reassembly, demand.sessions).row(batches, 1, "")
     assert not row["whole"][0].as_py(), "connections in other files may need them"
 
 
-def sent(path: Path, plan: Plan, *secrets: bytes) -> pa.Table:
+def sent(path: Path, demand: TableDemand, *secrets: bytes) -> pa.Table:
     """The rows of a file whose packets are sent; ``secrets`` come with them."""
     (file,) = find([str(path)]).files
     batches = (replace(batch, secrets=secrets) for batch in merged([file]))
-    found = shuffled(parcels(PacketRows(file, plan.dealt, plan.reassembly).rows(batches)))
-    table = pa.Table.from_batches(decode(opened(found), plan), plan.row_schema())
+    found = shuffled(parcels(PacketRows(file, demand.dealt, demand.reassembly).rows(batches)))
+    table = pa.Table.from_batches(decode(opened(found), demand), demand.row_schema())
     return table.filter(table["report"].is_null()).drop_columns(["report"])
 
 
 def test_the_plan_names_the_largest_connection_and_what_knows_of_each_other(tmp_path: Path) -> None:
-    made = division([BASIC], Plan("frames"), divide="auto")
+    made = division([BASIC], TableDemand("frames"), divide="auto")
     assert "without a shuffle" in made.lines[0]
     assert "127.0.0.1:5552" in made.lines[-1] or ":5552" in made.lines[-1]
-    (line,) = [line for line in division([NATS], Plan("frames")).lines if "largest" in line]
+    (line,) = [line for line in division([NATS], TableDemand("frames")).lines if "largest" in line]
     assert "connections of nats, which know of each other and are not divided" in line
 
 
 def test_fragments_of_ip_are_shuffled(tmp_path: Path) -> None:
     path = tmp_path / "fragments.pcap"
     write_pcap(path, fragmented(packets(BASIC), 128))
-    made = division([path], Plan("frames"))
+    made = division([path], TableDemand("frames"))
     assert not made.tasks and made.shuffles
     assert "fragments" in made.lines[0]
 
@@ -163,7 +168,7 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
     known = Folder(str(out)).index()
     assert known is not None
     write_pcap(files[2], packets(BASIC)[:7])
-    planned = prepare.prepared(spark, [str(tmp_path / "ring")], Plan("messages"), partitions=3, known=known)
+    planned = prepare.prepared(spark, [str(tmp_path / "ring")], TableDemand("messages"), partitions=3, known=known)
     assert read == [str(files[2])]
     assert planned.index is not None and len(planned.index) == 5
 
@@ -171,10 +176,10 @@ def test_the_index_is_kept_and_files_that_are_the_same_are_not_read_again(
 def test_plan_says_who_would_decode_what_and_writes_no_table(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wiredecode.cli.spark_job import Run
+    from wiredecode.cli.spark_job import SparkRun
 
     wanted = job([BASIC], tmp_path / "lake", plan_only=True)
-    assert Run(wanted, wanted.plan()).show_plan(spark) == 0
+    assert SparkRun(wanted, wanted.demand()).show_plan(spark) == 0
     shown = capsys.readouterr().out.splitlines()
     assert "without a shuffle" in shown[0]
     assert "largest of" in shown[-1]

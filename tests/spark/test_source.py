@@ -19,7 +19,7 @@ from tests.spark.support import expected, same_rows
 from tests.support import packets
 from wiredecode.capture import remote as places
 from wiredecode.capture import write_pcap
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 
 pytest.importorskip("pyspark")
 
@@ -53,14 +53,14 @@ def load(spark: SparkSession, paths: str | list[str], **options: Any) -> DataFra
 def test_frames_are_those_of_one_machine(session: SparkSession) -> None:
     columns = ["source", "time", "time_ns", "frame", "connection", "packets", "layers.rabbitmq_stream", "findings"]
     found = load(session, str(BASIC), partitions=2, columns=",".join(columns)).toArrow()
-    same_rows(found, expected([BASIC], Plan("frames", columns=columns)))
+    same_rows(found, expected([BASIC], TableDemand("frames", columns=columns)))
 
 
 @pytest.mark.parametrize("level", ["frames", "messages", "packets"])
 def test_schema_is_that_of_the_tables(level: str) -> None:
     schema = Captures({"level": level, "path": "x"}).schema()
     zone = {"timezone": "UTC"} if release() >= (4, 2) else {}
-    assert to_arrow_schema(schema, **zone).equals(Plan(level).schema)
+    assert to_arrow_schema(schema, **zone).equals(TableDemand(level).schema)
 
 
 def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_path: Path) -> None:
@@ -68,14 +68,14 @@ def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_p
     shutil.copy(NATS, tmp_path / "b.pcap1")
     (tmp_path / "notes.txt").write_text("no capture")
     found = load(session, tmp_path.as_uri(), level="messages", partitions=2).toArrow()
-    same_rows(found, expected([BASIC, NATS], Plan("messages")))
+    same_rows(found, expected([BASIC, NATS], TableDemand("messages")))
 
 
 def test_packets_have_a_partition_per_file(session: SparkSession) -> None:
     found = load(session, [str(NATS), str(BASIC)], level="packets", source=POINTS)
     assert found.rdd.getNumPartitions() == 2
-    plan = Plan("packets")
-    wanted = [expected([NATS], plan, "nats"), expected([BASIC], plan, "rabbitmq")]
+    demand = TableDemand("packets")
+    wanted = [expected([NATS], demand, "nats"), expected([BASIC], demand, "rabbitmq")]
     same_rows(found.toArrow(), pa.concat_tables(wanted))
 
 
@@ -86,15 +86,15 @@ def test_rotated_files_in_any_order_are_one_capture(session: SparkSession, tmp_p
     paths = [str(path) for path in tmp_path.iterdir()]
     random.Random(3).shuffle(paths)
     found = load(session, paths, columns=FEW, partitions=2).toArrow()
-    same_rows(found, expected([BASIC], Plan("frames", columns=FEW.split(","))))
+    same_rows(found, expected([BASIC], TableDemand("frames", columns=FEW.split(","))))
 
 
 def test_options_reach_the_engine(session: SparkSession) -> None:
     options = {"columns": FEW, "filter": 'frame.type == "MSG"', "decodeAs": "4222=nats", "limits": "hole_seconds=2"}
     found = load(session, str(NATS), **options).toArrow()
     assert found.num_rows
-    plan = Plan("frames", columns=FEW.split(","), filter='frame.type == "MSG"')
-    same_rows(found, expected([NATS], plan))
+    demand = TableDemand("frames", columns=FEW.split(","), filter='frame.type == "MSG"')
+    same_rows(found, expected([NATS], demand))
 
 
 @pytest.mark.parametrize("enabled", ["true", "false"])
@@ -116,8 +116,8 @@ POINTS = "/(nats|rabbitmq)"
 
 
 def frames_of_both() -> pa.Table:
-    plan = Plan("frames", columns=FEW.split(","))
-    return pa.concat_tables([expected([NATS], plan, "nats"), expected([BASIC], plan, "rabbitmq")])
+    demand = TableDemand("frames", columns=FEW.split(","))
+    return pa.concat_tables([expected([NATS], demand, "nats"), expected([BASIC], demand, "rabbitmq")])
 
 
 def pushed(*filters: Filter, **options: str) -> tuple[pa.Table, int]:
@@ -125,7 +125,7 @@ def pushed(*filters: Filter, **options: str) -> tuple[pa.Table, int]:
     paths = json.dumps([str(NATS), str(BASIC)])
     reader = CaptureReader(ReadOptions.of({"paths": paths, "source": POINTS, "columns": FEW, **options}))
     assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks at all rows again"
-    schema, parts = reader.asked.plan.schema, reader.partitions()
+    schema, parts = reader.wanted.demand.schema, reader.partitions()
     return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema), len(parts)
 
 
@@ -159,7 +159,7 @@ def test_pushed_filters_leave_out_what_does_not_fit_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("path", [NATS, BASIC, CAPTURES / "liftbridge" / "30-lb-publish-ack.pcap"], ids=str)
 def test_pushed_types_of_messages(path: Path) -> None:
-    every = expected([path], Plan("messages"))
+    every = expected([path], TableDemand("messages"))
     for column in ("protocol", "type"):
         for value in every[column].unique().to_pylist():
             reader = CaptureReader(ReadOptions.of({"path": str(path), "level": "messages"}))
@@ -177,7 +177,7 @@ def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptu
         caplog.clear()
         reader = CaptureReader(ReadOptions.of({"path": str(tmp_path), "level": level}))
         (part,) = reader.partitions()
-        same_rows(pa.Table.from_batches(reader.read(part)), expected([damaged], Plan(level)))
+        same_rows(pa.Table.from_batches(reader.read(part)), expected([damaged], TableDemand(level)))
         first, second = (record.getMessage() for record in caplog.records)
         assert first.startswith(f"{tmp_path}/text.pcap: is not a pcap or pcapng file")
         assert second.startswith(f"{tmp_path}/d_cutfile.pcap: is cut in the middle of a packet record")
@@ -201,7 +201,7 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
     for level in ("frames", "messages"):
         reader = CaptureReader(ReadOptions.of({"path": "gs://bucket/*.pcap", "level": level}))
         (part,) = reader.partitions()
-        same_rows(pa.Table.from_batches(reader.read(part)), expected([BASIC], Plan(level)))
+        same_rows(pa.Table.from_batches(reader.read(part)), expected([BASIC], TableDemand(level)))
 
 
 def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: SparkSession, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_wrong_options_are_explained(options: dict[str, str], told: str) -> None
 
 def test_capital_letters_of_options_do_not_matter() -> None:
     asked = ReadOptions.of({"SHOWSECRETS": "True", "splitbytes": "0", "path": "x"})
-    assert asked.plan.show_secrets
+    assert asked.demand.show_secrets
     assert (asked.split_bytes, asked.paths) == (0, ("x",))
 
 
@@ -244,4 +244,4 @@ def test_large_files_are_cut(session: SparkSession, tmp_path: Path) -> None:
     write_pcap(path, [(time_ns + step * 100_000_000_000, data) for step in range(3) for time_ns, data in every])
     found = load(session, str(path), level="packets", splitBytes=1 << 20)
     assert found.rdd.getNumPartitions() > 2
-    same_rows(found.toArrow(), expected([path], Plan("packets")))
+    same_rows(found.toArrow(), expected([path], TableDemand("packets")))

@@ -24,7 +24,7 @@ from tests.capture.build import pcap, record
 from tests.spark.support import expected, same_rows
 from tests.support import packets
 from wiredecode.spark import output
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import STEP
 from wiredecode.spark.reading import read
 from wiredecode.spark.writing import KEPT, LEVELS
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 MIXED = ("rabbitmq-stream/c43_basic.pcap", "nats/04-request-reply.pcap", "cursus/group.pcap")
-FRAMES = Plan("frames", buckets=2, columns=[*KEPT["frames"], "sender", "offset", "length", "status", "latency_ns"])
+FRAMES = TableDemand(
+    "frames", buckets=2, columns=[*KEPT["frames"], "sender", "offset", "length", "status", "latency_ns"]
+)
 """Without layers, which take most of the time."""
 SECONDS = 300.0
 """A query that takes longer does not end."""
@@ -75,23 +77,25 @@ class Replay:
             (self.inside / f"{number:03d}.pcap").write_bytes(self.files[number])
         self.put_so_far += count
 
-    def start(self, spark: SparkSession, plan: Plan, every: str | None = None, **options: Any) -> StreamingQuery:
+    def start(
+        self, spark: SparkSession, demand: TableDemand, every: str | None = None, **options: Any
+    ) -> StreamingQuery:
         pytest.importorskip("wiredecode.spark.streaming", exc_type=ImportError)  # pyspark 4.2
         from wiredecode.spark.streaming import stream, write
 
-        rows = stream(spark, str(self.inside), plan, **{"idle": 3600.0, **options})
-        return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2, level=plan.level)
+        rows = stream(spark, str(self.inside), demand, **{"idle": 3600.0, **options})
+        return write(rows, str(self.out), str(self.checkpoint), every=every, partitions=2, level=demand.level)
 
-    def run(self, spark: SparkSession, plan: Plan, **options: Any) -> StreamingQuery:
+    def run(self, spark: SparkSession, demand: TableDemand, **options: Any) -> StreamingQuery:
         """Take what there is."""
-        query = self.start(spark, plan, **options)
+        query = self.start(spark, demand, **options)
         assert query.awaitTermination(SECONDS), "it ends by itself"
         return query
 
-    def rows(self, plan: Plan) -> pa.Table:
-        folders = pads.partitioning(pa.schema([(name, pa.string()) for name in LEVELS[plan.level]]), flavor="hive")
-        place = self.out / plan.level
-        return pads.dataset(place, schema=plan.schema, partitioning=folders, format="parquet").to_table()
+    def rows(self, demand: TableDemand) -> pa.Table:
+        folders = pads.partitioning(pa.schema([(name, pa.string()) for name in LEVELS[demand.level]]), flavor="hive")
+        place = self.out / demand.level
+        return pads.dataset(place, schema=demand.schema, partitioning=folders, format="parquet").to_table()
 
     def small(self, name: str) -> list[dict[str, Any]]:
         """The rows of a table of totals or problems."""
@@ -153,7 +157,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
 from wiredecode.spark import streaming
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import Folder
 from wiredecode.spark.session import session
 
@@ -170,7 +174,7 @@ def killed(folder, moves):
 Folder.move = killed
 inside, out, checkpoint = sys.argv[1:]
 with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
-    rows = streaming.stream(spark, inside, Plan("messages", buckets=2), idle=3600.0, files=15)
+    rows = streaming.stream(spark, inside, TableDemand("messages", buckets=2), idle=3600.0, files=15)
     streaming.write(rows, out, checkpoint, every=None, partitions=2, level="messages").awaitTermination()
 """
 
@@ -179,7 +183,7 @@ with session("local[2]", settings={{"spark.driver.memory": "1g"}}) as spark:
 def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    plan, replay = Plan("messages", buckets=2), Replay(tmp_path, 40)
+    demand, replay = TableDemand("messages", buckets=2), Replay(tmp_path, 40)
     replay.put(40)
     command = [sys.executable, "-c", KILLED.format(root=str(ROOT)), *map(str, (replay.inside, replay.out))]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
@@ -189,14 +193,14 @@ def test_killed_between_writing_and_committing_nothing_is_lost_or_there_twice(
     assert done.returncode == -9, done.stderr.decode()
     assert json.loads((replay.out / STEP).read_text())["number"] == 1
     assert [path.name for path in (replay.checkpoint / "commits").iterdir() if path.name.isdecimal()] == ["0"]
-    replay.run(spark, plan, files=40, finish=True)
-    same_rows(replay.rows(plan), expected([replay.whole], plan))
+    replay.run(spark, demand, files=40, finish=True)
+    same_rows(replay.rows(demand), expected([replay.whole], demand))
     assert replay.total("packets", "read") == len(mixed())
 
 
 @pytest.mark.slow
 def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: SparkSession, tmp_path: Path) -> None:
-    replay, plan = Replay(tmp_path, count=4), replace(FRAMES, buckets=1)
+    replay, demand = Replay(tmp_path, count=4), replace(FRAMES, buckets=1)
     how = {"idle": 0.0, "expire": 0.001, "source": "folder"}
 
     def put(folder: str, number: int) -> None:
@@ -205,18 +209,18 @@ def test_late_and_damaged_files_are_reported_and_a_silent_bucket_ends(spark: Spa
 
     put("client", 2)
     (replay.inside / "client" / "text.pcap").write_text("no capture")
-    replay.run(spark, plan, **how)
+    replay.run(spark, demand, **how)
     put("client", 1)
-    replay.run(spark, plan, **how)
+    replay.run(spark, demand, **how)
     problems = {Path(told["file"]).name: told["problem"] for told in replay.small("problems")}
     assert sorted(problems) == ["1.pcap", "text.pcap"]
     assert "begins before files that were taken earlier" in problems["1.pcap"]
     assert "text.pcap" in problems["text.pcap"]
     assert not replay.total("connections", "seen")
     put("broker", 3)
-    replay.run(spark, plan, **how)
+    replay.run(spark, demand, **how)
     assert {row["source"] for row in replay.small("totals") if row["section"] == "frames"} == {"client"}
-    rows = replay.rows(plan).filter(pc.equal(replay.rows(plan)["source"], "client"))
+    rows = replay.rows(demand).filter(pc.equal(replay.rows(demand)["source"], "client"))
     assert replay.total("frames", "count") == len(rows) > 0
 
 
@@ -225,12 +229,12 @@ def test_wrong_options_are_refused_before_a_query_starts(spark: SparkSession, wr
     from wiredecode.spark.streaming import stream
 
     with pytest.raises(ValueError, match=why):
-        stream(spark, "in", Plan("frames"), **wrong)
+        stream(spark, "in", TableDemand("frames"), **wrong)
 
 
 @pytest.mark.slow
 def test_packets_need_no_state(spark: SparkSession, tmp_path: Path) -> None:
-    plan, replay = Plan("packets"), Replay(tmp_path, 9)
+    demand, replay = TableDemand("packets"), Replay(tmp_path, 9)
     replay.put(9)
-    replay.run(spark, plan, finish=True)
-    same_rows(replay.rows(plan), expected([replay.whole], plan))
+    replay.run(spark, demand, finish=True)
+    same_rows(replay.rows(demand), expected([replay.whole], demand))

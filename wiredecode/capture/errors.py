@@ -42,7 +42,7 @@ class CaptureError(Exception):
 
 
 class Postponed:
-    """While it lasts a :class:`CaptureError` only ends the work; :meth:`tell` raises it, when all before it is done."""
+    """While it lasts a :class:`CaptureError` only ends the work; :meth:`raise_again`, when all before it is done."""
 
     def __init__(self) -> None:
         self.error: CaptureError | None = None
@@ -54,7 +54,7 @@ class Postponed:
         self.error = error if isinstance(error, CaptureError) else None
         return self.error is not None
 
-    def tell(self) -> None:
+    def raise_again(self) -> None:
         """Raise what was postponed."""
         if self.error is not None:
             raise self.error

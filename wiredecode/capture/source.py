@@ -116,7 +116,8 @@ class RawSource:
                 select.select([self._descriptor], [], [])
                 data = self._read(size)
         except (OSError, ValueError) as error:
-            self.error = CaptureError(self.name, f"cannot be read on: {_reason(error)}", self.bytes_read)
+            reason = getattr(error, "strerror", None) or str(error)
+            self.error = CaptureError(self.name, f"cannot be read on: {reason}", self.bytes_read)
             return b""
         data = data or b""
         self.bytes_read += len(data)
@@ -164,7 +165,3 @@ def fill(source: Source, have: bytes, need: int, size: int) -> bytes:
         parts.append(part)
         total += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)

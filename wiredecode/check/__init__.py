@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.clock import Clock
+from wiredecode.check.clock import ClockRule
 from wiredecode.check.codes import INTERNAL, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
 from wiredecode.check.publishes import Publishes
@@ -30,15 +30,9 @@ class Checker:
         covered = {name: checks.covered for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
-        self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, offered),
-            Findings(self.report, covered),
-        )
-        self._clock, self._others, self._clear = (
-            Clock(self.report),
-            OtherProtocols(self.report, ports, titles),
-            ClearText(self.report),
-        )
+        self._everywhere = Requests(self.report, offered), Findings(self.report, covered)
+        self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
+        self._others = OtherProtocols(self.report, ports, titles)
         self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
@@ -79,7 +73,7 @@ class Checker:
             if frame.request is not None:
                 self._guarded(self._publishes.answer, frame)
         if frame.findings:
-            findings.refusal_told = self._publishes.told == frame.id
+            findings.refusal_told = self._publishes.refused_by == frame.id
             self._guarded(findings.frame, frame)
         if not frame.offset:
             self._guarded(self._others.frame, frame)
@@ -99,12 +93,6 @@ class Checker:
             self._guarded(rule.finish)
         return sorted(self.report.problems.values(), key=order)
 
-    def check(self, frames: Iterable[Frame]) -> list[Problem]:
-        """All of it; whoever calls has :meth:`end` told the connections."""
-        for frame in frames:
-            self.frame(frame)
-        return self.finish()
-
     def _end(self, connection: Connection) -> None:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
@@ -119,9 +107,7 @@ class Checker:
         except Exception as error:
             self._failed(method, error, subject)
 
-    def _failed(
-        self, method: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
-    ) -> None:
+    def _failed(self, method: Callable[..., None], error: Exception, subject: object) -> None:
         rule = type(getattr(method, "__self__", method)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:
@@ -133,8 +119,7 @@ class Checker:
             frame=subject if isinstance(subject, Frame) else None,
             connection=subject if isinstance(subject, Connection) else None,
         )
-        if problem is not None:
-            problem.detail(where)
+        problem.detail(where)
 
 
 def order(problem: Problem) -> tuple[int, int, int, int]:

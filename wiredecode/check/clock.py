@@ -29,7 +29,7 @@ AROUND = 64
 MOST_STEPS = 1000
 
 
-class Step(NamedTuple):
+class Jump(NamedTuple):
     """The capture's clock went another way than time."""
 
     packet: int
@@ -37,12 +37,12 @@ class Step(NamedTuple):
     what: str
 
 
-class Clock(Rule):
+class ClockRule(Rule):
     """Is shown the packets before they are decoded; tells at the end."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._steps: list[Step] = []
+        self._jumps: list[Jump] = []
         self._before: PacketBatch | None = None
         """The last packets of the batch before."""
 
@@ -55,7 +55,7 @@ class Clock(Rule):
         gaps = np.diff(times, prepend=last)
         for place in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MOST_STEPS]:
             earlier = batch.part(max(place - AROUND, 0), place) if place else before
-            if earlier is not None and len(self._steps) < MOST_STEPS:
+            if earlier is not None and len(self._jumps) < MOST_STEPS:
                 self._judge(earlier, batch.part(place, place + AROUND), int(gaps[place]))
         self._before = batch.part(max(len(batch) - AROUND, 0), len(batch))
 
@@ -69,10 +69,10 @@ class Clock(Rule):
             if counted_ns is not None and counted_ns * 2 < gap_ns:
                 what = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
         if what:
-            self._steps.append(Step(int(later.number[0]), int(later.time_ns[0]), what))
+            self._jumps.append(Jump(int(later.number[0]), int(later.time_ns[0]), what))
 
     def finish(self) -> None:
-        for step in self._steps:
+        for step in self._jumps:
             self.report.add(CLOCK, step.what, step.what, packet=step.packet, time_ns=step.time_ns)
 
 

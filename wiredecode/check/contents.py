@@ -65,7 +65,7 @@ class OtherProtocols(Rule):
                 packet=connection.first,
                 time_ns=connection.first_ns,
             )
-            if problem is not None and not answered and connection.closed is not None:
+            if not answered and connection.closed is not None:
                 problem.detail(f"the server said nothing; the connection ended by {connection.closed}")
 
 

@@ -50,7 +50,7 @@ class Confirmed:
     """Those worth a note; of the worst a heap."""
     worst: list[Slow] = field(default_factory=list)
 
-    def add(self, frame: Frame, waiting: Waiting) -> None:
+    def add(self, frame: Frame, waiting: OpenPublish) -> None:
         latency_ns = frame.time_ns - waiting.time_ns
         self.times.add(latency_ns)
         self.slow += latency_ns >= REMARKABLE_NS
@@ -61,7 +61,7 @@ class Confirmed:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class OpenPublish:
     """A frame of published messages."""
 
     number: int
@@ -101,12 +101,12 @@ class Publishes(Rule):
     ) -> None:
         super().__init__(report)
         self._publishing, self._elsewhere = publishing, elsewhere
-        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self._waiting: OrderedDict[int, OpenPublish] = OrderedDict()
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self._published: Counter[tuple[int, str]] = Counter()
         self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
         """By connection and stream, then by reason."""
-        self.told: int | None = None
+        self.refused_by: int | None = None
         """The last frame that refused a publish: nobody else needs to tell it."""
 
     def frame(self, frame: Frame) -> None:
@@ -120,30 +120,30 @@ class Publishes(Rule):
         judged = (frame.protocol, frame.type) not in self._elsewhere
         packet = frame.packets[0] if frame.packets else None
         place = frame.number, packet, frame.time_ns, frame.connection, frame.side
-        self._waiting[frame.id] = Waiting(*place, printable(stream), count, count, judged, how.refusals)
+        self._waiting[frame.id] = OpenPublish(*place, printable(stream), count, count, judged, how.refusals)
         self._published[frame.connection.number, stream] += count
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
-        for told in confirmations(frame, self._waiting):
-            self._settle(frame, told)
+        for confirmation in confirmations(frame, self._waiting):
+            self._confirm(frame, confirmation)
 
-    def _settle(self, frame: Frame, told: Confirmation) -> None:
-        waiting = self._waiting[told.request]
+    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
+        waiting = self._waiting[confirmation.request]
         if frame.connection is not waiting.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
-        waiting.left -= waiting.left if told.final is not None else min(told.length, waiting.left)
+        waiting.left -= waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
         if waiting.left:
             return
-        del self._waiting[told.request]
+        del self._waiting[confirmation.request]
         place = waiting.connection.number, waiting.stream
-        if told.refusal is not None:
+        if confirmation.refusal is not None:
             if waiting.refusals:
-                self.told = frame.id
-                self._refuse(self._refused.setdefault(place, {}), waiting, told.refusal)
+                self.refused_by = frame.id
+                self._refuse(self._refused.setdefault(place, {}), waiting, confirmation.refusal)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
@@ -152,7 +152,7 @@ class Publishes(Rule):
             self._confirmed.setdefault(key, Confirmed()).add(frame, waiting)
 
     @staticmethod
-    def _refuse(known: dict[str, Refused], waiting: Waiting, why: str) -> None:
+    def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:
         refused = known.get(why)
         if refused is None:
             if len(known) >= MOST_REASONS:
@@ -172,7 +172,7 @@ class Publishes(Rule):
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
                 self._report_slow(broker, stream, confirmed, None if slow else "note")
-        left: dict[tuple[int, str], list[Waiting]] = {}
+        left: dict[tuple[int, str], list[OpenPublish]] = {}
         for waiting in self._waiting.values():
             over = waiting.connection.closed is not None or self.report.last_ns - waiting.time_ns >= PATIENCE_NS
             if waiting.judged and over and reply_captured(waiting):
@@ -191,10 +191,9 @@ class Publishes(Rule):
             count=refused.messages,
             severity="warning" if refused.confirmed else None,
         )
-        if problem is not None:
-            problem.weight = refused.messages
-            for number, packet in refused.frames:
-                self.report.cite_numbers(problem, number, packet)
+        problem.weight = refused.messages
+        for number, packet in refused.frames:
+            self.report.cite_numbers(problem, number, packet)
 
     def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
         p99, times = confirmed.times.percentile(99) or 0, confirmed.times
@@ -209,15 +208,12 @@ class Publishes(Rule):
             problem = self.report.add(
                 *(SLOW_CONFIRM, what, key), connection=connection, time_ns=time_ns, severity=severity
             )
-            if problem is not None:
-                self.report.cite_numbers(problem, published, None)
-                problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
-                after = self.report.seconds(time_ns - latency_ns)
-                problem.detail(
-                    f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}"
-                )
+            self.report.cite_numbers(problem, published, None)
+            problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
+            after = self.report.seconds(time_ns - latency_ns)
+            problem.detail(f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}")
 
-    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Waiting]) -> None:
+    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
         who, stream = self.report.names.short(first.connection), first.stream
         of, to = self._published[key], f" to {stream}" if stream else ""
@@ -225,10 +221,9 @@ class Publishes(Rule):
         problem = self.report.add(
             *(UNCONFIRMED, what, key), connection=first.connection, time_ns=first.time_ns, count=left
         )
-        if problem is not None:
-            problem.weight = left
-            for each in publishes:
-                self.report.cite_numbers(problem, each.number, each.packet)
+        problem.weight = left
+        for each in publishes:
+            self.report.cite_numbers(problem, each.number, each.packet)
 
 
 def _value(frame: Frame, name: str) -> Any:

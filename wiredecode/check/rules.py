@@ -28,7 +28,7 @@ CAPTURE_ENDS = "frame-cut"
 """Where nothing is missing before: the capture ends inside a frame, as many do."""
 
 
-class Waiting(NamedTuple):
+class OpenRequest(NamedTuple):
     """A request without its response so far."""
 
     number: int
@@ -49,13 +49,13 @@ class Requests(Rule):
 
     def __init__(self, report: Report, offered: dict[str, Checks]) -> None:
         super().__init__(report)
-        told = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
-        self._elsewhere = frozenset({"Close", *told})
+        judged = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
+        self._elsewhere = frozenset({"Close", *judged})
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
         self._offered = offered
-        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
-        self._slow: dict[int, list[tuple[Waiting, int, int]]] = {}
+        self._waiting: OrderedDict[int, OpenRequest] = OrderedDict()
+        self._slow: dict[int, list[tuple[OpenRequest, int, int]]] = {}
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:
@@ -66,14 +66,14 @@ class Requests(Rule):
         if frame.expects_response and "copy_of" not in frame.generated:
             always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
             packet = frame.packets[0] if frame.packets else None
-            self._waiting[frame.id] = Waiting(
+            self._waiting[frame.id] = OpenRequest(
                 *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
                 *(frame.type or "", always, checks is not None and checks.polls(frame)),
             )
             if len(self._waiting) > MOST_REQUESTS:
                 self._waiting.popitem(last=False)
 
-    def _remember_slow(self, frame: Frame, request: Waiting) -> None:
+    def _remember_slow(self, frame: Frame, request: OpenRequest) -> None:
         slow = self._slow.setdefault(frame.connection.number, [])
         if len(slow) < MOST_SLOW and request.connection is frame.connection:
             slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
@@ -92,8 +92,7 @@ class Requests(Rule):
                     problem = self.report.add(
                         codes.SLOWED, what, (connection.number, why), connection=connection, time_ns=request.time_ns
                     )
-                    if problem is not None:
-                        self.report.cite_numbers(problem, request.number, request.packet)
+                    self.report.cite_numbers(problem, request.number, request.packet)
 
     def finish(self) -> None:
         last = self.report.last_ns
@@ -101,13 +100,13 @@ class Requests(Rule):
             connection = request.connection
             if last - request.time_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
-            asked, answers = connection.directions[request.side], connection.directions[1 - request.side]
+            requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
             severity = None if request.always else "note"
             name = self.report.names.short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
-            elif asked.lossy:
+            elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             problem = self.report.add(
                 *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),
@@ -115,14 +114,13 @@ class Requests(Rule):
                 connection=connection,
                 time_ns=request.time_ns,
             )
-            if problem is not None:
-                self.report.cite_numbers(problem, request.number, request.packet)
-                if problem.count <= MAX_DETAILED:
-                    problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
-                problem.weight = problem.count
+            self.report.cite_numbers(problem, request.number, request.packet)
+            if problem.count <= MAX_DETAILED:
+                problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
+            problem.weight = problem.count
 
 
-def explains(direction: DirectionHealth, request: Waiting, until_ns: int, packet: int) -> str:
+def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:
     """What of TCP happened in one direction while a request waited."""
     for begin, end in direction.zero_intervals:
         if begin < until_ns and end > request.time_ns:

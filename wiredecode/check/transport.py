@@ -51,8 +51,8 @@ class Health(Rule):
             )
         self._reset(connection)
         for side, direction in enumerate(health.directions):
-            told = self._unheard(connection, side, direction)
-            self._loss(connection, side, direction, told)
+            resent = self._unheard(connection, side, direction)
+            self._loss(connection, side, direction, resent)
             self._window(connection, side, direction)
 
     def finish(self) -> None:
@@ -61,11 +61,11 @@ class Health(Rule):
                 continue
             ends = self._ended.get(endpoint, ())
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
-            together = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
-            if together:
-                problem.weight = len(together)
-                connections = "the connection" if len(together) == 1 else f"{len(together):,} connections"
-                at = self.report.seconds(min(together))
+            at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
+            if at_once:
+                problem.weight = len(at_once)
+                connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
+                at = self.report.seconds(min(at_once))
                 problem.detail(f"it went down, it seems: it ended {connections} that it had at {at}")
 
     def _reset(self, connection: Connection) -> None:
@@ -87,9 +87,9 @@ class Health(Rule):
 
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
         """Times in which nothing came back; returns how many retransmissions were told."""
-        told = 0
+        resent = 0
         for unheard in direction.silences():
-            told += unheard.times
+            resent += unheard.times
             name, other = self.report.names.short(connection), connection.endpoints[1 - side]
             where = f"the server of {name}" if side != client_side(connection) else name
             length_ns = unheard.until_ns - unheard.since_ns
@@ -102,17 +102,16 @@ class Health(Rule):
                 time_ns=unheard.since_ns,
                 count=unheard.times,
             )
-            if problem is not None:
-                if length_ns > problem.weight:
-                    problem.weight, problem.what = length_ns, what
-                problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
-                problem.detail(
-                    f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
-                )
-        return told
+            if length_ns > problem.weight:
+                problem.weight, problem.what = length_ns, what
+            problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
+            problem.detail(
+                f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
+            )
+        return resent
 
-    def _loss(self, connection: Connection, side: int, direction: DirectionHealth, told: int) -> None:
-        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - told
+    def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
+        repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
         if repeated <= 0:
             return
         many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
@@ -125,15 +124,14 @@ class Health(Rule):
             count=repeated,
             severity=None if many else "note",
         )
-        if problem is not None:
-            problem.last_ns = max(problem.last_ns or 0, last_ns)
-            problem.weight = problem.count
-            for number, kinds in direction.kinds.items():
-                if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
-                    problem.packets.append(number)
-            if many:
-                self._packets[endpoint] += direction.packets
-                problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
+        problem.last_ns = max(problem.last_ns or 0, last_ns)
+        problem.weight = problem.count
+        for number, kinds in direction.kinds.items():
+            if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
+                problem.packets.append(number)
+        if many and self.report.covers(first_ns):
+            self._packets[endpoint] += direction.packets
+            problem.what = f"{endpoint} sent {problem.count:,} of {self._packets[endpoint]:,} packets again"
 
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         if not direction.zero_windows:
@@ -150,9 +148,8 @@ class Health(Rule):
             count=direction.zero_windows,
             severity=None if long else "note",
         )
-        if problem is not None:
-            problem.weight = direction.zero_window_ns
-            problem.detail(f"first at {self.report.seconds(begin)}")
+        problem.weight = direction.zero_window_ns
+        problem.detail(f"first at {self.report.seconds(begin)}")
 
 
 def _size(connection: Connection, unheard: Unheard) -> str:

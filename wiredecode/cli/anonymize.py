@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +67,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
     from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile
 
-    _check(settings)
+    options.check_out(settings.out, settings.files, what="the output is a file", named=str(settings.out))
     try:
         key = _key(settings)
     except BadKey as error:
@@ -98,17 +96,6 @@ def _key(settings: AnonymizeOptions) -> Key:
     return CryptoPan(read_key(settings.key, exact=True))
 
 
-def _check(settings: AnonymizeOptions) -> None:
-    """Refuse what cannot be written."""
-    out = settings.out
-    if str(out) == "-":
-        raise options.UsageError("the output is a file; to hand packets on, write /dev/stdout")
-    for file in settings.files:
-        with suppress(OSError):
-            if out.exists() and out.samefile(file):
-                raise options.UsageError(f"{out} is what is read; choose another name")
-
-
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.anonymize import Anonymizer
     from wiredecode.cli.session import Session
@@ -126,7 +113,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
     network = Network(settings.decoding.limits)
     dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
-    session = Session(settings.files, dissector, Output(sys.stdout), verbosity=settings.verbosity)
+    session = Session(settings.files, dissector, Output(), verbosity=settings.verbosity)
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code
@@ -146,7 +133,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
             anonymizer.decoded(session.dissector.feed(batch))
     anonymizer.decoded(session.dissector.finish())
     anonymizer.finish()
-    damage.tell()
+    damage.raise_again()
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain
-from wiredecode.cli.sniff import MAX_SNAPLEN, Via
+from wiredecode.cli.sniff import MAX_SNAPLEN, Program, SnapLen, Via
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.interfaces import Device
@@ -49,12 +49,8 @@ def extcap(
     no_promiscuous: Annotated[
         bool, typer.Option("--no-promiscuous", help="Only packets from and to this machine.")
     ] = False,
-    snaplen: Annotated[
-        int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
-    ] = MAX_SNAPLEN,
-    via: Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")] = (
-        None
-    ),
+    snaplen: SnapLen = MAX_SNAPLEN,
+    via: Program = None,
 ) -> int:
     """Live capture for Wireshark, as it asks for it (see docs/wireshark.md).
 

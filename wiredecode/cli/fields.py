@@ -47,12 +47,10 @@ def fields(
     everything = (layer for protocol in protocols() for layer in protocol.layers())
     all_entries = [*catalogue(everything), *generated_entries(protocols()), *amqp_entries(), *FRAME_ENTRIES]
     entries = [entry for entry in all_entries if entry.name.startswith(prefix)]
-    output = Output(sys.stdout)
+    output = Output()
     if json:
-        import orjson
-
         for entry in entries:
-            output.write(orjson.dumps(entry.record(), option=orjson.OPT_APPEND_NEWLINE))
+            output.json(entry.record())
     else:
         for line in table(entries, _width()):
             output.text(line + "\n")

@@ -63,7 +63,7 @@ class LiveSession(Session):
                     now_ns = last_ns + time.monotonic_ns() - since - MARGIN_NS
                     yield from dissector.tick(max(now_ns, last_ns), PATIENCE_NS)
         yield from dissector.finish()
-        damage.tell()
+        damage.raise_again()
 
     def _recorded(self, last_ns: int) -> bool:
         return self.recorded_ns is not None and abs(time.time_ns() - last_ns) > self.recorded_ns

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from codecs import getincrementaldecoder
+from collections.abc import Sequence
 from io import RawIOBase
 from typing import Any, BinaryIO, TextIO
 
-from wiredecode.frames.escape import terminal_safe
+from wiredecode.frames.escape import terminal_bytes, terminal_safe
 
 BLOCK_BYTES = 64 * 1024
 """Written at once."""
@@ -62,11 +63,22 @@ class Output:
         if self._size >= self._block:
             self.flush()
 
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Rows in columns."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.text("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+
+    def json(self, row: dict[str, Any]) -> None:
+        """A line of NDJSON."""
+        from orjson import OPT_APPEND_NEWLINE, dumps
+
+        self.write(dumps(row, option=OPT_APPEND_NEWLINE))
+
     def flush(self) -> None:
         if self._size:
             self._size, self._block = 0, BLOCK_BYTES
-            text = terminal_safe("".join(self._texts))
-            data = b"".join(self._parts) + text.encode(self.encoding, "backslashreplace")
+            data = b"".join(self._parts) + terminal_bytes("".join(self._texts), self.encoding)
             self._parts.clear()
             self._texts.clear()
             try:

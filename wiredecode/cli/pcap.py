@@ -236,7 +236,7 @@ def pcap(
     session = (PipeSession if live else Session)(
         packets,
         dissector(frames, display, decoding, tally=tally and write is None),
-        Output(sys.stdout),
+        Output(),
         count=count,
         span=span,
         display=display,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from wiredecode.cli.output import Output
 
 
@@ -15,9 +13,6 @@ def protocols() -> None:
     for protocol in known():
         ports, tls = (", ".join(map(str, numbers)) or "-" for numbers in (protocol.ports, protocol.tls_ports))
         rows.append((protocol.name, protocol.title, ports, tls, ", ".join(protocol.dialects) or "-"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    output = Output(sys.stdout)
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        output.text("  ".join(cells).rstrip() + "\n")
+    output = Output()
+    output.table(rows)
     output.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,9 +29,11 @@ Examples:
   ssh HOST tcpdump -U -w - port 5552 | wiredecode pcap -
 """
 MAX_SNAPLEN = 262_144
-
-
 Via = Literal["dumpcap", "tcpdump"]
+Program = Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")]
+SnapLen = Annotated[
+    int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
+]
 
 
 def complete_interface(incomplete: str) -> list[str]:
@@ -41,21 +43,16 @@ def complete_interface(incomplete: str) -> list[str]:
     return [name for name in (*names(), ANY) if name.startswith(incomplete)]
 
 
+def interface_option(begin: str) -> Any:
+    text, complete = f"{begin} (see wiredecode interfaces); any: everywhere.", complete_interface
+    return typer.Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
+
+
 @group
 class LiveCapture:
     """Where and how packets are captured."""
 
-    interface: Annotated[
-        str,
-        typer.Option(
-            "-i",
-            "--interface",
-            metavar="IFACE",
-            help="Where to listen (see wiredecode interfaces); any: everywhere.",
-            autocompletion=complete_interface,
-            show_default=False,
-        ),
-    ]
+    interface: Annotated[str, interface_option("Where to listen")]
     capture_filter: Annotated[
         str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'.")
     ] = ""
@@ -65,12 +62,8 @@ class LiveCapture:
     duration: Annotated[
         float | None, typer.Option("--duration", metavar="SECONDS", min=0.001, help="Stop after so long.")
     ] = None
-    via: Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")] = (
-        None
-    )
-    snaplen: Annotated[
-        int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
-    ] = MAX_SNAPLEN
+    via: Program = None
+    snaplen: SnapLen = MAX_SNAPLEN
     buffer: Annotated[
         int, typer.Option("--buffer", metavar="MIB", min=1, max=2048, help="What the kernel holds for us.")
     ] = 32
@@ -156,7 +149,7 @@ def sniff(
     try:
         if not saving.begin(sniffer):
             return 2
-        output = Output(sys.stdout)
+        output = Output()
         session = SniffSession(sniffer, decoder, output, count=count, display=display, verbosity=verbosity)
         show = shower(session, frames)
         if not verbosity.quiet and sys.stderr.isatty():

@@ -13,7 +13,7 @@ from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.help import Command
 
 if TYPE_CHECKING:
-    from wiredecode.spark.decode import Plan
+    from wiredecode.spark.decode import TableDemand
 
 EXAMPLES = """\b
 Examples:
@@ -193,12 +193,12 @@ class SparkOptions:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments
 
-    def plan(self) -> Plan:
+    def demand(self) -> TableDemand:
         """What the tasks are told. Raises ``ValueError``."""
         from dataclasses import fields
 
         from wiredecode.net import Limits
-        from wiredecode.spark.decode import Plan
+        from wiredecode.spark.decode import TableDemand
         from wiredecode.spark.writing import KEPT
 
         level, columns = self.level, names(self.columns, "--columns")
@@ -208,7 +208,7 @@ class SparkOptions:
             port: said.protocol.name + (f"/{said.dialect}" if said.dialect else "")
             for port, said in self.decoding.ports.items()
         }
-        return Plan(
+        return TableDemand(
             level,
             columns=columns,
             filter=self.display_filter,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.capture import CaptureError, PacketBatch
-    from wiredecode.export.query import Open, Reader
+    from wiredecode.export.query import Open, RowReader
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
 
@@ -87,7 +87,9 @@ def sql(
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
     from wiredecode.frames.record import BYTES
+    from wiredecode.tables import without_pandas
 
+    without_pandas()
     form, guarded = _form(format_, out), csv_formulas == "guard"
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas goes with csv: say --format csv")
@@ -156,7 +158,7 @@ def _opener(
     from wiredecode.export.selection import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    def open_(level: str, columns: list[str] | None) -> Reader:
+    def open_(level: str, columns: list[str] | None) -> RowReader:
         capture, chosen = open_capture(files), display()
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
-    from wiredecode.stats.counting import Counting
+    from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import Statistic
 
     Found = Sequence[tuple[Statistic, pa.Table]]
@@ -112,34 +112,35 @@ def stats(settings: CaptureOptions) -> int:
         statistics, length = requested(form)
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    code, counting = _counted(settings, statistics, length)
-    if counting is not None:
-        show([(statistic, counting.table(statistic)) for statistic in statistics], form)
+    code, counters = _counted(settings, statistics, length)
+    if counters is not None:
+        show([(statistic, counters.table(statistic)) for statistic in statistics], form)
     return code
 
 
 def _counted(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
-) -> tuple[int, Counting | None]:
+) -> tuple[int, Counters | None]:
     """The exit code, and what was counted; None: nothing could be."""
-    from wiredecode.stats.counting import Counting
-    from wiredecode.tables import bound_memory
+    from wiredecode.stats.counters import Counters
+    from wiredecode.tables import bound_memory, without_pandas
 
     bound_memory()
+    without_pandas()
     display = settings.display
-    counting = Counting(statistics, interval, hops=settings.hops)
-    watched = counting.connections
-    session = settings.session(on_over=None if watched is None else watched.end, messages=counting.messages)
-    counting.whole = display is None and settings.span.is_whole
+    counters = Counters(statistics, interval, hops=settings.hops)
+    watched = counters.connections
+    session = settings.session(on_over=None if watched is None else watched.end, messages=counters.messages)
+    counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
         for frame in session.decoded():
             counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
-            counting.frame(frame, counts=counts)
+            counters.frame(frame, counts=counts)
 
     code = session.work(work)
     failed = code == INTERRUPTED or (code and not session.totals.packets)
-    return code, None if failed else counting
+    return code, None if failed else counters
 
 
 def _timeline(settings: CaptureOptions) -> int:

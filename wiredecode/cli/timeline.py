@@ -17,9 +17,7 @@ def show(session: Session, timeline: Timeline, *, json: bool) -> None:
         return
     events = [each for each in timeline.finish(session.first_ns) if session.within(each.time_ns)]
     if json:
-        import orjson
-
-        session.output.write(orjson.dumps(record(timeline, events), option=orjson.OPT_APPEND_NEWLINE))
+        session.output.json(record(timeline, events))
         return
     for line in lines(timeline, events):
         session.output.text(f"{line}\n")

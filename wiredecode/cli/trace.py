@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -149,7 +148,7 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
     session = Session(
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         Dissector(demand, Network(decoding.limits)),
-        Output(sys.stdout),
+        Output(),
         span=ALWAYS if again else settings.span,
         verbosity=settings.verbosity,
     )

@@ -68,7 +68,7 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
         return words
     first = words[0]
     if first == "pcap":
-        return Reader(commands["pcap"], named=True).read(words[1:])
+        return CommandLine(commands["pcap"], named=True).read(words[1:])
     if first in READERS:
         return [first, *(word for word in words[1:] if word != "-r")]
     if first in commands or words == ["-h"] or first.startswith(("--help", "--version", "--install", "--show-comp")):
@@ -78,7 +78,7 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
     if first in ("-D", "--list-interfaces"):
         return ["interfaces", *words[1:]]
     if first == "-" or first.startswith("-") or names_a_file(first):
-        return Reader(commands["pcap"], named=False).read(words)
+        return CommandLine(commands["pcap"], named=False).read(words)
     return words
 
 
@@ -87,7 +87,7 @@ def names_a_file(word: str) -> bool:
     return "/" in word or "." in word or Path(word).exists()
 
 
-class Reader:
+class CommandLine:
     """Reads a command line of ``pcap``; ``named``: that command was said."""
 
     def __init__(self, command: Any, *, named: bool) -> None:

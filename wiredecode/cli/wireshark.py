@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +58,7 @@ def wireshark(
     if output is not None:
         output.write_text(text)
         return 0
-    out = Output(sys.stdout)
+    out = Output()
     out.text(text)
     out.flush()
     return 0

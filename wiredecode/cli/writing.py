@@ -16,7 +16,7 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.capture.private import MODE
 from wiredecode.cli import INTERRUPTED
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, check_out
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
 from wiredecode.frames.counted import counted
@@ -38,12 +38,8 @@ TOLD_FINDINGS, KEPT_FINDINGS = 10, 100_000
 
 def check(files: list[str], out: Path, *, selects: bool) -> None:
     """Refuse what cannot be written."""
-    if str(out) == "-":
-        raise UsageError("-w needs a file; to hand packets on, write /dev/stdout")
+    check_out(out, files, what="-w needs a file", named=f"-w {out}")
     for file in files:
-        with suppress(OSError):
-            if out.exists() and out.samefile(file):
-                raise UsageError(f"-w {out} is what is read; choose another name")
         if selects and not Path(file).is_file():
             what = "standard input" if file == "-" else f"{file} (no regular file)"
             raise UsageError(
@@ -51,7 +47,7 @@ def check(files: list[str], out: Path, *, selects: bool) -> None:
             )
 
 
-class Chosen:
+class ChosenPackets:
     """The packets of the frames that were shown to it: 24 bytes each; ``whole``: of all their connections' packets."""
 
     def __init__(self, *, whole: bool) -> None:
@@ -70,9 +66,9 @@ class Chosen:
             self.frames += 1
             kind = types.setdefault(frame.type or frame.status, len(types))
             if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
-                told = self._findings.setdefault(max(frame.packets), [])
-                told += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
-                    : max(0, TOLD_FINDINGS - len(told))
+                comments = self._findings.setdefault(max(frame.packets), [])
+                comments += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][
+                    : max(0, TOLD_FINDINGS - len(comments))
                 ]
             for packet in frame.packets:
                 packets.append(packet)
@@ -111,7 +107,7 @@ def run(
     except OSError as error:
         complain(f"{out}: cannot be written: {error.strerror}")
         return 2
-    writing = _Writing(session, files, target, Chosen(whole=whole), limits)
+    writing = _Writing(session, files, target, ChosenPackets(whole=whole), limits)
     session.reads_on = whole
     try:
         code = session.work(writing.everything if session.shows_all else writing.selected, summary_json)
@@ -131,7 +127,7 @@ class _Writing:
     session: Session
     files: list[str]
     target: NewFile
-    chosen: Chosen
+    chosen: ChosenPackets
     limits: Limits
     written: int = 0
 
@@ -155,7 +151,7 @@ class _Writing:
             self.chosen.select(self.session.frames())
         self.chosen.finish()
         self._copy()
-        damage.tell()
+        damage.raise_again()
 
     def _copy(self) -> None:
         """The second pass; what cannot be read was told by the first."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wiredecode.dissect.lookahead import LOOKAHEAD_NS, Known
+from wiredecode.dissect.lookahead import LOOKAHEAD_NS, KnownOutcome
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
@@ -40,7 +41,7 @@ class Demand:
     """How long, in capture time, requests wait for their response; live captures wait less."""
     copies: bool = True
     """Messages are told which one they are a copy of, also where only their contents tell."""
-    answers: Mapping[int, Known] | None = None
+    answers: Mapping[int, KnownOutcome] | None = None
     """What :mod:`wiredecode.dissect.answers` found of requests that wait longer than that; None: it was not asked."""
     messages: Messages | None = None
     """Collects the published and delivered messages; whoever gave it empties it."""
@@ -62,6 +63,11 @@ class Demand:
     """Use the TLS secrets that captures bring."""
     protocols: tuple[Protocol, ...] | None = None
     """These protocols are tried; None: all that are known."""
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every frame is wanted in the same way, and nothing but frames: usual, so it is asked once."""
+        return self.recorded is None and self.messages is None and self.runs is None and self.select is None
 
     def __post_init__(self) -> None:
         if self.runs is not None and (self.select is not None or self.tally):

@@ -115,16 +115,11 @@ class Dissector:
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
         error: CaptureError | None = None
-        source = iter(batches)
-        while True:
-            try:
-                batch = next(source, None)
-            except CaptureError as raised:
-                error = raised
-                break
-            if batch is None:
-                break
-            yield from self.feed(batch)
+        try:
+            for batch in batches:
+                yield from self.feed(batch)
+        except CaptureError as raised:
+            error = raised
         yield from self.finish()
         if error is not None:
             raise error
@@ -187,9 +182,9 @@ class Dissector:
         self._close_ended(OVER)
 
     def _events(self, events: list[Event]) -> None:
-        self._take(events if self._tls is None else self._tls.open(events))
+        self._dispatch(events if self._tls is None else self._tls.open(events))
 
-    def _take(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[Event]) -> None:
         """Events in clear, as far as that is possible."""
         if self._on_events is not None:
             self._on_events(events)
@@ -232,7 +227,7 @@ class Dissector:
         """Close the accounts of connections that are over for ``reason``."""
         for connection in self.network.pop_forgotten():
             if self._tls is not None:
-                self._take(self._tls.forget(connection))
+                self._dispatch(self._tls.forget(connection))
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end(reason, connection.ended)
@@ -285,14 +280,15 @@ class Dissector:
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready, little by little: behind a hole much may have waited."""
-        from wiredecode.dissect.order import steps
+        from wiredecode.dissect.order import partial_watermarks
 
-        for step in [*steps(self._pending, watermark), watermark]:
+        for step in [*partial_watermarks(self._pending, watermark), watermark]:
             linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
             items = [*self._release(step)]
             for link in linkers:
                 link()
             yield items
+            items = []  # not kept while the next ones are decoded
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
         """The frames, where it is wanted with their responses."""
@@ -316,7 +312,7 @@ class Dissector:
 
     def _decode_run(self, run: Run) -> bool:
         """Decode a run at once; False: its frames must be decoded one by one."""
-        conversation, demand = self._conversation(run), self.demand
+        conversation, demand = self._trackers[run.connection].conversation_of(run), self.demand
         if self.accounts.has_notes(run.connection, run.side) or not run.bulk.decode(conversation, run, demand.messages):
             return False
         run.sender = conversation.sender(run)
@@ -351,6 +347,8 @@ class Dissector:
             except Exception as error:
                 frame.layers = {} if style is not None else None
                 unread(frame, error)
+            if frame.is_cut and not frame.missing:  # its end was never sent: nobody answers it
+                frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if style is not None else None
@@ -358,9 +356,18 @@ class Dissector:
 
     def _read(self, frame: Frame, conversation: Conversation) -> None:
         """Decode a frame as far as it is wanted."""
+        if self.demand.is_plain:
+            conversation.decode(frame, self.demand.style)
+        else:
+            self._read_wanted(frame, conversation)
+        read_identity = conversation.identities.get(frame.type)
+        if read_identity is not None:
+            learn(frame, read_identity)
+
+    def _read_wanted(self, frame: Frame, conversation: Conversation) -> None:
         demand = self.demand
         style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
-        as_column = demand.runs is not None and demand.runs is RunsFor.COLUMNS and frame.status == OK
+        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
         after_messages = style is not None and demand.messages is not None and demand.select is None
         record_later = conversation.records_later and (as_column or after_messages)
         if record_later:
@@ -376,9 +383,6 @@ class Dissector:
                 frame.recorder = conversation.record
             elif style is not None:
                 conversation.record(frame, style)
-        read_identity = conversation.identities.get(frame.type)
-        if read_identity is not None:
-            learn(frame, read_identity)
 
     def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
         """The style of the records that are wanted of some protocols only."""
@@ -412,6 +416,3 @@ class Dissector:
         self._number = number
         self.accounts.skipped(frame)
         return True
-
-    def _conversation(self, item: Frame | Run) -> Conversation:
-        return self._trackers[item.connection].conversation_of(item)

@@ -72,7 +72,7 @@ def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection,
     return np.array(found, np.int64)
 
 
-def steps(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
+def partial_watermarks(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
     """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
     sizes = [
         np.array([item.length], np.int64) if isinstance(item, Frame) else item.stops - item.starts

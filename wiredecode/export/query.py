@@ -17,11 +17,11 @@ from wiredecode.tables.reader import table_schema
 if TYPE_CHECKING:
     from wiredecode.frames.totals import Totals
 
-    Open = Callable[[str, list[str] | None], "Reader"]
+    Open = Callable[[str, list[str] | None], "RowReader"]
     """Opens the captures anew: takes level and columns."""
 
 
-class Reader(Protocol):
+class RowReader(Protocol):
     """What is read of a table; more columns than were asked for do no harm."""
 
     @property
@@ -87,7 +87,7 @@ class Table:
             self.failure = error
             raise
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> RowReader:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}

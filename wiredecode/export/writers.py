@@ -187,7 +187,8 @@ class ParquetWriter:
     def flush(self) -> None:
         """Write what waits as a row group."""
         if self._count:
-            table = pa.Table.from_batches(self._waiting, self._schema)
+            # Arrow writes texts one by one where a batch has another dictionary than the one before.
+            table = pa.Table.from_batches(self._waiting, self._schema).unify_dictionaries()
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
                 table = self._sorted(table, self._order)

@@ -22,6 +22,8 @@ from wiredecode.fields.composition import plain as plain
 from wiredecode.fields.filling import CountOf as CountOf
 from wiredecode.fields.filling import LengthOf as LengthOf
 from wiredecode.fields.filling import PresenceOf as PresenceOf
+from wiredecode.fields.kind import AsText as AsText
+from wiredecode.fields.kind import FixedBytes as FixedBytes
 from wiredecode.fields.kind import Kind as Kind
 from wiredecode.fields.kind import Short as Short
 from wiredecode.fields.kind import Unfit as Unfit

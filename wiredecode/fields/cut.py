@@ -26,10 +26,10 @@ def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Ran
     """
     stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
     for path in [path for path, (_, end) in ranges.items() if end >= stop]:
-        steps = [name or int(index) for name, index in STEP.findall(path)]
-        if may_go_on(layer, steps):
+        places = [name or int(index) for name, index in STEP.findall(path)]
+        if may_go_on(layer, places):
             del ranges[path]
-            _forget(values, steps)
+            _forget(values, places)
 
 
 def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
@@ -43,10 +43,10 @@ def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> No
     layer.ranges = {name: span for name, span in layer.ranges.items() if name in layer.fields}
 
 
-def may_go_on(layer: type[Layer], steps: list[str | int]) -> bool:
+def may_go_on(layer: type[Layer], places: list[str | int]) -> bool:
     """Whether the value at a path may be longer than what is there of it."""
     kind: Kind | None = None
-    for step in steps:
+    for step in places:
         if isinstance(step, int):
             kind = kind.element if isinstance(kind, Array) else None
         else:
@@ -58,9 +58,9 @@ def may_go_on(layer: type[Layer], steps: list[str | int]) -> bool:
     return not (isinstance(kind, Struct | Array) or kind is None or kind.delimited or kind.fixed)
 
 
-def _forget(values: Any, steps: list[str | int]) -> None:
+def _forget(values: Any, places: list[str | int]) -> None:
     """Take the value at a path out; an element of a list that is left empty goes with it."""
-    for step in steps[:-1]:
+    for step in places[:-1]:
         values = getattr(values, "fields", values)  # of a structure that was dissected
         if isinstance(step, int):
             if not (isinstance(values, list) and step < len(values)):
@@ -68,7 +68,7 @@ def _forget(values: Any, steps: list[str | int]) -> None:
         elif not (isinstance(values, Mapping) and step in values):
             return
         values = values[step]
-    values, last = getattr(values, "fields", values), steps[-1]
+    values, last = getattr(values, "fields", values), places[-1]
     if isinstance(last, str) and isinstance(values, dict):
         values.pop(last, None)
     elif isinstance(last, int) and isinstance(values, list):

@@ -15,8 +15,7 @@ from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Stru
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.kind import Cut
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.scope import Scope
-from wiredecode.fields.stepping import note_mark, note_number, tightened, unnamed
+from wiredecode.fields.scope import Scope, first_of_length, note_mark, note_number, tightened, unnamed
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
@@ -246,8 +245,8 @@ class Emitter:
         self.flush_dict()
         scope = self.scopes[-1]
         there = scope.presences[kind.name] = self.variable("has_" + kind.name)
-        self.line(f"{there} = {kind.when.code(self)}")
         before = len(self.lines)
+        self.line(f"{there} = {kind.when.code(self)}")
         with self.block(f"if {there}:"):
             if self.mark and kind.name == scope.layer.marked_by:
                 self.line(self.mark)
@@ -270,7 +269,9 @@ class Emitter:
         before = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in self.run)
         run, self.run = self.run, [*self.run]
         place = f"p + {before}" if before else "p"
-        with self.block(f"if {place} < e and b[{place}] & {mask} == {value}:"):
+        with self.block(
+            f"if {place} < e and b[{place}] & {mask} == {value}:{first_of_length(other.kind, mask, value)}"
+        ):
             self.flush()
             if self.mark and one.name == self.scopes[-1].layer.marked_by:
                 self.line(self.mark)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.fields import Field
+from scapy.volatile import VolatileValue
 
 from wiredecode.fields.filling import Fill
 
@@ -125,7 +126,11 @@ class Kind(Field[Any, Any]):
         """Generate the expression that does what :meth:`present` does."""
         return expression
 
-    # Scapy's contract, in terms of the above.
+    def readable(self, value: Any) -> str:
+        """The value as people read it, in trees and in Scapy's ``show()``."""
+        return repr(value)
+
+    # Scapy's contract, in terms of the above: a field may be absent (None), or random, as ``fuzz`` makes it.
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
         value, position = self.read(s, 0, len(s), pkt)
@@ -135,10 +140,42 @@ class Kind(Field[Any, Any]):
         return s + self.write(val, pkt)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        return repr(x)
+        return repr(x) if x is None or isinstance(x, VolatileValue) else self.readable(x)
 
     def randval(self) -> Any:
         """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
         from wiredecode.fields.fuzzing import random_value
 
         return random_value(self.column)
+
+
+class FixedBytes(Kind):
+    """As many bytes as ``fixed`` says."""
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+        stop = take(self.name, position, self.minimum(), end)
+        return data[position:stop], stop
+
+    def write(self, value: Any, layer: Layer) -> bytes:
+        return bytes(value or bytes(self.minimum()))
+
+    def emit(self, em: Emitter) -> str:
+        return em.fixed(self)
+
+
+class AsText(Kind):
+    """Base of values that records show as text."""
+
+    @staticmethod
+    def spell(value: Any, /) -> Any:
+        """The text, or the value itself where there is none."""
+        raise NotImplementedError
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return self.spell(value)
+
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.spell)}({expression})"
+
+    def readable(self, value: Any) -> str:
+        return str(self.spell(value))

@@ -250,8 +250,8 @@ class Layer(Packet):
 
 def counts_of(kind: Kind) -> dict[str, Any]:
     """The earlier fields that tell its length, count or size, and what each tells."""
-    told = [(getattr(kind, word, None), word) for word in ("length", "count", "size")]
-    return {name: f"its {word}" for name, word in told if isinstance(name, str)}
+    named = [(getattr(kind, word, None), word) for word in ("length", "count", "size")]
+    return {name: f"its {word}" for name, word in named if isinstance(name, str)}
 
 
 def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:

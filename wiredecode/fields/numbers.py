@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields.kind import Kind, Short, take
+from wiredecode.fields.kind import AsText, Kind, Short, take
 
 if TYPE_CHECKING:
     from wiredecode.fields.emitter import Emitter
@@ -40,6 +40,7 @@ class Number(Kind):
     delimited = True
     signed: ClassVar[bool] = False
     width: ClassVar[int] = 0
+    little: bool = False
 
     def __init__(
         self,
@@ -47,12 +48,14 @@ class Number(Kind):
         doc: str = "",
         *,
         names: Mapping[int, str] | None = None,
-        little: bool = False,
+        little: bool | None = None,
         **kw: Any,
     ) -> None:
         kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)
-        self.names, self.little = names, little
+        self.names = names
+        if little is not None:
+            self.little = little
 
     @property
     def order(self) -> str:
@@ -89,10 +92,10 @@ class Number(Kind):
 
         return whole(8 * self.width, signed=self.signed)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        if self.names and x in self.names:
-            return f"{self.names[x]} ({x})"
-        return f"{x} {self.unit}" if self.unit and x is not None else str(x)
+    def readable(self, value: Any) -> str:
+        if self.names and value in self.names:
+            return f"{self.names[value]} ({value})"
+        return f"{value} {self.unit}" if self.unit and value is not None else str(value)
 
 
 class UInt8(Number):
@@ -144,11 +147,16 @@ class Flags(UInt8):
         unknown = value & ~sum(self.names or {})
         return known + ([f"0x{unknown:02x}"] if unknown else [])
 
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"({em.constant(self.present)}({expression}, None) if {expression} else [])"
+    @cached_property
+    def lists(self) -> list[list[str]]:
+        """Of each value the names, made once: flags may stand before every message."""
+        return [self.present(value, bytes.hex) for value in range(256)]
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return f"0x{x:02x} ({' '.join(self.present(x, str)) or 'none'})"
+    def shown(self, em: Emitter, expression: str) -> str:
+        return f"{em.constant(self.lists)}[{expression}]"
+
+    def readable(self, value: Any) -> str:
+        return f"0x{value:02x} ({' '.join(self.present(value, str)) or 'none'})"
 
 
 class Boolean(UInt8):
@@ -162,8 +170,8 @@ class Boolean(UInt8):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"({expression} == 1 if {expression} < 2 else {expression})"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.present(x, str)).lower()
+    def readable(self, value: Any) -> str:
+        return str(self.present(value, str)).lower()
 
 
 def rfc3339_ns(nanoseconds: int) -> str | int:
@@ -172,22 +180,8 @@ def rfc3339_ns(nanoseconds: int) -> str | int:
     return f"{_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
 
 
-class Moment(Kind):
+class Moment(AsText):
     """Base of times: numbers that records show as RFC 3339 text."""
-
-    @staticmethod
-    def spell(value: int, /) -> str | int:
-        """The text, or the number itself where there is none."""
-        raise NotImplementedError
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return self.spell(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(self.spell)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.spell(x))
 
 
 class Timestamp(Moment, Int64):

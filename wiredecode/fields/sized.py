@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields.kind import Kind, take
+from wiredecode.fields.kind import AsText, FixedBytes, Kind, take
 from wiredecode.fields.numbers import Number, UInt16, UInt32
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ class Text(Sized):
 
     def step_over(self, em: Emitter, value: str) -> None:
         super().step_over(em, value)
-        told = value if em.picked(self.name) else "b[p:q]"
-        em.line(f"if q > p: {told}.decode()")  # nobody looks at it, but that it is no text is told
+        text = value if em.picked(self.name) else "b[p:q]"
+        em.line(f"if q > p: {text}.decode()")  # nobody looks at it, but that it is no text is told
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)
@@ -177,8 +177,8 @@ class Binary(Sized):
 
         return octets()
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return "null" if x is None else f"{len(x)} bytes"
+    def readable(self, value: Any) -> str:
+        return "null" if value is None else f"{len(value)} bytes"
 
 
 class Rest(Binary):
@@ -206,32 +206,17 @@ class Rest(Binary):
         return value
 
 
-class Uuid(Kind):
+class Uuid(AsText, FixedBytes):
     """Sixteen bytes in network order, shown as RFC 9562 text."""
 
     fixed, column = "16s", "fixed_size_binary[16]"
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
-        stop = take(self.name, position, 16, end)
-        return data[position:stop], stop
-
-    def write(self, value: bytes | None, layer: Layer) -> bytes:
-        return bytes(value or bytes(16))
-
-    def emit(self, em: Emitter) -> str:
-        return em.fixed(self)
+    @staticmethod
+    def spell(value: bytes, /) -> str:
+        text = value.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def randval(self) -> Any:
         from wiredecode.fields.fuzzing import Random
 
         return Random(lambda: random.randbytes(16))
-
-    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
-        text = value.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(self.present)}({expression}, None)"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return self.present(x, str)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import Short, compiler, plain
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer, Range, Style, present_field
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 
 def moved(problem: Short, field: str, start: int) -> Short:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.filter.errors import FilterError, nearest
+from wiredecode.filter.errors import FilterError, nearest, one_of
 from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
 from wiredecode.filter.logic import Atom, Column, Expression, negation
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
@@ -37,6 +37,8 @@ NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 One = Callable[[Any], bool]
 """Whether one value fits."""
+FROM_ONE = ("frame.number", "tcp.stream", "frame.packets")
+"""Fields that are never 0; Wireshark's tcp.stream may be."""
 
 
 class Comparisons:
@@ -102,7 +104,7 @@ class Comparisons:
         for first, last in node.members:
             low, high = (self._member(each) for each in (first, last))
             if not isinstance(low, Constant) or not isinstance(high, Constant):
-                raise self.fail("only values stand in { }", first)
+                raise self.fail("values and ranges stand in { }, as in {1, 3..5}", first)
             if first is last:
                 tests.append(self._one("==", left, low))
                 continue
@@ -136,6 +138,8 @@ class Comparisons:
         if left.type is Type.ENUM:
             return self._enumeration(operator, compare, left, right)
         value = self._value(right, left)
+        if value == 0 and left.field is not None and left.field.name in FROM_ONE and operator in ("==", "==="):
+            raise self.fail(f"{left.field.name} counts from 1", right)
         if left.field is not None and left.field.words is not None and operator not in ORDER:
             self._known_word(left.field, right)
         if left.type is Type.ANY:
@@ -163,11 +167,11 @@ class Comparisons:
         field = left.field
         assert field is not None
         assert field.codes is not None
-        if not right.quoted and right.text[:1] in "-.0123456789":
+        if field.words is None and not right.quoted and right.text[:1] in "-.0123456789":
             number = self._value(right, Operand(Type.NUMBER, left.level, left.get, field))
             return lambda each: compare(each, number), field.codes
         if right.text not in field.names:
-            hint = nearest(right.text, field.names) or f"; it is one of {', '.join(list(field.names)[:8])} ..."
+            hint = nearest(right.text, field.names) or one_of(field.names)
             raise self.fail(f"{field.name} has no value {right.text!r}{hint}", right)
         if operator in ORDER:
             code = field.names[right.text]
@@ -179,7 +183,8 @@ class Comparisons:
         """Refuse what the field can never be."""
         assert field.words is not None
         if right.text not in field.words():
-            hint = nearest(right.text, field.words()) or f'; {field.name} matches "..." finds names of any kind'
+            hint = nearest(right.text, field.words()) or one_of(field.words())
+            hint = hint or f'; {field.name} matches "..." finds parts of names'
             raise self.fail(f"{field.name} is never {right.text!r}{hint}", right)
 
     def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:

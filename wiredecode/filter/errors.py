@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
 SHOWN_CHARACTERS = 50
 """Of a long filter, so much is shown before and after the place."""
 INDENT = "  "
+MOST_NAMED = 8
+"""Names that are told where none is near."""
 NAMED: Mapping[str, str] = MappingProxyType({})
 
 
@@ -34,14 +37,30 @@ class FilterError(ValueError):
         return f"{escape(self.message)}\n{INDENT}{before}{place}{after}\n{INDENT}{carets}"
 
 
-def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED) -> str:
-    """``; did you mean ...?``, or nothing where no name is near; ``called``: what the names are short for."""
+def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
+    """``; did you mean ...?``, or nothing where no name is near.
+
+    ``called``: what the names are short for; ``prefix``: what stands before all of them.
+    """
+    return did_you_mean([prefix + called.get(name, name) for name in close(word, known)])
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """``; did you mean 'a', 'b' or 'c'?``; nothing for no names."""
+    shown = [repr(name) for name in names]
+    return f"; did you mean {' or '.join(filter(None, [', '.join(shown[:-1]), shown[-1]]))}?" if shown else ""
+
+
+def close(word: str, known: Iterable[str]) -> list[str]:
+    """The name that is nearest, if one is near."""
     names = sorted(dict.fromkeys(known), key=lambda name: name.isupper())  # Publish before PUBLISH
     folded: dict[str, str] = {}
     for name in names:
         folded.setdefault(name.casefold(), name)
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
-    if not found:
-        return ""
-    name = folded[found[0]]
-    return f"; did you mean {called.get(name, name)!r}?"
+    return [folded[found] for found in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)]
+
+
+def one_of(known: Iterable[str]) -> str:
+    """``; it is one of a, b, c``; nothing where they are many."""
+    names = list(islice(known, MOST_NAMED + 1))
+    return f"; it is one of {', '.join(names)}" if len(names) <= MOST_NAMED else ""

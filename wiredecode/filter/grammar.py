@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from lark.visitors import Transformer_NonRecursive
 
 from wiredecode.filter.errors import FilterError
+from wiredecode.filter.literals import UNITS
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Slice, Word
 
 MAX_CHARACTERS = 64 * 1024
@@ -102,8 +103,16 @@ EXPECTED = {
     "RPAR": ")",
     "RSQB": "]",
     "RBRACE": "}",
+    "LBRACE": "{",
 }
 """What may stand somewhere, for people; other terminals go without saying."""
+HINTS = {
+    "'": "text stands in double quotes",
+    "=": "'=' does not compare: write ==",
+    "|": "'|' joins nothing: write || or or",
+    "[": "a list is compared value by value: == 1, in {1, 2}, or count() of them",
+}
+"""What is wrong with a character that is not expected."""
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "'": "'"}
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-7]{1,3}|.)", re.DOTALL)
 
@@ -134,16 +143,20 @@ def _parser() -> Lark:
 def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
     start = getattr(error, "pos_in_stream", None) or 0
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
+        if str(error.token) in HINTS:
+            return FilterError(HINTS[str(error.token)], text, start)
+        if error.token in UNITS and text[:start].rstrip()[-1:].isdigit():
+            return FilterError(
+                f"a unit follows its number without a blank, as in 5{error.token}", text, start, error.token.end_pos
+            )
         expected = _expected(error.accepts or error.expected)
         return FilterError(f"'{error.token}' does not fit here{expected}", text, start, error.token.end_pos)
     if isinstance(error, UnexpectedCharacters):
-        if text[start] == "'":
-            return FilterError("text stands in double quotes", text, start)
+        if text[start] in HINTS:
+            return FilterError(HINTS[text[start]], text, start)
         if text[start] == '"' or text[start : start + 2] in ('r"', 'R"'):
             return FilterError("the quote is never closed", text, start, len(text))
-        if text[start] == "=":
-            return FilterError("'=' does not compare: write ==", text, start)
-        return FilterError(f"{text[start]!r} does not fit here{_expected(error.allowed or ())}", text, start)
+        return FilterError(f"{text[start]!r} does not fit here", text, start)
     assert isinstance(error, UnexpectedToken | UnexpectedEOF)
     end = len(text.rstrip())
     accepts = getattr(error, "accepts", None) or error.expected
@@ -152,6 +165,8 @@ def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
 
 def _expected(terminals: Any) -> str:
     words = [shown for name, shown in EXPECTED.items() if name in terminals]
+    if len(words) > 1 and "LBRACE" in terminals:  # it may stand in place of (
+        words.remove(EXPECTED["LBRACE"])
     return f"; expected {' or '.join(words)}" if words else ""
 
 

@@ -14,30 +14,27 @@ from wiredecode.filter.syntax import Logic, Membership, Node, Not, Relation
 def meaning(text: str, node: Node, secrets: bool, *, utc: bool) -> Filter:
     """The filter that a tree means. Raises :class:`~wiredecode.filter.FilterError`."""
     names = Names(secrets=secrets)
-    return Filter(text, Meaning(Comparisons(Operands(text, names, secrets, utc=utc))).of(node), names.clock)
+    return Filter(text, _expression(node, Comparisons(Operands(text, names, secrets, utc=utc))), names.clock)
 
 
-class Meaning:
-    """Walks the logic; comparisons are made by :class:`Comparisons`."""
+def _expression(node: Node, comparisons: Comparisons) -> Expression:
+    """The logic of a tree; comparisons are made by :class:`Comparisons`."""
+    if isinstance(node, Logic):
+        return join(node.operator, [_expression(part, comparisons) for part in node.parts])
+    if isinstance(node, Not):
+        return negation(_expression(node.part, comparisons))
+    used = comparisons.operands.used
+    used.clear()
+    found = _comparison(node, comparisons)
+    return about(used, found)
 
-    def __init__(self, comparisons: Comparisons) -> None:
-        self.comparisons, self.operands = comparisons, comparisons.operands
 
-    def of(self, node: Node) -> Expression:
-        if isinstance(node, Logic):
-            return join(node.operator, [self.of(part) for part in node.parts])
-        if isinstance(node, Not):
-            return negation(self.of(node.part))
-        self.operands.used.clear()
-        found = self._comparison(node)
-        return about(self.operands.used, found)
-
-    def _comparison(self, node: Node) -> Expression:
-        if isinstance(node, Relation):
-            return self.comparisons.relation(node)
-        if isinstance(node, Membership):
-            return self.comparisons.membership(node)
-        operand = self.operands.make(node, presence=True)
-        if isinstance(operand, Constant):
-            raise self.operands.fail("a value alone is neither true nor false: compare it with a field", node)
-        return self.comparisons.present(operand, node)
+def _comparison(node: Node, comparisons: Comparisons) -> Expression:
+    if isinstance(node, Relation):
+        return comparisons.relation(node)
+    if isinstance(node, Membership):
+        return comparisons.membership(node)
+    operand = comparisons.operands.make(node, presence=True)
+    if isinstance(operand, Constant):
+        raise comparisons.fail("a value alone is neither true nor false: compare it with a field", node)
+    return comparisons.present(operand, node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.filter.errors import nearest
+from wiredecode.filter.errors import close, did_you_mean, nearest
 from wiredecode.filter.model import Clock, Field, Level, Type, Values
 from wiredecode.filter.tcp import ALIASES, analysis_fields
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
@@ -73,7 +73,9 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
         type_ = Type.STRUCTURE if entry.type == "protocol" and entry.name != "frame" else type_of(entry.type)
         made[entry.name] = Field(entry.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
     severity = made["finding.severity"]
-    made[severity.name] = replace(severity, names=SEVERITIES, codes=lambda frame: _ranks(severity.get(frame)))
+    made[severity.name] = replace(
+        severity, names=SEVERITIES, words=SEVERITIES.keys, codes=lambda frame: _ranks(severity.get(frame))
+    )
     return made
 
 
@@ -172,6 +174,25 @@ def type_of(word: str) -> Type:
     return Type.NUMBER if "int" in word else Type.ANY
 
 
+MOST_HINTS = 5
+"""Fields that a name which is none of them is explained by."""
+
+
+def _depth(name: str) -> tuple[int, bool]:
+    """Of messages before what is in them, of frames before protocols."""
+    return name.count("."), name not in {entry.name for entry in FRAME_ENTRIES}
+
+
+def _by_end(names: Sequence[str]) -> dict[str, str]:
+    """By their last words; of several names the first."""
+    return {name.rpartition(".")[2]: name for name in reversed(names)}
+
+
+def _elsewhere(names: Sequence[str]) -> str:
+    """A hint at the least deep of ``names``, which are sorted."""
+    return did_you_mean([each for each in names if _depth(each)[0] == _depth(names[0])[0]][:MOST_HINTS])
+
+
 class Names:
     """What names mean; protocols are imported when a name asks for them, since each takes its time."""
 
@@ -252,16 +273,26 @@ class Names:
         records = self.records
         return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", parts))))
 
-    def near(self, name: str) -> str:
-        """A hint at a name that is like this one: those of all frames first, then fields that end like it."""
-        short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
-        if "." not in name:
-            found = nearest(name, short, short)
-            if found:
-                return found
-            ending = sorted((each for each in self.all() if each.endswith(f".{name}")), key=len)
-            return f"; did you mean {ending[0]!r}?" if ending else nearest(name, self.all())
-        return nearest(name, self.all())
+    def near(self, name: str, more: Iterable[str] = ()) -> str:
+        """A hint at a name that is like this one: a field of that name elsewhere, or one below the same word."""
+        known = sorted((each for each in (*self.all(), *more) if each[0] != "_"), key=_depth)
+        word, _, rest = name.partition(".")
+        same = [each for each in known if each.casefold().endswith(f".{name.casefold()}")]
+        if same or not rest:
+            short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
+            short = _by_end(known) | short
+            return _elsewhere(same) or nearest(name, [*short, *known], short)
+        first = {each.partition(".")[0] for each in known}
+        if word not in first and not (below := close(word, first)):
+            return _elsewhere([each for each in known if each.endswith(f".{rest}")])
+        prefix = f"{word if word in first else below[0]}."
+        inside = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
+        short = _by_end(inside)
+        return (
+            nearest(rest, inside, prefix=prefix)
+            or nearest(rest.rpartition(".")[2], short, short, prefix)
+            or f"; wiredecode fields {prefix[:-1]} lists those that there are"
+        )
 
     def all(self) -> list[str]:
         """Every name, for suggestions and completion."""

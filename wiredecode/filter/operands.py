@@ -125,7 +125,8 @@ class Operands:
                 return self.operand(node)
             made = self.constant(made)
         if made.type not in accepted and made.type is not Type.ANY:
-            raise self.fail(f"{name}() does not take {made.type.value}", node)
+            hint = "; count() tells how many values there are" if name == "len" else ""
+            raise self.fail(f"{name}() does not take {made.type.value}{hint}", node)
         return made
 
     def constant(self, written: Constant) -> Operand:

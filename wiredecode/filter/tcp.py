@@ -25,6 +25,9 @@ WIRESHARK = {
     "ipv6.addr": "ip.addr",
     "ipv6.src": "ip.src",
     "ipv6.dst": "ip.dst",
+    "frame.time_epoch": "frame.time",
+    "_ws.expert": "finding",
+    **{f"_ws.expert.{name}": f"finding.{name}" for name in ("severity", "group", "message")},
 }
 """What Wireshark calls names of ours."""
 ALIASES = SHORT | WIRESHARK

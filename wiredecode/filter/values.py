@@ -41,7 +41,7 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
     if frame.layer is None:
         return {}
     try:
-        if frame.missing:
+        if frame.is_cut:
             raise compiler.Cut
         record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, style)
     except compiler.FAILED:

@@ -10,9 +10,9 @@ HARMFUL = "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\u
 _harmful = re.compile(f"[{HARMFUL}]")
 _raw = re.compile(f"\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f{HARMFUL}]")
 """What must not reach a terminal: nearly all controls; sequences that set colours are our own."""
-_ORDINARY = bytes([*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)])
-_LEADS = (b"\xc2", b"\xd8", b"\xe2\x80", b"\xe2\x81", b"\xef\xbb", b"\xef\xbf")
-"""How harmful characters beyond ASCII begin in UTF-8."""
+_ORDINARY = bytes({*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)} - {0xC2, 0xD8})
+_LEADS = re.compile(rb"\xe2[\x80\x81]").search, re.compile(rb"\xef[\xbb\xbf]").search
+"""How harmful characters beyond ASCII begin in UTF-8, besides C2 and D8: arrows on every line begin with E2, too."""
 
 
 def json_safe(data: bytes) -> bytes:
@@ -24,9 +24,23 @@ def json_safe(data: bytes) -> bytes:
 
 def terminal_safe(text: str) -> str:
     """Text as it may reach a terminal: the last guard, for what was not escaped where it was made."""
+    return text if _is_safe(text.encode("utf-8", "backslashreplace")) else _made_safe(text)
+
+
+def terminal_bytes(text: str, encoding: str) -> bytes:
+    """The same, encoded; what the encoding lacks is escaped."""
     data = text.encode("utf-8", "backslashreplace")
-    if not data.translate(None, _ORDINARY) and not any(lead in data for lead in _LEADS):
-        return text
+    safe = _is_safe(data)
+    if safe and encoding == "utf-8":
+        return data
+    return (text if safe else _made_safe(text)).encode(encoding, "backslashreplace")
+
+
+def _is_safe(data: bytes) -> bool:
+    return not (data.translate(None, _ORDINARY) or _LEADS[0](data) or _LEADS[1](data))
+
+
+def _made_safe(text: str) -> str:
     return _raw.sub(lambda match: _character(match[0]), text)
 
 

@@ -38,8 +38,6 @@ OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
 ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "unanswered", "late", "not asked for")
 """Late: not answered when it could be held back no longer; its answer may be further on, and names it then."""
-WAITING = ""
-"""Outcome of a reply that is held back itself, until it is known what it answers: it asks for nothing."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -136,7 +134,9 @@ class Frame:
     first_ns: int
     """Time of the packet that carried its first byte."""
     status: str = OK
-    """``ok``, ``partial`` (bytes of it are missing), ``malformed`` or ``undecoded`` (no frame was recognised)."""
+    """``ok``, ``partial`` (bytes of it lack), ``malformed`` or ``undecoded`` (no frame was recognised)."""
+    is_cut: bool = False
+    """Whether bytes of it lack: they were not captured, or never sent, as the connection ended inside of it."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
     cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
@@ -246,7 +246,7 @@ class Frame:
     def packet(self) -> Packet:
         """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none.
 
-        Fields are absent that were not captured, or not to their end.
+        Fields are absent that are not there to their end.
         """
         packet: Packet
         if self.layer is None:
@@ -255,7 +255,7 @@ class Frame:
             packet = Raw(self.data)
         else:
             packet = layer = self.layer.within(self.data, 0, len(self.data))
-            if self.missing:
+            if self.is_cut:
                 forget_cut_fields(layer, self.data, self.values)
         packet.time = self.time_ns / 1e9
         return packet

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.frames.provenance import COLUMNS, Provenance
-from wiredecode.frames.span import UNDECODED_SHOWN, UNDECODED_SPAN, Skipped, Span
+from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, Provenance, Skipped, Span
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
@@ -416,6 +415,7 @@ class Framer:
             *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
+            is_cut=status == PARTIAL,
             protocol=self.protocol.name,
             cuts=(span.begins[1:], span.packets),
         )

@@ -96,7 +96,7 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
         return {}
     found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).ranges
     prefix = frame.layer.filter_name
-    told = {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    shown = {f"{prefix}.{path}": list(span) for path, span in found.items()}
     met: dict[str, int] = {}
     for inner in frame.inner:
         name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)
@@ -104,8 +104,8 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
         if inner.start is not None:
             base = f"{name}.further[{count - 1}]" if count else name
             spans = compiler.careful(inner.layer, inner.data, 0, len(inner.data)).ranges.items()
-            told |= {f"{base}.{path}": [inner.start + first, inner.start + last] for path, (first, last) in spans}
-    return told
+            shown |= {f"{base}.{path}": [inner.start + first, inner.start + last] for path, (first, last) in spans}
+    return shown
 
 
 def encoded(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 
-    IdentityReader = Callable[[Frame], Mapping[str, Any]]
-    """What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
+IdentityReader = Callable[["Frame"], Mapping[str, Any]]
+"""What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
 
 FACTS = {
     "name": "what the client calls the connection, or itself",
@@ -39,9 +39,9 @@ HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "be
 LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
 
 
-def remember(connection: Connection, told: Mapping[str, Any]) -> None:
+def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     """Learn more of a connection; what is told last counts."""
-    for key, value in told.items():
+    for key, value in facts.items():
         if value not in (None, ""):
             text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
             connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

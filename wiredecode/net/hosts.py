@@ -35,10 +35,10 @@ class Hosts:
         name = name.rstrip(".")
         if not HOST.fullmatch(name) or (len(self._names) >= MOST_ADDRESSES and address not in self._names):
             return
-        told = self._names.setdefault(address, [])
-        if not told or told[-1][1] != name:
-            told.append((packet, name))
-            del told[:-8]
+        entries = self._names.setdefault(address, [])
+        if not entries or entries[-1][1] != name:
+            entries.append((packet, name))
+            del entries[:-8]
 
     def look(self, batch: PacketBatch) -> None:
         """Learn what a batch tells."""
@@ -68,8 +68,8 @@ class Hosts:
         return (first, second) if first or second else None
 
     def _before(self, address: str, packet: int) -> str | None:
-        told = self._names.get(address.strip("[]"), ())
-        return next((name for known, name in reversed(told) if known < packet), None)
+        entries = self._names.get(address.strip("[]"), ())
+        return next((name for known, name in reversed(entries) if known < packet), None)
 
 
 def answers(data: bytes) -> Iterator[tuple[str, str]]:

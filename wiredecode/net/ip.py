@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from wiredecode.net.fragments import Datagram, Fragments, Piece
+from wiredecode.net.fragments import Datagram, FragmentPiece, Fragments
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IPV4
 from wiredecode.net.names import TRUNCATED, protocol_name
@@ -23,23 +24,22 @@ MALFORMED_TCP = "malformed TCP header"
 LOW = (1 << 64) - 1
 
 
+@dataclass(slots=True, eq=False)
 class Packet:
     """One packet from its network layer on, and where it comes from."""
 
-    __slots__ = ("clock", "data", "number", "offset", "row", "source", "target", "time_ns", "version", "wire")
-
-    def __init__(self, data: bytes, wire: int, offset: int, row: int, number: int, time_ns: int, clock: int) -> None:
-        self.data = data
-        self.wire = wire
-        """Bytes on the wire from the network layer on; cut to the IP length once that is known."""
-        self.offset = offset
-        """Where ``data`` lies in the buffer of the batch; negative: nowhere, it came in fragments."""
-        self.row = row
-        self.number = number
-        self.time_ns = time_ns
-        self.clock = clock
-        self.source = self.target = 0
-        self.version = 4
+    data: bytes
+    wire: int
+    """Bytes on the wire from the network layer on; cut to the IP length once that is known."""
+    offset: int
+    """Where ``data`` lies in the buffer of the batch; negative: nowhere, it came in fragments."""
+    row: int
+    number: int
+    time_ns: int
+    clock: int
+    source: int = 0
+    target: int = 0
+    version: int = 4
 
 
 class Carried(NamedTuple):
@@ -162,7 +162,7 @@ class IpReader:
         end = start + packet.wire - at
         if end <= start:
             return MALFORMED_IPV4 if packet.version == 4 else MALFORMED_IPV6
-        piece = Piece(start, end, data, packet.number, packet.time_ns)
+        piece = FragmentPiece(start, end, data, packet.number, packet.time_ns)
         datagram = self.fragments.add(key, piece, more, packet.clock)
         return None if datagram is None else self._datagram(packet, protocol, datagram)
 
@@ -246,7 +246,7 @@ class IpReader:
         start: int,
         captured: int,
         length: int,
-        carrier: Packet | Piece,
+        carrier: Packet | FragmentPiece,
         header_at: int = -1,
     ) -> None:
         """Append a row; ``ahead`` is added to the sequence number, ``carrier`` has the bytes."""

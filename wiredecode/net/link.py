@@ -87,7 +87,8 @@ def _one_linktype(
         at, length = _TYPED[linktype]
         offset, ethertype = untag(start + length, octets.u16(start + at), octets, vlan_tags)
     elif linktype in LINKTYPES_RAW:
-        offset, ethertype = start, _by_version(octets.u8(start) >> 4)
+        version = octets.u8(start) >> 4
+        offset, ethertype = start, np.where(version == 4, IPV4, np.where(version == 6, IPV6, IP_VERSION + version))
         return offset, np.where(captured > 0, ethertype, TRUNCATED)
     elif linktype in (LINKTYPE_NULL, LINKTYPE_LOOP):
         offset, ethertype = start + 4, _by_family(octets.u32(start))
@@ -110,10 +111,6 @@ def untag(offset: Int64s, ethertype: Int64s, octets: Octets, vlan_tags: int) -> 
         ethertype = np.where(tagged, octets.u16(offset + 2), ethertype)
         offset = offset + 4 * tagged
     return offset, ethertype
-
-
-def _by_version(version: Int64s) -> Int64s:
-    return np.where(version == 4, IPV4, np.where(version == 6, IPV6, IP_VERSION + version))
 
 
 def _by_family(word: Int64s) -> Int64s:

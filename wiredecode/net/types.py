@@ -157,7 +157,7 @@ class Direction:
             self.losses.append((max(packet, given_up, last), time_ns, offset))
 
     def lost_between(self, start_ns: int, stop_ns: int, packet: int) -> bool:
-        """Whether bytes that were lost show between two times, as is known at ``packet``; of very many losses the last."""
+        """Whether lost bytes show between two times, as is known at ``packet``; of very many losses the last."""
         return any(start_ns <= shown <= stop_ns and known <= packet for known, shown, _ in self.losses[-LAST_LOSSES:])
 
     def open_hole(self, packet: int, first: int) -> None:

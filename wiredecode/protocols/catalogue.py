@@ -170,10 +170,10 @@ def column_name(name: str, known: Container[str]) -> str:
     """The column of a table or record that has ``known`` ones, for its own name or that of a filter."""
     if name in known:
         return name
-    told = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
+    found = {"latency": "latency_ns", **{filtered: column for column, filtered in RECORD_NAMES.items()}}.get(name, name)
     if name == "frame.number" and "packet" in known:
-        told = "packet"
-    return told if told in known else f"layers.{name}" if f"layers.{name}" in known else name
+        found = "packet"
+    return found if found in known else f"layers.{name}" if f"layers.{name}" in known else name
 
 
 def column_word(column: str) -> str:

@@ -9,7 +9,7 @@ import orjson
 
 from wiredecode.fields import Short, compiler
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, Frame
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
@@ -59,7 +59,7 @@ class FrameDecoder:
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
-            if frame.missing:
+            if frame.is_cut:
                 raise compiler.Cut
             if style is None:
                 step = (self._rows or self._make_rows()) if rows else (self._walk or self._make_walk())
@@ -74,7 +74,7 @@ class FrameDecoder:
                 reached = self._read_record(frame, style)
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
-        if reached < stop and frame.status not in (MALFORMED, PARTIAL):
+        if reached < stop and not frame.is_cut and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
 
     # Decoders are made when they are first needed: generating one takes about a millisecond.
@@ -113,11 +113,11 @@ class FrameDecoder:
             self._known[frame.data] = frame.values, orjson.dumps(frame.layers).decode()[:-2]
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
-        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing))
+        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut)
         frame.values = decoded.values
         if style is not None:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}
-        if frame.status != PARTIAL:
+        if not frame.is_cut:
             report_problem(frame, decoded.problem)
         return frame.start + decoded.stop
 

@@ -52,12 +52,12 @@ class Known:
     """Can be pickled."""
 
 
-def _added(group: str, take: Callable[[Any], T]) -> list[T]:
+def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
     """What other packages add, each as ``take`` gives it; raises :class:`Unusable`."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
-            found.append(take(entry.load()()))
+            found.append(convert(entry.load()()))
         except Exception as error:
             package = entry.dist.name if entry.dist else entry.value
             what = f"{type(error).__name__}: {error}{_place(error, entry.module.partition('.')[0])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Several
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,17 +197,8 @@ def step(each: Any, first_ns: int) -> dict[str, Any]:
         remark.append(f"{seconds_text(each.latency_ns / 1e9)} after frame {each.request}")
     if each.status:
         remark.append(each.status)
-    return {
-        "skipped": "",
-        "number": each.number,
-        "time": f"{(each.time_ns - first_ns) / 1e9:,.6f}",
-        "from_client": each.from_client,
-        "is_evidence": each.is_evidence,
-        "name": each.name,
-        "facts": each.facts,
-        "remark": ", ".join(remark),
-        "findings": each.findings,
-    }
+    time = f"{(each.time_ns - first_ns) / 1e9:,.6f}"
+    return {**asdict(each), "skipped": "", "time": time, "remark": ", ".join(remark)}
 
 
 def cut(text: str) -> str:

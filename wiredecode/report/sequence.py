@@ -25,7 +25,7 @@ MOST_TROUBLE = 80
 
 
 @dataclass(slots=True)
-class Step:
+class Arrow:
     """A frame of the diagram."""
 
     number: int
@@ -68,13 +68,13 @@ class Sequence:
     """
 
     def __init__(self, evidence: Container[int] = ()) -> None:
-        self.items: list[Step | Skipped] = []
+        self.items: list[Arrow | Skipped] = []
         self.frames = 0
         self._evidence = evidence
         self._lines = SummaryLines()
         self._seen: Counter[tuple[str | None, int]] = Counter()
         self._held: deque[Frame] = deque()
-        self._steps = self._trouble = 0
+        self._arrows = self._trouble = 0
 
     def add_frames(self, frames: Iterable[Frame]) -> None:
         """All of them, in order; what was given before an error is shown."""
@@ -96,7 +96,7 @@ class Sequence:
             while self._held:
                 self._show(self._held.popleft())
             self._show(frame)
-        elif self._seen[frame.type, frame.side] <= EACH and self._steps < MOST_STEPS:
+        elif self._seen[frame.type, frame.side] <= EACH and self._arrows < MOST_STEPS:
             self._let_go(0)
             self._show(frame)
         else:
@@ -116,9 +116,9 @@ class Sequence:
         skipped.add(frame)
 
     def _show(self, frame: Frame) -> None:
-        self._steps += 1
+        self._arrows += 1
         self.items.append(
-            Step(
+            Arrow(
                 number=frame.number,
                 time_ns=frame.time_ns,
                 from_client=frame.side == left_end(frame),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ REPORTED = pa.field("report", pa.string())
 
 
 @dataclass(frozen=True)
-class Plan:
+class TableDemand:
     """What is wanted, as the driver tells all tasks; it can be pickled.
 
     ``columns`` are those of the table on Spark. ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``.
@@ -130,50 +131,60 @@ def key_file(path: str) -> Path:
     return Path(SparkFiles.get(Path(path).name))
 
 
-Part = tuple[str, int]
-"""A source, and a bucket of it."""
-
-
-def decode(rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def decode(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Rows of packets in the order of ``packets.ORDER`` to rows of the table; reports come through.
 
     One bucket of one source after the other, each as long as it is, in bounded memory.
     """
     for (source, bucket), parts in parted(rows):
         if bucket is None:
-            yield from reports_of(parts, plan)
+            yield from reports_of(parts, demand)
             continue
-        reader = plan.reader(packet_batches(parts), bucket)
-        yield from (row_batch(batch, source, plan) for batch in reader)
-        yield ended(reader, source, bucket, plan)
+        reader = demand.reader(packet_batches(parts), bucket)
+        yield from (row_batch(batch, source, demand) for batch in reader)
+        yield ended(reader, source, bucket, demand)
 
 
-def reports_of(parts: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def reports_of(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Reports among rows of packets, as rows of the result."""
     texts = (text for part in parts for text in part.column("data").to_pylist())
-    return (report_row(text.decode(), plan.row_schema()) for text in texts)
+    return (report_row(text.decode(), demand.row_schema()) for text in texts)
 
 
-def row_batch(batch: pa.RecordBatch, source: str, plan: Plan) -> pa.RecordBatch:
+def row_batch(batch: pa.RecordBatch, source: str, demand: TableDemand) -> pa.RecordBatch:
     """Rows of a reader as rows of the result."""
-    made = converted(batch, source, plan.schema)
-    return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=plan.row_schema())
+    made = converted(batch, source, demand.schema)
+    return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=demand.row_schema())
 
 
 def ended(
-    reader: TableReader, source: str, bucket: int | str, plan: Plan, since: Totals | None = None, **told: str
+    reader: TableReader, source: str, bucket: int | str, demand: TableDemand, since: Totals | None = None, **more: str
 ) -> pa.RecordBatch:
     """The report on a bucket that has been read to its end; ``since``: what earlier reports counted of it."""
-    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in plan.sessions)
+    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in demand.sessions)
     totals = reader.totals if since is None else reader.totals.since(since)
-    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **told)
-    return report_row(text, plan.row_schema())
+    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **more)
+    return report_row(text, demand.row_schema())
+
+
+def without_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[str], pa.RecordBatch]]:
+    """The reports of each batch of the result, and its rows."""
+    for batch in batches:
+        reports = batch.column(REPORTED.name)
+        if reports.null_count == len(batch):
+            yield [], batch
+        else:
+            yield reports.drop_null().to_pylist(), batch.filter(reports.is_null())
+
+
+def one_row(schema: pa.Schema, /, **values: Any) -> pa.RecordBatch:
+    """A row of which only these values are told."""
+    return pa.RecordBatch.from_pylist([values], schema=schema)
 
 
 def report_row(text: str, schema: pa.Schema) -> pa.RecordBatch:
     """A report as a row of the result."""
-    columns = [pa.nulls(1, field.type) for field in schema][:-1]
-    return pa.record_batch([*columns, pa.array([text])], schema=schema)
+    return one_row(schema, **{REPORTED.name: text})
 
 
 def parted(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int | None], Iterator[pa.RecordBatch]]]:

@@ -24,11 +24,11 @@ import pyarrow.fs as pafs
 from wiredecode.capture import CaptureError
 from wiredecode.capture.remote import open_file, place_of, store_errors
 from wiredecode.export.lake import kind_of
-from wiredecode.export.lake.run import Run, capture_of, content
+from wiredecode.export.lake.run import TableRun, capture_of, content
 from wiredecode.export.lake.table import create_file
 from wiredecode.spark import output, pipeline
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import Plan, ended, parted, reports_of
+from wiredecode.spark.decode import TableDemand, ended, parted, reports_of
 from wiredecode.spark.files import Found
 from wiredecode.spark.folder import Folder, alone
 from wiredecode.spark.lake import LakeRun
@@ -72,10 +72,12 @@ class Step:
     """What it wrote to a folder."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Step:
-        files = {name: Taken(**file) for name, file in told["files"].items()}
-        states = None if told["states"] is None else [(source, bucket, name) for source, bucket, name in told["states"]]
-        return cls(**{**told, "files": files, "states": states})
+    def of(cls, values: Mapping[str, Any]) -> Step:
+        files = {name: Taken(**file) for name, file in values["files"].items()}
+        states = (
+            None if values["states"] is None else [(source, bucket, name) for source, bucket, name in values["states"]]
+        )
+        return cls(**{**values, "files": files, "states": states})
 
 
 @dataclass
@@ -90,14 +92,14 @@ class Log:
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Log:
-        return cls(**{**told, "steps": [Step.of(step) for step in told["steps"]]})
+    def of(cls, values: Mapping[str, Any]) -> Log:
+        return cls(**{**values, "steps": [Step.of(step) for step in values["steps"]]})
 
-    def check(self, out: str, plan: Plan) -> None:
+    def check(self, out: str, demand: TableDemand) -> None:
         """Raise ``ValueError`` where it is of something else."""
         if self.out != out:
             raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
-        if self.mark != mark(plan).decode():
+        if self.mark != mark(demand).decode():
             raise OtherState(BEGIN_ANEW.format("another wiredecode, or other options").replace("checkpoint", "states"))
 
     def states(self, steps: int) -> list[State] | None:
@@ -121,11 +123,11 @@ class Book:
             with self._system.open_input_stream(f"{self._path}/{name}") as file:
                 return json.loads(file.read())
 
-    def write(self, name: str, told: Any) -> None:
+    def write(self, name: str, values: Any) -> None:
         """It is there whole or not at all."""
         part = f"{name}.part" if self._local else name
         with create_file(f"{self.place}/{part}") as file:
-            file.write(json.dumps(told, indent=1).encode())
+            file.write(json.dumps(values, indent=1).encode())
         if self._local:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
 
@@ -214,27 +216,27 @@ class Carried:
     number: int
     known: Mapping[tuple[str, int], str]
 
-    def __call__(self, rows: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    def __call__(self, rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
         """As :func:`wiredecode.spark.decode.decode`; reports tell the new states."""
         for (source, bucket), parts in parted(rows):
             if bucket is None:
-                yield from reports_of(parts, plan)
+                yield from reports_of(parts, demand)
                 continue
-            state = self.load(source, bucket, plan)
+            state = self.load(source, bucket, demand)
             counted = deepcopy(state.reader.totals)
             for part in parts:
                 yield from state.feed(part)
             name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
             with create_file(f"{self.place}/{name}") as file:
                 file.write(state.dumps())
-            yield ended(state.reader, source, bucket, plan, since=counted, state=name)
+            yield ended(state.reader, source, bucket, demand, since=counted, state=name)
 
-    def load(self, source: str, bucket: int, plan: Plan) -> BucketState:
+    def load(self, source: str, bucket: int, demand: TableDemand) -> BucketState:
         name = self.known.get((source, bucket))
         if name is None:
-            return BucketState(plan, source, bucket)
+            return BucketState(demand, source, bucket)
         with open_file(f"{self.place}/{name}") as file:
-            return BucketState.loads(plan, source, bucket, file.read())
+            return BucketState.loads(demand, source, bucket, file.read())
 
 
 @dataclass(frozen=True)
@@ -242,11 +244,11 @@ class Ending:
     """Brings the connections of states to their end."""
 
     carried: Carried
-    plan: Plan
+    demand: TableDemand
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for source, bucket in parts_in(batches):
-            state = self.carried.load(source, bucket, self.plan)
+            state = self.carried.load(source, bucket, self.demand)
             yield from state.finish(since=deepcopy(state.reader.totals))
 
 
@@ -255,14 +257,14 @@ class Ending:
 
 @dataclass
 class Increment:
-    """Runs that write ``plan`` to ``out``, with their states in ``book``.
+    """Runs that write ``demand`` to ``out``, with their states in ``book``.
 
     ``selected`` says in tables what of the captures is written; ``how``: options of ``prepare.prepared``.
     """
 
     out: str
     book: Book
-    plan: Plan
+    demand: TableDemand
     selected: str
     how: Mapping[str, Any]
 
@@ -286,9 +288,9 @@ class Increment:
 
     def _log(self) -> Log:
         kept = self.book.read(LOG)
-        log = Log(self.out, mark(self.plan).decode(), self.plan.buckets) if kept is None else Log.of(kept)
-        self.plan = replace(self.plan, buckets=log.buckets)
-        log.check(self.out, self.plan)
+        log = Log(self.out, mark(self.demand).decode(), self.demand.buckets) if kept is None else Log.of(kept)
+        self.demand = replace(self.demand, buckets=log.buckets)
+        log.check(self.out, self.demand)
         if kept is None:
             self.book.keep(log)
         return log
@@ -298,21 +300,21 @@ class Increment:
         known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
         carried = Carried(self.book.place, step.number, known)
 
-        def told(sink: pipeline.Sink) -> DataFrame:
+        def rows_of(sink: pipeline.Sink) -> DataFrame:
             if not step.files:
-                return pipeline.mapped(each_part(spark, list(known)), Ending(carried, self.plan), self.plan, sink)
-            names, how = list(step.files), {**self.how, "buckets": self.plan.buckets}
-            planned = prepared(spark, names, self.plan, **how, divide="shuffle")
-            return pipeline.rows(spark, names, self.plan, sink=sink, planned=planned, decoder=carried)
+                return pipeline.mapped(each_part(spark, list(known)), Ending(carried, self.demand), self.demand, sink)
+            names, how = list(step.files), {**self.how, "buckets": self.demand.buckets}
+            planned = prepared(spark, names, self.demand, **how, divide="shuffle")
+            return pipeline.rows(spark, names, self.demand, sink=sink, planned=planned, decoder=carried)
 
-        level, columns, replaced = self.plan.level, self.plan.schema.names, log.steps[step.before :]
+        level, columns, replaced = self.demand.level, self.demand.schema.names, log.steps[step.before :]
         if kind_of(self.out):
             run = self._run(log, step)
             tables = LakeRun(self.out, level, columns, run, self.selected, overwrite=again)
-            accounts = tables.commit(told(tables.sink))
+            accounts = tables.commit(rows_of(tables.sink))
         else:
             gone = [name for each in replaced for name in each.outputs]
-            accounts, step.outputs = output.step(self.out, level, columns, log.id, step.number, told, gone)
+            accounts, step.outputs = output.step(self.out, level, columns, log.id, step.number, rows_of, gone)
             Folder(self.out).done({"level": level})
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
         behind = known | accounts.states if step.files else {}
@@ -321,10 +323,10 @@ class Increment:
         self.book.keep(log)
         return accounts.reports
 
-    def _run(self, log: Log, step: Step) -> Run:
+    def _run(self, log: Log, step: Step) -> TableRun:
         """What tables know the step as: by its captures, also by those that are no longer as they were."""
         if not step.files:
-            return Run((), (log.id, step.number))
+            return TableRun((), (log.id, step.number))
         files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]
         found = {file.digest: capture_of(name, file.size, file.digest, self.selected) for name, file in files}
-        return Run(tuple(found.values()))
+        return TableRun(tuple(found.values()))

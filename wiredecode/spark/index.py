@@ -23,7 +23,7 @@ from wiredecode.net.connections import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import IPV6_FLOW, Segments
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.packets import File, tcp_fragments
 from wiredecode.spark.state import running
 
@@ -53,11 +53,11 @@ The lists have an entry for each of :func:`wiredecode.net.buckets.units`."""
 COUNTED = ("packets", "tcp_packets", "first_ns", "last_ns")
 
 
-def settings_of(plan: Plan, step: int) -> str:
+def settings_of(demand: TableDemand, step: int) -> str:
     """What the index of a part depends on beside the file; ``step``: size of parts."""
     from dataclasses import asdict
 
-    return json.dumps([running(), sorted(plan.sessions.items()), sorted(asdict(plan.reassembly).items()), step])
+    return json.dumps([running(), sorted(demand.sessions.items()), sorted(asdict(demand.reassembly).items()), step])
 
 
 class Indexer:
@@ -107,11 +107,8 @@ class Indexer:
     def _add(self, batch: PacketBatch) -> None:
         segments = self._headers.read(batch, self._clock.advance(batch.time_ns))
         self._whole = self._whole and not len(tcp_fragments(batch, self._limits.vlan_tags))
-        totals = self._totals
-        totals.packets += len(batch)
-        first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-        totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
-        totals.last_ns = max(totals.last_ns, last)
+        self._totals.packets += len(batch)
+        self._totals.add_times(batch.time_ns)
         if not len(segments):
             return
         own, at, places = np.unique(units(segments, self._sessions), return_index=True, return_inverse=True)
@@ -155,9 +152,9 @@ KEY = ("file", "source", "first_ns", "place", "size", "settings")
 
 def counted(row: Mapping[str, Any]) -> Totals:
     """The packets of a part, as they were counted."""
-    told = json.loads(row["counted"])
-    totals = Totals(**{name: told[name] for name in COUNTED})
-    totals.not_decoded.update(told["not_decoded"])
+    counts = json.loads(row["counted"])
+    totals = Totals(**{name: counts[name] for name in COUNTED})
+    totals.not_decoded.update(counts["not_decoded"])
     return totals
 
 

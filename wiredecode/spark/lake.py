@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError
 from wiredecode.capture.listing import listing
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import Known, Run, run_of
+from wiredecode.export.lake.run import Known, TableRun, run_of
 from wiredecode.export.lake.table import Lake, Places, Written, create_file, remove_file
 from wiredecode.export.lake.writer import TABLES, LakeWriter
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import REPORTED
+from wiredecode.spark.decode import REPORTED, one_row, without_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ class TaskLake(Lake):
     def files(self, name: str) -> list[str]:
         return []
 
-    def known(self, name: str, run: Run) -> dict[int, Known]:
+    def known(self, name: str, run: TableRun) -> dict[int, Known]:
         return {}
 
     def make(self, name: str, schema: pa.Schema) -> None:
@@ -63,7 +63,7 @@ class TaskLake(Lake):
     def remove(self, name: str, path: str) -> None:
         remove_file(self._places.path(name, path))
 
-    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+    def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         raise NotImplementedError("the driver commits")
 
     def places(self) -> Places:
@@ -77,18 +77,15 @@ class LakeSink:
     places: Places
     level: str
     columns: tuple[str, ...]
-    run: Run
+    run: TableRun
     schema: pa.Schema = TOLD
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         lake = TaskLake(self.places)
         writer = LakeWriter(lake, self.level, self.run)
         try:
-            for batch in rows:
-                report = batch.column(REPORTED.name)
-                if report.null_count < len(batch):
-                    yield from (_told(report=text) for text in report.drop_null().to_pylist())
-                    batch = batch.filter(report.is_null())
+            for reports, batch in without_reports(rows):
+                yield from (one_row(TOLD, report=text) for text in reports)
                 if len(batch):
                     writer.write(batch.select(list(self.columns)))
             writer.close()
@@ -96,19 +93,15 @@ class LakeSink:
             writer.discard()
             raise
         for each in writer.complete():
-            told = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield _told(**told, schema=lake.schemas[each.table])
-
-
-def _told(**values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=TOLD)
+            file = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
+            yield one_row(TOLD, **file, schema=lake.schemas[each.table])
 
 
 class LakeRun:
     """What the driver does of one run, or of one step of a stream, for the place ``out``."""
 
     def __init__(
-        self, out: str, level: str, columns: Sequence[str], run: Run, selected: str, *, overwrite: bool
+        self, out: str, level: str, columns: Sequence[str], run: TableRun, selected: str, *, overwrite: bool
     ) -> None:
         self.lake, self.level, self.run, self.selected, self.overwrite = open_lake(out), level, run, selected, overwrite
         if run.captures:
@@ -116,9 +109,9 @@ class LakeRun:
         self.sink = LakeSink(self.lake.places(), level, tuple(columns), run)
         self.writer = LakeWriter(self.lake, level, run)
 
-    def commit(self, told: DataFrame) -> Accounts:
-        """Have the tasks write, and commit their files; ``told``: rows of :data:`TOLD`."""
-        for row in (found := told.collect()):
+    def commit(self, tasks: DataFrame) -> Accounts:
+        """Have the tasks write, and commit their files; ``tasks``: rows of :data:`TOLD`."""
+        for row in (found := tasks.collect()):
             if row.path is not None:
                 schema = pa.ipc.read_schema(pa.py_buffer(row.schema))
                 self.writer.adopt(Written(row.table, row.path, row.rows, row.bytes, row.day), schema)
@@ -129,7 +122,7 @@ class LakeRun:
         return Accounts.of(row.report for row in found if row.report is not None)
 
 
-def captures(paths: Sequence[str], selected: str) -> Run:
+def captures(paths: Sequence[str], selected: str) -> TableRun:
     """The run of all files behind ``paths``, as ``pipeline.rows`` reads them."""
     names: list[str] = []
     for path in paths:
@@ -139,8 +132,8 @@ def captures(paths: Sequence[str], selected: str) -> Run:
 
 
 def step(
-    out: str, level: str, columns: Sequence[str], stream: str, number: int, told: Callable[[LakeSink], DataFrame]
+    out: str, level: str, columns: Sequence[str], stream: str, number: int, rows_of: Callable[[LakeSink], DataFrame]
 ) -> None:
-    """A micro-batch of a stream, once, however often it is done; ``told``: the rows of a sink."""
-    run = LakeRun(out, level, columns, Run((), (stream, number)), "", overwrite=False)
-    run.commit(told(run.sink))
+    """A micro-batch of a stream, once, however often it is done; ``rows_of``: the rows of a sink."""
+    run = LakeRun(out, level, columns, TableRun((), (stream, number)), "", overwrite=False)
+    run.commit(rows_of(run.sink))

@@ -31,7 +31,7 @@ MOST_FILES = 100
 BATCH_ROWS = 8192
 
 
-class Written(NamedTuple):
+class TaskFile(NamedTuple):
     """A file that is complete, by its name below the folder of all tables, and the folder that it belongs to."""
 
     folder: str
@@ -47,7 +47,7 @@ class Group(NamedTuple):
     files: tuple[str, ...]
 
 
-def groups(files: Iterable[Written]) -> list[Group]:
+def groups(files: Iterable[TaskFile]) -> list[Group]:
     """Small files of a folder together, and each one that is not in order."""
     found = []
     for folder, some in groupby(sorted(files), lambda each: each.folder):
@@ -59,9 +59,9 @@ def groups(files: Iterable[Written]) -> list[Group]:
     return found
 
 
-def _shared(files: list[Written]) -> Iterator[list[Written]]:
+def _shared(files: list[TaskFile]) -> Iterator[list[TaskFile]]:
     """Consecutive files of about the same number of bytes together, each below :data:`JOINED_BYTES`."""
-    group: list[Written] = []
+    group: list[TaskFile] = []
     size = 0
     for each in files:
         if group and (size + each.bytes > JOINED_BYTES or len(group) == MOST_FILES):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, summed, tables
 from wiredecode.spark.folder import Folder, Move, alone
-from wiredecode.spark.merging import SMALL_BYTES, Merger, Written, groups
+from wiredecode.spark.merging import SMALL_BYTES, Merger, TaskFile, groups
 from wiredecode.spark.writing import FILES, FINDINGS, FOUND, TaskWriter, findings
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
@@ -29,10 +29,10 @@ def task_writer(folder: Folder, level: str, columns: Sequence[str]) -> TaskWrite
     return TaskWriter(folder.place(folder.attempts), level, tuple(columns), folder.id)
 
 
-def publish(told: DataFrame, folder: Folder, level: str) -> Accounts:
-    """Have the tasks write, and put their files into the tables of the run; ``told``: their files and reports."""
-    files, accounts = collected(told, folder)
-    moves = joined(told.sparkSession, folder, files)
+def publish(tasks: DataFrame, folder: Folder, level: str) -> Accounts:
+    """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of what they report."""
+    files, accounts = collected(tasks, folder)
+    moves = joined(tasks.sparkSession, folder, files)
     folder.make(folder.table(level))
     folder.move((name, folder.table(to)) for name, to in moves)
     for name, table in tables(accounts).items():
@@ -43,18 +43,18 @@ def publish(told: DataFrame, folder: Folder, level: str) -> Accounts:
     return accounts
 
 
-def collected(told: DataFrame, folder: Folder) -> tuple[list[Written], Accounts]:
+def collected(tasks: DataFrame, folder: Folder) -> tuple[list[TaskFile], Accounts]:
     """What the tasks tell: their files that count, and their reports."""
-    rows = told.collect()
+    rows = tasks.collect()
     files = [
-        Written(row.folder, f"{folder.attempts}/{row.file}", row.bytes, row.in_order)
+        TaskFile(row.folder, f"{folder.attempts}/{row.file}", row.bytes, row.in_order)
         for row in rows
         if row.file is not None
     ]
     return files, Accounts.of(row.report for row in rows if row.report is not None)
 
 
-def joined(spark: SparkSession, folder: Folder, files: Sequence[Written]) -> list[Move]:
+def joined(spark: SparkSession, folder: Folder, files: Sequence[TaskFile]) -> list[Move]:
     """The files that there are when small ones are joined, and all are in order, and the names that they are to get."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -75,58 +75,47 @@ def step(
     columns: Sequence[str],
     stream: str,
     number: int,
-    told: Callable[[TaskWriter], DataFrame],
+    rows_of: Callable[[TaskWriter], DataFrame],
     replaced: Sequence[str] | None = None,
 ) -> tuple[Accounts, list[str]]:
     """A step of a stream, once, however often it is done; what was reported, and the files that it brought.
 
-    ``told``: the rows of a task writer. ``replaced``: files whose rows it brings anew; None: it only adds, and joins
+    ``rows_of``: the rows of a task writer. ``replaced``: files whose rows it brings anew; None: it only adds, and joins
     small files of earlier steps with its own.
     """
     with alone(out):
-        return _step(Folder(out), level, columns, stream, number, told, replaced)
-
-
-def _step(
-    folder: Folder,
-    level: str,
-    columns: Sequence[str],
-    stream: str,
-    number: int,
-    told: Callable[[TaskWriter], DataFrame],
-    replaced: Sequence[str] | None,
-) -> tuple[Accounts, list[str]]:
-    there = folder.has_step(stream, number)
-    folder.begin()
-    try:
-        rows = told(task_writer(folder, level, columns))
-        files, accounts = collected(rows, folder)
-        if there:  # who calls does not know, and wants the states to be brought to that step
+        folder = Folder(out)
+        there = folder.has_step(stream, number)
+        folder.begin()
+        try:
+            rows = rows_of(task_writer(folder, level, columns))
+            files, accounts = collected(rows, folder)
+            if there:  # who calls does not know, and wants the states to be brought to that step
+                folder.discard()
+                return accounts, [to for _, to in (folder.last_step() or {})["moves"]]
+            before = small_files(folder, {each.folder for each in files}) if replaced is None else []
+            moves = joined(rows.sparkSession, folder, [*before, *files])
+            for name, table in tables(accounts).items():
+                if len(table):
+                    moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
+                    folder.write(moves[-1][0], table)
+        except BaseException:
             folder.discard()
-            return accounts, [to for _, to in (folder.last_step() or {})["moves"]]
-        before = small_files(folder, {each.folder for each in files}) if replaced is None else []
-        moves = joined(rows.sparkSession, folder, [*before, *files])
-        for name, table in tables(accounts).items():
-            if len(table):
-                moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
-                folder.write(moves[-1][0], table)
-    except BaseException:
-        folder.discard()
-        raise
-    kept = {name for name, to in moves if name == to}
-    moves = [(name, to) for name, to in moves if name != to]
-    gone = [*(replaced or ()), *(each.file for each in before if each.file not in kept)]
-    folder.add(stream, number, moves, gone)
-    return accounts, [to for _, to in moves]
+            raise
+        kept = {name for name, to in moves if name == to}
+        moves = [(name, to) for name, to in moves if name != to]
+        gone = [*(replaced or ()), *(each.file for each in before if each.file not in kept)]
+        folder.add(stream, number, moves, gone)
+        return accounts, [to for _, to in moves]
 
 
-def small_files(folder: Folder, names: Iterable[str]) -> list[Written]:
+def small_files(folder: Folder, names: Iterable[str]) -> list[TaskFile]:
     """Small files that earlier steps have left in some folders, of those that have :data:`MANY`."""
     found = []
     for name in sorted(names):
         small = [each for each in folder.list(name) if each.size is not None and each.size < SMALL_BYTES]
         if len(small) >= MANY:
-            found += [Written(name, f"{name}/{each.base_name}", each.size, in_order=True) for each in small]
+            found += [TaskFile(name, f"{name}/{each.base_name}", each.size, in_order=True) for each in small]
     return found
 
 

@@ -50,6 +50,8 @@ PACKETS = pa.schema(
 ``place`` where the packet stands in the file. A row of ``linktype`` :data:`REPORT` or :data:`SECRETS` is no packet."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which a bucket is to be read: that of the files merged by time."""
+WITHIN = ORDER[2:]
+"""The order of the packets of one bucket."""
 REPORT, SECRETS = -1, -2
 """In place of a link type: a report, and TLS secrets that a file brings, which come before its packets."""
 IPV6_FRAGMENT = 44
@@ -120,13 +122,10 @@ class PacketRows:
             everywhere = np.tile(np.arange(count, dtype=np.int32), len(fragments))
             rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
             buckets = np.concatenate([buckets[plain], everywhere])
-        together = np.lexsort((rows, buckets))
-        rows, buckets = rows[together], buckets[together]
-        totals = self.totals
-        totals.packets += len(batch)
-        first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-        totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
-        totals.last_ns = max(totals.last_ns, last)
+        order = np.lexsort((rows, buckets))
+        rows, buckets = rows[order], buckets[order]
+        self.totals.packets += len(batch)
+        self.totals.add_times(batch.time_ns)
         place, self._place = self._place, self._place + len(batch)
         return packet_rows(self.file, batch, clock, rows, buckets, place)
 
@@ -218,10 +217,10 @@ def packet_batches(parts: Iterable[pa.RecordBatch], first_number: int = 1) -> It
     """The packets of rows of one bucket, counted from ``first_number``, with the secrets that came before them."""
     secrets: tuple[bytes, ...] = ()
     for part in parts:
-        told = part.column("linktype").to_numpy() == SECRETS
-        if told.any():
-            secrets += tuple(part.filter(pa.array(told)).column("data").to_pylist())
-            part = part.filter(pa.array(~told))
+        secret = part.column("linktype").to_numpy() == SECRETS
+        if secret.any():
+            secrets += tuple(part.filter(pa.array(secret)).column("data").to_pylist())
+            part = part.filter(pa.array(~secret))
         if len(part):
             yield replace(packets_of(part, first_number), secrets=secrets)
             first_number, secrets = first_number + len(part), ()

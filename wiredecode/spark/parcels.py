@@ -7,17 +7,15 @@ bucket, and the decoding task puts the packets of all parcels of a bucket in ord
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s
-from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, no_packets
+from wiredecode.spark.decode import pieces
+from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, WITHIN, no_packets
 
-KEY = ORDER[2:]
-"""Order within a bucket."""
 OUTER = ("source", "bucket", "file_ns", "file")
 """What all packets of a parcel have in common; the others are columns in ``data``."""
 INNER = pa.schema([field for field in PACKETS if field.name not in OUTER])
@@ -27,7 +25,7 @@ PARCEL_BYTES, WAITING_BYTES = 2 << 20, 32 << 20
 """A parcel of the first size is sent, and all of a task when they have the second one together."""
 
 
-class Waiting(NamedTuple):
+class Gathered(NamedTuple):
     """What waits for a parcel to be sent."""
 
     parts: list[pa.RecordBatch]
@@ -36,16 +34,16 @@ class Waiting(NamedTuple):
 
 def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of packets (:data:`PACKETS`) of one file, as parcels; what is no packet stays what it is."""
-    waiting: dict[int, Waiting] = {}
+    waiting: dict[int | None, Gathered] = {}
     total = 0
     for batch in batches:
         if len(batch) and batch.column("linktype")[0].as_py() in (REPORT, SECRETS):
             yield batch.select(PARCELS.names)
             continue
-        for bucket, part in by_bucket(batch):
+        for (_, bucket), part in pieces(batch):
             size = part.nbytes
-            before = waiting.pop(bucket, Waiting([], 0))
-            found = Waiting([*before.parts, part], before.size + size)
+            before = waiting.pop(bucket, Gathered([], 0))
+            found = Gathered([*before.parts, part], before.size + size)
             total += size
             if found.size >= PARCEL_BYTES:
                 total -= found.size
@@ -57,14 +55,6 @@ def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting.clear()
             total = 0
     yield from (parcel(each.parts) for each in waiting.values())
-
-
-def by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket; they stand together."""
-    buckets = batch.column("bucket").to_numpy()
-    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)] if len(buckets) else []
-    for low, high in pairwise(edges):
-        yield int(buckets[low]), batch.slice(low, high - low)
 
 
 def parcel(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -147,7 +137,7 @@ def _all(parts: Iterable[Opened]) -> Iterator[pa.RecordBatch]:
         yield some[0].rows
         return
     table = pa.Table.from_batches([each.rows for each in some]).combine_chunks()
-    order = np.lexsort([table[name].to_numpy() for name in reversed(KEY)])
+    order = np.lexsort([table[name].to_numpy() for name in reversed(WITHIN)])
     yield from table.take(order).combine_chunks().to_batches()
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.net.buckets import Bucket, Chosen, Uint64s
 from wiredecode.spark import planner, session, splits
-from wiredecode.spark.decode import REPORTED, Plan, Rows, decode, report_row
+from wiredecode.spark.decode import REPORTED, Rows, TableDemand, decode, report_row, row_batch
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
 from wiredecode.spark.parcels import PARCELS, opened, parcels
@@ -35,14 +35,13 @@ from wiredecode.spark.prepare import (
     stopping,
 )
 from wiredecode.tables import bound_memory
-from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Decoder = Callable[[Iterable[pa.RecordBatch], Plan], Iterator[pa.RecordBatch]]
+Decoder = Callable[[Iterable[pa.RecordBatch], TableDemand], Iterator[pa.RecordBatch]]
 """As :func:`decode`; it can be pickled."""
 
 
@@ -61,7 +60,7 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
     """A row per frame: the columns of ``wiredecode export --ids stable``, and ``source`` before them.
 
     ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
-    ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.Plan`; ``source``,
+    ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.TableDemand`; ``source``,
     ``partitions``, ``buckets``, ``split_bytes``, ``divide`` as for :func:`rows`.
     Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
     for what is wrong.
@@ -91,17 +90,17 @@ HOW = ("source", "partitions", "buckets", "split_bytes", "divide")
 def _table(spark: SparkSession, paths: str | Sequence[str], level: str, options: dict[str, Any]) -> DataFrame:
     how = {name: options.pop(name) for name in HOW if name in options}
     try:
-        plan = Plan(level, **options)
+        demand = TableDemand(level, **options)
     except TypeError as error:
-        raise ValueError(str(error).replace("Plan.__init__()", f"{level}()")) from None
-    found = rows(spark, [paths] if isinstance(paths, str) else paths, plan, **how)
+        raise ValueError(str(error).replace("TableDemand.__init__()", f"{level}()")) from None
+    found = rows(spark, [paths] if isinstance(paths, str) else paths, demand, **how)
     return found.where(f"{REPORTED.name} is null").drop(REPORTED.name)
 
 
 def rows(
     spark: SparkSession,
     paths: Sequence[str],
-    plan: Plan,
+    demand: TableDemand,
     *,
     source: str = "none",
     partitions: int | None = None,
@@ -112,7 +111,7 @@ def rows(
     planned: Planned | None = None,
     decoder: Decoder = decode,
 ) -> DataFrame:
-    """The rows of ``plan``, and reports: rows that are null but for the last column ``report``, which holds JSON.
+    """The rows of ``demand``, and reports: rows that are null but for the last column ``report``, which holds JSON.
 
     ``source``: how files are told apart by capture point: ``none``, ``folder``, or a regular expression, see
     :func:`wiredecode.spark.files.find`. ``partitions``: tasks of the shuffle; ``buckets``: parts that the connections
@@ -122,21 +121,21 @@ def rows(
     ``divide``: ``shuffle`` sends all packets by connection; ``auto`` looks into the files first, and has connections
     decoded without a shuffle where that is cheaper; ``direct`` wherever it is possible. ``planned``: what
     :func:`planned` found of the same. ``decoder``: what decodes behind the shuffle. Raises ``ValueError`` for what is
-    wrong, :class:`Stopped` where a file cannot be read and ``plan.fail_fast`` is set.
+    wrong, :class:`Stopped` where a file cannot be read and ``demand.fail_fast`` is set.
     """
     session.tune(spark)
-    bring_keys(spark, plan)
+    bring_keys(spark, demand)
     if planned is None:
-        planned = prepared(spark, paths, plan, source, partitions, buckets, split_bytes, divide)
-    plan, division = planned.plan, planned.division
+        planned = prepared(spark, paths, demand, source, partitions, buckets, split_bytes, divide)
+    demand, division = planned.demand, planned.division
     parts = planned.parts if division.rows is None else [planned.parts[row] for row in division.rows]
     only = None if division.shuffled is None else tuple(division.shuffled.items())
     ways = []
     if division.tasks:
-        ways.append(mapped(each_part(spark, division.tasks), Direct(plan), plan, sink))
+        ways.append(mapped(each_part(spark, division.tasks), Direct(demand), demand, sink))
     if division.shuffles or not ways:
         tasks = each_part(spark, dealt(parts, cores(spark)))
-        ways.append(_decoded(tasks, Reading(plan, only), plan, planned.partitions, sink, decoder))
+        ways.append(_decoded(tasks, Reading(demand, only), demand, planned.partitions, sink, decoder))
     return ways[0] if len(ways) == 1 else ways[0].union(ways[1])
 
 
@@ -144,12 +143,12 @@ def rows(
 class Direct:
     """Decodes connections from their files."""
 
-    plan: Plan
+    demand: TableDemand
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for task in parts_in(batches):
             try:
-                yield from planner.direct(task, self.plan)
+                yield from planner.direct(task, self.demand)
             except CaptureError as error:
                 raise Stopped(str(error)) from None
 
@@ -158,30 +157,32 @@ class Direct:
 class Reading:
     """Reads packets for the shuffle: ``only`` those of some connections, by source."""
 
-    plan: Plan
+    demand: TableDemand
     only: tuple[tuple[str, Uint64s], ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for parts in parts_in(batches):
             for part in parts:
-                rows = read_part(part, self.plan, self.kept(part.source))
-                yield from rows if self.plan.level == PACKET_LEVEL else parcels(rows)
+                rows = read_part(part, self.demand, self.kept(part.source))
+                yield from rows if self.demand.level == PACKET_LEVEL else parcels(rows)
 
     def kept(self, source: str) -> Chosen | None:
         """What is read of a source; None: all."""
         if self.only is None:
             return None
-        return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.plan.sessions, 0)
+        return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.demand.sessions, 0)
 
 
-def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink | None, decoder: Decoder) -> DataFrame:
+def _decoded(
+    ids: DataFrame, read: Rows, demand: TableDemand, partitions: int, sink: Sink | None, decoder: Decoder
+) -> DataFrame:
     """From what tells which files to read, through the shuffle, to rows, or to what ``sink`` makes of them."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    if plan.level == PACKET_LEVEL:
-        return mapped(ids, read, plan, sink)
-    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
+    if demand.level == PACKET_LEVEL:
+        return mapped(ids, read, demand, sink)
+    target = from_arrow_schema(demand.row_schema() if sink is None else sink.schema)
     shuffled = ids.mapInArrow(read, from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
@@ -191,57 +192,55 @@ def _decoded(ids: DataFrame, read: Rows, plan: Plan, partitions: int, sink: Sink
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bound_memory()
-        found = decoder(opened(batches), plan)
+        found = decoder(opened(batches), demand)
         return found if sink is None else sink(found)
 
     return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
 
 
-def mapped(ids: DataFrame, read: Rows, plan: Plan, sink: Sink | None) -> DataFrame:
+def mapped(ids: DataFrame, read: Rows, demand: TableDemand, sink: Sink | None) -> DataFrame:
     """Rows that need no shuffle, or what ``sink`` makes of them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    target = from_arrow_schema(plan.row_schema() if sink is None else sink.schema)
+    target = from_arrow_schema(demand.row_schema() if sink is None else sink.schema)
     return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
 
 
 # What a task does.
 
 
-def read_part(part: Part, plan: Plan, only: Bucket | None = None) -> Iterator[pa.RecordBatch]:
+def read_part(part: Part, demand: TableDemand, only: Bucket | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a file, or of a part of it, ``only`` of some connections; damage is a report."""
     if isinstance(part.what, Problem):
-        yield problem_row(part.what, plan)
+        yield problem_row(part.what, demand)
     else:
-        yield from read_rows(part.what.file, splits.packets(part.what), plan, only)
+        yield from read_rows(part.what.file, splits.packets(part.what), demand, only)
 
 
-def problem_row(problem: Problem, plan: Plan) -> pa.RecordBatch:
+def problem_row(problem: Problem, demand: TableDemand) -> pa.RecordBatch:
     """A file that is not read, as a report."""
-    told = {"problem": problem.text, "file": problem.file}
-    if plan.level == PACKET_LEVEL:
-        return report_row(report_text(problem.source, **told), plan.row_schema())
-    return report(problem.source, **told)
+    values = {"problem": problem.text, "file": problem.file}
+    if demand.level == PACKET_LEVEL:
+        return report_row(report_text(problem.source, **values), demand.row_schema())
+    return report(problem.source, **values)
 
 
 def read_rows(
-    file: File, batches: Iterable[PacketBatch], plan: Plan, only: Bucket | None = None
+    file: File, batches: Iterable[PacketBatch], demand: TableDemand, only: Bucket | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of packets for the shuffle; at level ``packets``, rows of the table."""
-    checked = stopping(batches) if plan.fail_fast else batches
-    if plan.level == PACKET_LEVEL:
-        return packet_table(file, checked, plan)
-    return PacketRows(file, plan.dealt, plan.reassembly, only).rows(checked)
+    checked = stopping(batches) if demand.fail_fast else batches
+    if demand.level == PACKET_LEVEL:
+        return packet_table(file, checked, demand)
+    return PacketRows(file, demand.dealt, demand.reassembly, only).rows(checked)
 
 
-def packet_table(file: File, batches: Iterable[PacketBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def packet_table(file: File, batches: Iterable[PacketBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Rows of the table of packets, and reports."""
-
-    schema, reader = plan.row_schema(), plan.reader(batches, 0)
+    schema, reader = demand.row_schema(), demand.reader(batches, 0)
     try:
         for batch in reader:
-            made = converted(batch, file.source, plan.schema)
-            yield pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=schema)
+            yield row_batch(batch, file.source, demand)
     except CaptureError as error:
         for each in error.errors:
             yield report_row(report_text(file.source, problem=str(each), file=file.name), schema)

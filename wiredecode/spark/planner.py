@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wiredecode.capture.batch import Int64s
 from wiredecode.capture.errors import CaptureError
 from wiredecode.net.buckets import Chosen, Uint64s, session
-from wiredecode.spark.decode import Plan, ended, report_row, row_batch
+from wiredecode.spark.decode import TableDemand, ended, report_row, row_batch
 from wiredecode.spark.index import counted, flat, rows_of, unit_numbers
 from wiredecode.spark.packets import File, packed, report_text
 from wiredecode.spark.splits import merged
 
 Divide = Literal["auto", "direct", "shuffle"]
-Int64s = npt.NDArray[np.int64]
 ONCE, MOST_READS = 1.5, 3.0
 """So often may all files be read, on average, by as many tasks as the shuffle has, and by one per core."""
 NARROW = 2.0
@@ -105,7 +104,9 @@ class Units:
         return np.unique(self.pair_file[np.isin(self.pair_unit, chosen)])
 
 
-def divided(index: pa.Table, files: Sequence[File], plan: Plan, tasks: int, cores: int, divide: Divide) -> Division:
+def divided(
+    index: pa.Table, files: Sequence[File], demand: TableDemand, tasks: int, cores: int, divide: Divide
+) -> Division:
     """Who decodes what. ``files`` in their order; ``tasks``: as many as the shuffle has; ``cores``: of the cluster."""
     if not len(index):
         return Division()
@@ -113,7 +114,7 @@ def divided(index: pa.Table, files: Sequence[File], plan: Plan, tasks: int, core
     total = int(units.size.sum())
     usable = np.flatnonzero(units.whole)
     if divide == "shuffle" or not len(usable):
-        return Division(lines=told(units, None, [], plan))
+        return Division(lines=plan_lines(units, None, [], demand))
     groups = in_turn(units, usable, tasks)
     if reads(units, groups) > ONCE * total:
         few = balanced(units, usable, cores)
@@ -123,14 +124,14 @@ def divided(index: pa.Table, files: Sequence[File], plan: Plan, tasks: int, core
             narrow = usable[units.files_bytes[usable] <= NARROW * total / tasks]
             groups = in_turn(units, narrow, tasks)
             if units.bytes[narrow].sum() < WORTHWHILE * total or reads(units, groups) > ONCE * total:
-                return Division(lines=told(units, None, [], plan))
+                return Division(lines=plan_lines(units, None, [], demand))
     direct = np.concatenate(groups) if groups else np.empty(0, np.int64)
     rest = np.setdiff1d(np.arange(len(units)), direct)
     shuffled = {units.sources[code]: units.unit[rest[units.source[rest] == code]] for code in set(units.source[rest])}
     read = sorted({int(row) for row in units.entry_row[np.isin(units.entry_unit, rest)]})
     made = [task(units, group, number) for number, group in enumerate(groups)]
     made = reporting(made, index, units, set(read))
-    return Division(made, shuffled, read, told(units, rest, groups, plan))
+    return Division(made, shuffled, read, plan_lines(units, rest, groups, demand))
 
 
 def in_turn(units: Units, chosen: Int64s, count: int) -> list[Int64s]:
@@ -181,8 +182,6 @@ def task(units: Units, group: Int64s, number: int) -> Task:
 
 def reporting(tasks: list[Task], index: pa.Table, units: Units, shuffled: set[int]) -> list[Task]:
     """The same, and each tells of files that nobody before told of; those that the shuffle reads are told of there."""
-    from dataclasses import replace
-
     left = [number for number in range(len(index)) if number not in shuffled]
     teller: dict[tuple[str, str], int] = {}
     for number, each in enumerate(tasks):
@@ -196,7 +195,7 @@ def reporting(tasks: list[Task], index: pa.Table, units: Units, shuffled: set[in
     return [replace(each, reports=tuple(own)) for each, own in zip(tasks, texts, strict=True)]
 
 
-def told(units: Units, rest: Int64s | None, groups: Sequence[Int64s], plan: Plan) -> tuple[str, ...]:
+def plan_lines(units: Units, rest: Int64s | None, groups: Sequence[Int64s], demand: TableDemand) -> tuple[str, ...]:
     """The plan in lines for people."""
     total, size = int(units.bytes.sum()), int(units.size.sum())
     shuffled = total if rest is None else int(units.bytes[rest].sum())
@@ -214,7 +213,7 @@ def told(units: Units, rest: Int64s | None, groups: Sequence[Int64s], plan: Plan
         most = int(np.argmax(units.bytes))
         least, longest = (units.bytes[most] / rate for rate in RATES)
         share = units.bytes[most] / max(total, 1)
-        known = {int(session(name)) for name in plan.sessions.values()}
+        known = {int(session(name)) for name in demand.sessions.values()}
         alone = ", which know of each other and are not divided" if int(units.unit[most]) in known else ""
         lines.append(
             f"largest of {len(units):,}: {units.name(most)}{alone}: {_mb(units.bytes[most])}, {share:.0%}, "
@@ -230,15 +229,15 @@ def _mb(size: Any) -> str:
 # What a task does.
 
 
-def direct(task: Task, plan: Plan) -> Iterator[pa.RecordBatch]:
+def direct(task: Task, demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """The rows of the connections of a task, and reports; files that are damaged were told of by the index."""
-    schema = plan.row_schema()
+    schema = demand.row_schema()
     yield from (report_row(text, schema) for text in task.reports)
-    reader = plan.reader(merged(task.files), Chosen(task.units, plan.sessions, 1))
+    reader = demand.reader(merged(task.files), Chosen(task.units, demand.sessions, 1))
     try:
         for batch in reader:
-            yield row_batch(batch, task.source, plan)
+            yield row_batch(batch, task.source, demand)
     except CaptureError:
-        if plan.fail_fast:
+        if demand.fail_fast:
             raise
-    yield ended(reader, task.source, task.name, plan)
+    yield ended(reader, task.source, task.name, demand)

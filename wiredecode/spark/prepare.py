@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.spark import planner, session, splits
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem, find
 from wiredecode.spark.index import INDEX, Indexer, known_rows, settings_of
 from wiredecode.tables import bound_memory
@@ -62,8 +62,8 @@ def cores(spark: SparkSession) -> int:
 
 
 def sized(
-    plan: Plan, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
-) -> tuple[Plan, int]:
+    demand: TableDemand, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
+) -> tuple[TableDemand, int]:
     """How many tasks and buckets there are to be; ``sizes``: captured bytes by source."""
     total = sum(sizes.values())
     if partitions is None:
@@ -74,7 +74,7 @@ def sized(
         buckets = max(1, math.ceil(partitions * share))
     if min(partitions, buckets) < 1:
         raise ValueError("partitions and buckets must be 1 or more")
-    return replace(plan, buckets=buckets), partitions
+    return replace(demand, buckets=buckets), partitions
 
 
 def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
@@ -119,7 +119,7 @@ class Planned:
     """What is read, and who decodes what."""
 
     parts: list[Part]
-    plan: Plan
+    demand: TableDemand
     partitions: int
     """Of the shuffle."""
     division: planner.Division
@@ -129,7 +129,7 @@ class Planned:
 def prepared(
     spark: SparkSession,
     paths: Sequence[str],
-    plan: Plan,
+    demand: TableDemand,
     source: str = "none",
     partitions: int | None = None,
     buckets: int | None = None,
@@ -141,52 +141,52 @@ def prepared(
     session.tune(spark)
     parts = found(paths, source, split_bytes)
     bad = next((part.what.text for part in parts if isinstance(part.what, Problem)), None)
-    if plan.fail_fast and bad is not None:
+    if demand.fail_fast and bad is not None:
         raise Stopped(bad)
-    plan, partitions = sized(plan, by_source(parts), cores(spark), partitions, buckets)
-    if divide == "shuffle" or plan.level == PACKET_LEVEL:
-        return Planned(parts, plan, partitions, planner.Division())
+    demand, partitions = sized(demand, by_source(parts), cores(spark), partitions, buckets)
+    if divide == "shuffle" or demand.level == PACKET_LEVEL:
+        return Planned(parts, demand, partitions, planner.Division())
     parts.sort(key=lambda part: isinstance(part.what, Problem))  # what the index has no row of comes last
     files = [part.what.file for part in parts if not isinstance(part.what, Problem)]
-    index = indexed(spark, parts[: len(files)], plan, known)
+    index = indexed(spark, parts[: len(files)], demand, known)
     whole = list({(file.source, file.name): replace(file, place=0) for file in files}.values())
-    division = planner.divided(index, whole, plan, partitions, cores(spark), divide)
+    division = planner.divided(index, whole, demand, partitions, cores(spark), divide)
     if division.rows is not None and len(parts) > len(files):  # those that cannot be read are told of by the shuffle
-        told = [*division.rows, *range(len(files), len(parts))]
-        division = replace(division, rows=told, shuffled=division.shuffled or {"": np.empty(0, np.uint64)})
-    return Planned(parts, plan, partitions, division, index)
+        rows = [*division.rows, *range(len(files), len(parts))]
+        division = replace(division, rows=rows, shuffled=division.shuffled or {"": np.empty(0, np.uint64)})
+    return Planned(parts, demand, partitions, division, index)
 
 
-def indexed(spark: SparkSession, parts: Sequence[Part], plan: Plan, known: pa.Table | None) -> pa.Table:
+def indexed(spark: SparkSession, parts: Sequence[Part], demand: TableDemand, known: pa.Table | None) -> pa.Table:
     """The index of some parts, a row each in their order; what ``known`` has is not read again."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     have = {} if known is None else known_rows(known)
-    keys = [index_key(part, plan) for part in parts]
+    keys = [index_key(part, demand) for part in parts]
     missing = [part for part, key in zip(parts, keys, strict=True) if key not in have]
     tables = [] if known is None else [known]
     if missing:
         tasks = each_part(spark, dealt(missing, cores(spark)))
-        tables.append(tasks.mapInArrow(Indexing(plan), from_arrow_schema(INDEX)).toArrow().cast(INDEX))
+        tables.append(tasks.mapInArrow(Indexing(demand), from_arrow_schema(INDEX)).toArrow().cast(INDEX))
     whole = pa.concat_tables(tables) if tables else INDEX.empty_table()
     rows = known_rows(whole)
     return whole.take(pa.array([rows[key] for key in keys], pa.int64()))
 
 
-def index_key(part: Part, plan: Plan) -> tuple[Any, ...]:
+def index_key(part: Part, demand: TableDemand) -> tuple[Any, ...]:
     """What the row of a part in an index is found by."""
     assert not isinstance(part.what, Problem)
     file = part.what.file
-    return file.name, file.source, file.first_ns, file.place, part.size, settings_of(plan, part.what.step)
+    return file.name, file.source, file.first_ns, file.place, part.size, settings_of(demand, part.what.step)
 
 
-def bring_keys(spark: SparkSession, plan: Plan) -> None:
+def bring_keys(spark: SparkSession, demand: TableDemand) -> None:
     """Have Spark bring key logs to the tasks, where these run elsewhere. Raises ``ValueError`` for two of one name."""
-    names = {Path(path).name for path in plan.keylog}
-    if len(names) < len(set(plan.keylog)):
+    names = {Path(path).name for path in demand.keylog}
+    if len(names) < len(set(demand.keylog)):
         raise ValueError("keylog: two files have the same name")
     if not str(spark.sparkContext.master).startswith("local"):
-        for path in plan.keylog:
+        for path in demand.keylog:
             spark.sparkContext.addFile(path)
 
 
@@ -207,15 +207,15 @@ def parts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
 class Indexing:
     """Reads headers, see ``spark/index.py``."""
 
-    plan: Plan
+    demand: TableDemand
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = self.plan
+        demand = self.demand
         for part in chain.from_iterable(parts_in(batches)):
             packets = splits.packets(part.what)
-            checked = stopping(packets) if plan.fail_fast else packets
-            made = Indexer(part.what.file, plan.reassembly, plan.sessions)
-            yield made.row(checked, part.size, settings_of(plan, part.what.step))
+            checked = stopping(packets) if demand.fail_fast else packets
+            made = Indexer(part.what.file, demand.reassembly, demand.sessions)
+            yield made.row(checked, part.size, settings_of(demand, part.what.step))
 
 
 def stopping(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import datasource
 
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.tables.reader import PACKETS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Push:
         self._reader = reader
 
     def __call__(self, filters: list[datasource.Filter]) -> Iterable[datasource.Filter]:
-        schema = self._reader.asked.plan.schema
+        schema = self._reader.wanted.demand.schema
         self._reader.tests = [test for one in filters if (test := understood(one, schema)) is not None]
         return filters
 
@@ -101,16 +101,16 @@ def passes(tests: Iterable[Test], column: str, value: str) -> bool:
     return all(mask[0].as_py() for mask in masks)
 
 
-def narrowed(plan: Plan, tests: Iterable[Test]) -> Plan:
-    """The plan, with the tests that the engine can use to decode less: of protocols and types of frames."""
-    if plan.level == PACKETS:
-        return plan
-    found = [] if plan.filter is None else [f"({plan.filter})"]
+def narrowed(demand: TableDemand, tests: Iterable[Test]) -> TableDemand:
+    """The demand, with the tests that the engine can use to decode less: of protocols and types of frames."""
+    if demand.level == PACKETS:
+        return demand
+    found = [] if demand.filter is None else [f"({demand.filter})"]
     for test in tests:
         name = DISPLAY.get(test.column)
         if name and test.compare == "equal" and all(PLAIN.fullmatch(value) for value in test.values):
             found.append(f"{name} in {{{', '.join(json.dumps(value) for value in test.values)}}}")
     try:
-        return replace(plan, filter=" && ".join(found) or None)
+        return replace(demand, filter=" && ".join(found) or None)
     except ValueError:  # a value that no protocol has
-        return plan
+        return demand

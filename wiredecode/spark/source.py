@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from wiredecode.capture import CaptureError
-from wiredecode.spark.decode import Plan
+from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.packets import File
 from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
@@ -80,7 +80,7 @@ def register(spark: SparkSession) -> None:
 class ReadOptions:
     """The options of the data source, read."""
 
-    plan: Plan
+    demand: TableDemand
     paths: tuple[str, ...]
     source: str = NONE
     partitions: int | None = None
@@ -94,7 +94,7 @@ class ReadOptions:
         if unknown := sorted(given.keys() - known):
             raise ValueError(f"there is no option {unknown[0]}; there is {', '.join(OPTIONS)}")
         columns = given.get("columns")
-        plan = Plan(
+        demand = TableDemand(
             given.get("level", FRAMES),
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             filter=given.get("filter"),
@@ -105,7 +105,7 @@ class ReadOptions:
         )
         partitions = given.get("partitions")
         return cls(
-            plan,
+            demand,
             tuple(json.loads(given["paths"])) if "paths" in given else (given["path"],) if "path" in given else (),
             given.get("source", NONE),
             None if partitions is None else _number("partitions", partitions, 1),
@@ -149,22 +149,22 @@ class Captures(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def asked(self) -> ReadOptions:
+    def wanted(self) -> ReadOptions:
         """The options, read."""
         return ReadOptions.of(self.options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.asked().plan.schema)
+        return from_arrow_schema(self.wanted().demand.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("the schema is fixed; choose columns with the option columns")
-        return CaptureReader(self.asked())
+        return CaptureReader(self.wanted())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
         """A source has no state, and connections that cross files need one. Raises ``ValueError``."""
         raise ValueError(
-            "readStream: connections go on from file to file: use wiredecode.spark.stream(spark, paths, plan)"
+            "readStream: connections go on from file to file: use wiredecode.spark.stream(spark, paths, demand)"
         )
 
 
@@ -180,33 +180,33 @@ class Whole(NamedTuple):
 class CaptureReader(DataSourceReader):
     """Reads partitions as Arrow batches."""
 
-    def __init__(self, asked: ReadOptions) -> None:
-        self.asked = asked
+    def __init__(self, wanted: ReadOptions) -> None:
+        self.wanted = wanted
         self.tests: list[Test] = []
         """Of rows: what the query wants, as far as it is known here."""
         self.pushFilters = Push(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """What to read. Raises CaptureError where nothing can be, and with ``failFast`` for a file that cannot."""
-        asked = self.asked
-        if not asked.paths:
+        wanted = self.wanted
+        if not wanted.paths:
             raise ValueError("nothing to read: load() needs a path")
-        found = find(asked.paths, asked.source)
+        found = find(wanted.paths, wanted.source)
         for problem in found.problems:
-            if asked.plan.fail_fast or not found.files:
+            if wanted.demand.fail_fast or not found.files:
                 raise Unreadable(problem.text)
             LOGGER.warning("%s", problem.text)
         files = [file for file in found.files if passes(self.tests, SOURCE.name, file.source)]
-        if asked.plan.level == PACKETS:
+        if wanted.demand.level == PACKETS:
             sizes = found.sizes
-            parts = [part for file in files for part in splits(file, sizes[file.name], asked.split_bytes)]
+            parts = [part for file in files for part in splits(file, sizes[file.name], wanted.split_bytes)]
             return [InputPartition(part) for part in parts]
         return [InputPartition(whole) for whole in self._wholes(files, found.sizes)]
 
     def _wholes(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[Whole]:
         for source, group in groupby(files, lambda file: file.source):
             own = tuple(group)
-            wanted = self.asked.partitions
+            wanted = self.wanted.partitions
             if wanted is None:
                 size = sum(sizes[file.name] for file in own)
                 wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MOST_PARTITIONS)
@@ -218,19 +218,19 @@ class CaptureReader(DataSourceReader):
         if part is None:  # what Spark makes of no partitions
             return
         bound_memory()
-        plan = narrowed(self.asked.plan, self.tests)
+        demand = narrowed(self.wanted.demand, self.tests)
         if isinstance(part, Split):
-            source, reader = part.file.source, plan.reader(packets(part), 0)
+            source, reader = part.file.source, demand.reader(packets(part), 0)
         else:
-            plan = replace(plan, buckets=part.buckets)
-            source, reader = part.source, plan.reader(merged(part.files), part.bucket)
+            demand = replace(demand, buckets=part.buckets)
+            source, reader = part.source, demand.reader(merged(part.files), part.bucket)
         try:
             for batch in reader:
-                kept = keep(converted(batch, source, plan.schema), self.tests)
+                kept = keep(converted(batch, source, demand.schema), self.tests)
                 if len(kept):
                     yield kept
         except CaptureError as error:
             for each in error.errors:
-                if plan.fail_fast:
+                if demand.fail_fast:
                     raise Unreadable(str(each)) from None
                 LOGGER.warning("%s", each)

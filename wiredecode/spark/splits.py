@@ -98,11 +98,11 @@ def packets(split: Split) -> Iterator[PacketBatch]:
         edges = (_edge(file, header, split, low) for low in later)
         # a part without a beginning belongs to the one before
         stop = next((found for found in edges if found is not None), None)
-        part = Part(file, header.raw, start, file.seek(0, io.SEEK_END) if stop is None else stop)
+        part = PartFile(file, header.raw, start, file.seek(0, io.SEEK_END) if stop is None else stop)
         yield from _ordered(part, split, at_end=stop is None)
 
 
-def _ordered(part: Part, split: Split, *, at_end: bool) -> Iterator[PacketBatch]:
+def _ordered(part: PartFile, split: Split, *, at_end: bool) -> Iterator[PacketBatch]:
     latest, back = None, False
     try:
         for batch in open_capture([cast(BinaryIO, part)]):
@@ -118,7 +118,7 @@ def _ordered(part: Part, split: Split, *, at_end: bool) -> Iterator[PacketBatch]
         raise CaptureError(split.file.name, what, part.start, advice=WHOLE)
 
 
-def _placed(error: CaptureError, part: Part, name: str, *, at_end: bool) -> CaptureError:
+def _placed(error: CaptureError, part: PartFile, name: str, *, at_end: bool) -> CaptureError:
     """An error with its place in the file, instead of that in the part."""
     if error.offset is None:
         return error
@@ -129,7 +129,7 @@ def _placed(error: CaptureError, part: Part, name: str, *, at_end: bool) -> Capt
     return CaptureError(name, error.what, offset, advice=error.advice.replace("before it", "before it in its part"))
 
 
-class Part(io.RawIOBase):
+class PartFile(io.RawIOBase):
     """The bytes from ``start`` to ``stop`` of a file behind its header: a capture of its own."""
 
     def __init__(self, file: BinaryIO, header: bytes, start: int, stop: int) -> None:

@@ -13,19 +13,17 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from wiredecode.frames.totals import Totals
-from wiredecode.spark.decode import Plan, ended, row_batch
-from wiredecode.spark.packets import ORDER, packet_batches
+from wiredecode.spark.decode import TableDemand, ended, row_batch
+from wiredecode.spark.packets import WITHIN, packet_batches
 
 CODEC = "zstd"
 BEGIN_ANEW = "the checkpoint was written with {}: go on with that, or begin a new checkpoint"
 FEED_PACKETS = 16_384
 """Most packets that are decoded at a time."""
-PLACE = ORDER[2:]
-"""The order of the packets of one bucket."""
 
 
 class OtherState(ValueError):
-    """A state that was written with another version or another plan; ``str()`` is one line."""
+    """A state that was written with another version or another demand; ``str()`` is one line."""
 
 
 class BucketState:
@@ -35,46 +33,46 @@ class BucketState:
     packets were cut into. Requests that wait for their response, and frames that are not complete, wait in the state.
     """
 
-    def __init__(self, plan: Plan, source: str, bucket: int) -> None:
-        self.plan, self.source, self.bucket = plan, source, bucket
-        self.reader = plan.reader((), bucket, bulk=False)
+    def __init__(self, demand: TableDemand, source: str, bucket: int) -> None:
+        self.demand, self.source, self.bucket = demand, source, bucket
+        self.reader = demand.reader((), bucket, bulk=False)
         self.packets = 0
         """Packets so far."""
 
     def feed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows that some more packets bring: rows of them in the order of :data:`PLACE`, see :func:`in_order`."""
+        """The rows that some more packets bring: rows of them in the order of :data:`WITHIN`, see :func:`in_order`."""
         for packets in packet_batches([rows], self.packets + 1):
             self.packets += len(packets)
             for made in self.reader.push(self.reader.dissector.feed(packets)):
-                yield row_batch(made, self.source, self.plan)
+                yield row_batch(made, self.source, self.demand)
 
     def finish(self, since: Totals | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
         for made in self.reader.push(self.reader.dissector.finish()):
-            yield row_batch(made, self.source, self.plan)
-        yield ended(self.reader, self.source, self.bucket, self.plan, since)
+            yield row_batch(made, self.source, self.demand)
+        yield ended(self.reader, self.source, self.bucket, self.demand, since)
 
     def dumps(self) -> bytes:
-        """The state as bytes, compressed; of what the plan tells there is only a digest."""
+        """The state as bytes, compressed; of what the demand tells there is only a digest."""
         reader = self.reader
         kept = self.packets, reader.dissector, reader.held, reader.messages, reader.matched
         data = pickle.dumps(kept, pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
-        return b"%s\n%d %s\n%s" % (mark(self.plan), len(data), _digest(packed), packed)
+        return b"%s\n%d %s\n%s" % (mark(self.demand), len(data), _digest(packed), packed)
 
     @classmethod
-    def loads(cls, plan: Plan, source: str, bucket: int, data: bytes) -> BucketState:
+    def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
         written, _, rest = data.partition(b"\n")
-        told, _, packed = rest.partition(b"\n")
-        size, _, digest = told.partition(b" ")
+        header, _, packed = rest.partition(b"\n")
+        size, _, digest = header.partition(b" ")
         if digest != _digest(packed):
             raise OtherState("the checkpoint is damaged, or of another wiredecode: begin a new checkpoint")
-        if written != mark(plan):
-            found, now = (each.decode().partition(" ")[0] for each in (written, mark(plan)))
+        if written != mark(demand):
+            found, now = (each.decode().partition(" ")[0] for each in (written, mark(demand)))
             other = "other options" if found == now else f"wiredecode {found}, this is {now}"
             raise OtherState(BEGIN_ANEW.format(other))
-        state = cls(plan, source, bucket)
+        state = cls(demand, source, bucket)
         try:
             state.packets, *kept = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
         except (AttributeError, ImportError, TypeError) as error:  # a class that is not there, or has changed
@@ -83,9 +81,9 @@ class BucketState:
         return state
 
 
-def mark(plan: Plan) -> bytes:
-    """What a state depends on: the version, and a digest of the plan."""
-    text = repr(sorted(plan.__getstate__().items())).encode()
+def mark(demand: TableDemand) -> bytes:
+    """What a state depends on: the version, and a digest of the demand."""
+    text = repr(sorted(demand.__getstate__().items())).encode()
     return b"%s %s" % (running().encode(), _digest(text))
 
 
@@ -106,6 +104,6 @@ def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow.compute as pc
 
     table = pa.Table.from_batches(rows)
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in PLACE])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in WITHIN])
     for first in range(0, len(table), FEED_PACKETS):
         yield from table.take(order.slice(first, FEED_PACKETS)).combine_chunks().to_batches()

@@ -25,11 +25,11 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.remote import open_file
 from wiredecode.export.lake import kind_of
 from wiredecode.spark import lake, output, session
-from wiredecode.spark.decode import REPORTED, Plan, pieces, report_row
+from wiredecode.spark.decode import REPORTED, TableDemand, pieces, report_row
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import File, report_text
-from wiredecode.spark.pipeline import problem_row, read_rows
-from wiredecode.spark.prepare import Stopped
+from wiredecode.spark.pipeline import Sink, problem_row, read_rows
+from wiredecode.spark.prepare import Stopped, cores
 from wiredecode.spark.ring import UNREADABLE, Closed, Next, Offset, Ring
 from wiredecode.spark.state import BucketState, in_order
 from wiredecode.spark.writing import KEPT
@@ -67,7 +67,7 @@ EMPTY = "spark.sql.streaming.noDataMicroBatches.enabled"
 def stream(
     spark: SparkSession,
     paths: str | Sequence[str],
-    plan: Plan,
+    demand: TableDemand,
     *,
     source: str = "none",
     files: int = FILES,
@@ -75,12 +75,12 @@ def stream(
     expire: float | None = None,
     finish: bool = False,
 ) -> DataFrame:
-    """The rows of ``plan`` out of files that come, with reports in the last column, as a streaming DataFrame.
+    """The rows of ``demand`` out of files that come, with reports in the last column, as a streaming DataFrame.
 
     ``paths``, ``source``: as for :func:`wiredecode.spark.files.find`. A file is taken when its source has a newer one,
     or when it has not changed for ``idle`` seconds; ``files``: at most so many in a micro-batch, which bounds its
-    memory: the packets of one bucket are in memory together. The state of ``plan.buckets`` buckets per source is kept;
-    neither ``plan`` nor ``source`` may change as long as a checkpoint lives.
+    memory: the packets of one bucket are in memory together. The state of ``demand.buckets`` buckets per source is
+    kept; neither ``demand`` nor ``source`` may change as long as a checkpoint lives.
 
     ``expire``: a bucket to which nothing came for so many seconds (of the clock on the wall) is brought to its end with
     the next files that come to others: what waited in it comes out, and its connections begin anew afterwards.
@@ -90,16 +90,16 @@ def stream(
     Raises ``ValueError`` for what is wrong.
     """
     _check(spark, files=files, idle=idle, expire=expire)
-    if plan.level == CONNECTIONS:
+    if demand.level == CONNECTIONS:
         raise ValueError("connections have no rows before they end; streams give frames, messages and packets")
     listed = [paths] if isinstance(paths, str) else list(paths)
-    settings = listed, source, idle, files, finish, plan, max(1, spark.sparkContext.defaultParallelism)
+    settings = listed, source, idle, files, finish, demand, cores(spark)
     Ring(listed, source)  # raises ValueError
     spark.dataSource.register(RingSource)
     parcels = spark.readStream.format(NAME).option("settings", _text(settings)).load()
-    if plan.level != PACKETS:
+    if demand.level != PACKETS:
         parcels = parcels.groupBy("source", "bucket").applyInPandasWithState(
-            Step(plan, expire),
+            MicroBatch(demand, expire),
             outputStructType="data binary",
             stateStructType="data binary",
             outputMode="append",
@@ -107,7 +107,7 @@ def stream(
         )
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return parcels.select("data").mapInArrow(unwrapped, from_arrow_schema(plan.row_schema()))
+    return parcels.select("data").mapInArrow(unwrapped, from_arrow_schema(demand.row_schema()))
 
 
 def _check(spark: SparkSession, **numbers: float | None) -> None:
@@ -151,10 +151,10 @@ class RingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark asks it in the driver what there is, and in tasks to read it; the names of methods are Spark's."""
 
     def __init__(
-        self, paths: list[str], source: str, idle: float, files: int, finish: bool, plan: Plan, tasks: int
+        self, paths: list[str], source: str, idle: float, files: int, finish: bool, demand: TableDemand, tasks: int
     ) -> None:
         self.ring = Ring(paths, source, idle)
-        self.plan, self.most, self.finish, self.tasks = plan, files, finish, tasks
+        self.demand, self.most, self.finish, self.tasks = demand, files, finish, tasks
         self.target: list[Closed] | None = None
         """The files that are to be taken before the query ends by itself."""
 
@@ -170,7 +170,7 @@ class RingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         closed = self.ring.closed() if self.target is None else self.target
         found = self.ring.after(start, closed, None if isinstance(limit, ReadAllAvailable) else self.most)
-        if found is start and self.finish and self.target is not None and self.plan.level != PACKETS:
+        if found is start and self.finish and self.target is not None and self.demand.level != PACKETS:
             return self.ring.over(start)
         return found
 
@@ -186,22 +186,22 @@ class RingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(partition, TaskFiles):  # of no partitions Spark makes one that is None
             return
         for file in partition.files:
-            yield from parcels(file, self.plan)
+            yield from parcels(file, self.demand)
         for source in partition.finished:
-            yield from (_parcel(source, bucket, b"") for bucket in range(self.plan.buckets))
+            yield from (_parcel(source, bucket, b"") for bucket in range(self.demand.buckets))
 
 
-def parcels(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
+def parcels(file: Next, demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """The packets of a file, by bucket; reports, and at level ``packets`` its rows, as rows that are finished."""
-    schema, source = plan.row_schema(), file.source
+    schema, source = demand.row_schema(), file.source
     if file.late:
         text = f"{file.name}: begins before files that were taken earlier; rows of connections in both may differ"
         yield _parcel(source, REPORTS, wrapped(report_row(report_text(source, problem=text, file=file.name), schema)))
-    for rows in _rows(file, plan):
-        if plan.level == PACKETS:
+    for rows in _rows(file, demand):
+        if demand.level == PACKETS:
             yield _parcel(source, REPORTS, wrapped(rows))
             continue
-        for (_, bucket), part in pieces(_by_bucket(rows)):
+        for (_, bucket), part in pieces(rows):
             if bucket is None:
                 for text in part.column("data").to_pylist():
                     yield _parcel(source, REPORTS, wrapped(report_row(text.decode(), schema)))
@@ -209,7 +209,7 @@ def parcels(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
                 yield _parcel(source, bucket, wrapped(part))
 
 
-def _rows(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
+def _rows(file: Next, demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Rows of a file as the batch pipeline has them; one that cannot be read is a report.
 
     A file that could not be read when it was looked for, but now can, is another one: it is taken next time.
@@ -218,19 +218,12 @@ def _rows(file: Next, plan: Plan) -> Iterator[pa.RecordBatch]:
         batches = iter(open_capture([open_file(file.name)]))
         first = next(batches, None) if file.first_ns == UNREADABLE else None
     except CaptureError as error:
-        if plan.fail_fast:
+        if demand.fail_fast:
             raise Stopped(str(error)) from None
-        yield problem_row(Problem(file.source, file.name, str(error)), plan)
+        yield problem_row(Problem(file.source, file.name, str(error)), demand)
         return
     if first is None:
-        yield from read_rows(File(file.name, file.source, max(file.first_ns, 0)), batches, plan)
-
-
-def _by_bucket(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, those of one bucket together and in their order."""
-    import pyarrow.compute as pc
-
-    return rows.take(pc.sort_indices(rows, sort_keys=[("bucket", "ascending"), ("place", "ascending")]))
+        yield from read_rows(File(file.name, file.source, max(file.first_ns, 0)), batches, demand)
 
 
 def _parcel(source: str, bucket: int, data: bytes) -> pa.RecordBatch:
@@ -256,11 +249,11 @@ def unwrapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 # From parcels to rows.
 
 
-class Step:
+class MicroBatch:
     """What Spark does with the parcels of a bucket in one micro-batch; it is handed the bucket's state."""
 
-    def __init__(self, plan: Plan, expire: float | None) -> None:
-        self.plan, self.expire = plan, expire
+    def __init__(self, demand: TableDemand, expire: float | None) -> None:
+        self.demand, self.expire = demand, expire
 
     def __call__(self, key: Any, frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         """``frames`` are pandas', and so is what comes out."""
@@ -277,7 +270,7 @@ class Step:
         """The rows that come out, and the state in place of the one before."""
         known = None
         if state.exists:
-            known = BucketState.loads(self.plan, source, bucket, bytes(state.get[0]))
+            known = BucketState.loads(self.demand, source, bucket, bytes(state.get[0]))
         if state.hasTimedOut:
             ending, batches = True, list[pa.RecordBatch]()
         else:
@@ -285,7 +278,7 @@ class Step:
             ending = b"" in found
             batches = [batch for data in found if data for batch in pa.ipc.open_stream(data)]
         if batches:
-            known = known or BucketState(self.plan, source, bucket)
+            known = known or BucketState(self.demand, source, bucket)
             for rows in in_order(batches):
                 yield from known.feed(rows)
         if known is None:
@@ -330,23 +323,16 @@ def write(
     started: Future[str] = Future()
 
     def save(batch: DataFrame, number: int) -> None:
+        def rows_of(sink: Sink) -> DataFrame:
+            return batch.mapInArrow(sink, from_arrow_schema(sink.schema))
+
         step: Any = output.step if kind_of(out) is None else lake.step
-        step(
-            out,
-            level,
-            columns,
-            started.result(),
-            number,
-            lambda sink: batch.mapInArrow(sink, from_arrow_schema(sink.schema)),
-        )
+        step(out, level, columns, started.result(), number, rows_of)
 
     writer = rows.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     spark = rows.sparkSession
-    settings = {
-        TASKS: str(partitions or max(1, spark.sparkContext.defaultParallelism)),
-        EMPTY: "false",
-    }
+    settings = {TASKS: str(partitions or cores(spark)), EMPTY: "false"}
     if PROVIDER not in spark.conf.getAll:
         settings[PROVIDER] = ROCKSDB
     with session.having(spark, settings):  # a query keeps the settings with which it was started

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from wiredecode.export.lake.table import create_file
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
-from wiredecode.spark.decode import REPORTED
+from wiredecode.spark.decode import REPORTED, one_row, without_reports
 from wiredecode.tables.narrow import PROTOCOL, of_protocol
 from wiredecode.tables.portable import TIME, TIME_NS
 from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
@@ -73,11 +73,8 @@ class TaskWriter:
         attempt = Attempt(self.place, f"{self.name}-{attempt_name()}")
         writers: dict[str, PartitionWriter] = {}
         try:
-            for batch in rows:
-                report = batch.column(REPORTED.name)
-                if report.null_count < len(batch):
-                    yield from (_told(report=text) for text in report.drop_null().to_pylist())
-                    batch = batch.filter(report.is_null())
+            for reports, batch in without_reports(rows):
+                yield from (one_row(FILES, report=text) for text in reports)
                 for table, part in self._tables(batch):
                     if table not in writers:
                         writers[table] = _writer(attempt, table, part.schema)
@@ -152,7 +149,8 @@ class Attempt:
 
     def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
-        self.complete.append(_told(folder=folder, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
+        file = {"folder": folder, "file": name, "rows": rows, "bytes": stream.tell(), "in_order": in_order}
+        self.complete.append(one_row(FILES, **file))
 
 
 @dataclass
@@ -167,7 +165,3 @@ class Folders:
 
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
         self.attempt.end(f"{self.table}/{place}", stream, rows)
-
-
-def _told(**values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=FILES)

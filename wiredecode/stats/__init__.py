@@ -1,6 +1,6 @@
 """Statistics of captures: counts, latencies, publish to confirm, throughput, findings, conversations (docs/stats.md).
 
-One machine counts frames as they are decoded (:mod:`wiredecode.stats.counting`). Spark counts the same from tables, by
+One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`). Spark counts the same from tables, by
 queries (:mod:`wiredecode.spark.stats`); a test holds both against each other.
 """
 
@@ -31,13 +31,13 @@ def statistics(
     :func:`wiredecode.read` raises.
     """
     from wiredecode.api import read
-    from wiredecode.stats.counting import Counting
+    from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import chosen, seconds
 
     wanted = chosen(tables, captures=True)
-    counting = Counting(wanted, None if interval == "auto" else seconds(interval), hops=hops)
+    counters = Counters(wanted, None if interval == "auto" else seconds(interval), hops=hops)
     dissection = read(paths, **reading)
-    counting.whole = reading.get("filter") is None
-    for frame, counts in dissection.watched(counting.messages, counting.connections):
-        counting.frame(frame, counts=counts)
-    return {statistic.name: counting.table(statistic) for statistic in wanted}
+    counters.whole = reading.get("filter") is None
+    for frame, counts in dissection.watched(counters.messages, counters.connections):
+        counters.frame(frame, counts=counts)
+    return {statistic.name: counters.table(statistic) for statistic in wanted}

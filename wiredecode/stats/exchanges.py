@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ def broker(frame: Frame) -> str | None:
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenRequest:
     """A request without answer on its own connection."""
 
     place: Place
@@ -52,19 +52,19 @@ class Latency:
         self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._called = {name: checks for name, checks in offers() if checks.called}
-        self._asked: OrderedDict[int, Asked] = OrderedDict()
+        self._open: OrderedDict[int, OpenRequest] = OrderedDict()
         self._answered: OrderedDict[int, tuple[Place, Connection] | None] = OrderedDict()
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._spreads: dict[Place, Spread] = {}
-        self._unanswered: dict[Place, int] = {}
+        self._spreads: defaultdict[Place, Spread] = defaultdict(Spread)
+        self._unanswered: Counter[Place] = Counter()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
-            for settled in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if settled.final is not None and (asked := self._asked.pop(settled.request, None)) is not None:
-                    self._remember(settled.request, (asked.place, asked.connection))
+            for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
+                if other.final is not None and (waiting := self._open.pop(other.request, None)) is not None:
+                    self._remember(other.request, (waiting.place, waiting.connection))
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
             return
         if not self._hops and "copy_of" in frame.generated:
@@ -72,9 +72,9 @@ class Latency:
             return
         called = self._called.get(frame.protocol)
         place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
-        self._asked[frame.id] = Asked(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
-        if len(self._asked) > MOST_WAITING:
-            self._give_up(self._asked.popitem(last=False)[1])
+        self._open[frame.id] = OpenRequest(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
+        if len(self._open) > MOST_WAITING:
+            self._give_up(self._open.popitem(last=False)[1])
 
     def _remember(self, number: int, what: tuple[Place, Connection] | None) -> None:
         self._answered[number] = what
@@ -82,43 +82,37 @@ class Latency:
             self._answered.popitem(last=False)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        asked, server = self._asked.get(request), broker(frame)
-        if asked is not None:
-            protocol, kind, _ = asked.place
-            if self._hops or asked.connection is frame.connection:
-                self._add((protocol, kind, server), latency_ns)
-                del self._asked[request]
-                self._remember(request, (asked.place, asked.connection))
+        waiting, server = self._open.get(request), broker(frame)
+        if waiting is not None:
+            protocol, kind, _ = waiting.place
+            if self._hops or waiting.connection is frame.connection:
+                self._spreads[protocol, kind, server].add(latency_ns)
+                del self._open[request]
+                self._remember(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
-                asked.elsewhere.append((server, latency_ns))
+                waiting.elsewhere.append((server, latency_ns))
             else:
-                asked.asks = False
+                waiting.asks = False
         elif request not in self._answered:
-            self._add((frame.protocol, None, server), latency_ns)
+            self._spreads[frame.protocol, None, server].add(latency_ns)
         elif (known := self._answered[request]) is not None:
             self._answered.move_to_end(request)
             if self._hops or known[1] is frame.connection:
-                self._add((*known[0][:2], server), latency_ns)
+                self._spreads[*known[0][:2], server].add(latency_ns)
 
-    def _add(self, place: Place, latency_ns: int) -> None:
-        found = self._spreads.get(place)
-        if found is None:
-            found = self._spreads[place] = Spread()
-        found.add(latency_ns)
-
-    def _give_up(self, asked: Asked) -> None:
+    def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected any more on its own connection."""
-        protocol, kind, _ = asked.place
-        for server, latency_ns in asked.elsewhere:
-            self._add((protocol, kind, server), latency_ns)
+        protocol, kind, _ = waiting.place
+        for server, latency_ns in waiting.elsewhere:
+            self._spreads[protocol, kind, server].add(latency_ns)
         always = (protocol, kind) in self._always
-        if asked.asks and not asked.elsewhere and (always or reply_captured(asked)):
-            self._unanswered[asked.place] = self._unanswered.get(asked.place, 0) + 1
+        if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
+            self._unanswered[waiting.place] += 1
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        while self._asked:
-            self._give_up(self._asked.popitem()[1])
+        while self._open:
+            self._give_up(self._open.popitem()[1])
         checks = dict(offers())
         for place in dict.fromkeys((*self._spreads, *self._unanswered)):
             protocol, request, server = place
@@ -130,7 +124,7 @@ class Latency:
                 "long_poll": protocol in checks and request in checks[protocol].waits,
                 "count": spread.count,
                 **spread.columns(),
-                "unanswered": self._unanswered.get(place, 0),
+                "unanswered": self._unanswered[place],
             }
 
 
@@ -172,14 +166,14 @@ class Confirms:
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
         self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
-        self._rows: dict[Place, Confirmed] = {}
+        self._rows: defaultdict[Place, Confirmed] = defaultdict(Confirmed)
         self._published: OrderedDict[int, Publication] = OrderedDict()
 
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
         """The next frame, and its messages."""
         if frame.request is not None:
-            for told in confirmations(frame, self._published):
-                self._settle(frame, told)
+            for confirmation in confirmations(frame, self._published):
+                self._confirm(frame, confirmation)
         if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
         if self._hops or "copy_of" not in frame.generated:
@@ -197,34 +191,28 @@ class Confirms:
                 fresh = {*part.shares} - shares
                 shares |= fresh
                 length = len(fresh)
-            found.append(Published(self._row(frame, part.topic), count, length, length))
+            to = self._rows[frame.protocol, part.topic, broker(frame)]
+            found.append(Published(to, count, length, length))
             count += length
         if found:
             self._published[frame.id] = Publication(frame.connection, frame.side, frame.time_ns, found)
             if len(self._published) > MOST_WAITING:
                 self._give_up(self._published.popitem(last=False)[1])
 
-    def _row(self, frame: Frame, stream: str | None) -> Confirmed:
-        place = frame.protocol, stream, broker(frame)
-        found = self._rows.get(place)
-        if found is None:
-            found = self._rows[place] = Confirmed()
-        return found
-
-    def _settle(self, frame: Frame, told: Confirmation) -> None:
-        publication = self._published[told.request]
+    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
+        publication = self._published[confirmation.request]
         for some in publication.messages:
-            stop = min(told.first + told.length, some.first + some.length)
-            count = min(some.left, stop - max(told.first, some.first))
+            stop = min(confirmation.first + confirmation.length, some.first + some.length)
+            count = min(some.left, stop - max(confirmation.first, some.first))
             if count <= 0:
                 continue
             some.left -= count
-            if told.refusal is not None:
+            if confirmation.refusal is not None:
                 some.to.failed += count
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)
         if not any(some.left for some in publication.messages):
-            del self._published[told.request]
+            del self._published[confirmation.request]
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
@@ -240,15 +228,15 @@ class Confirms:
         """The table, in any order; nothing more comes."""
         while self._published:
             self._give_up(self._published.popitem()[1])
-        for (protocol, stream, server), told in self._rows.items():
-            if told.latency.count or told.failed or told.unconfirmed or told.unknown:
+        for (protocol, stream, server), confirmed in self._rows.items():
+            if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {
                     "protocol": protocol,
                     "stream": stream,
                     "broker": server,
-                    "confirmed": told.latency.count,
-                    **told.latency.columns(),
-                    "failed": told.failed,
-                    "unconfirmed": told.unconfirmed,
-                    "unknown": told.unknown,
+                    "confirmed": confirmed.latency.count,
+                    **confirmed.latency.columns(),
+                    "failed": confirmed.failed,
+                    "unconfirmed": confirmed.unconfirmed,
+                    "unknown": confirmed.unknown,
                 }

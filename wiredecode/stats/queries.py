@@ -110,8 +110,8 @@ def _latency(_: int) -> Parts:
 def _long_poll() -> str:
     """Whether a request waits for data: its latency says nothing about the broker."""
     waits = {name: checks.waits for name, checks in offers() if checks.waits}
-    told = (f"(protocol = '{name}' and request in ({_texts(types)}))" for name, types in waits.items())
-    return f"coalesce({' or '.join(told) or 'false'}, false)"
+    conditions = (f"(protocol = '{name}' and request in ({_texts(types)}))" for name, types in waits.items())
+    return f"coalesce({' or '.join(conditions) or 'false'}, false)"
 
 
 def _confirms(_: int) -> Parts:
@@ -120,19 +120,19 @@ def _confirms(_: int) -> Parts:
     cases = _types(shared)
     publishes = _types({(name, kind) for name, checks in offers() for kind in checks.publishes})
     number = f"case when {cases or 'false'} then cast(sequence as decimal(21, 0)) else index end"
-    told = {
+    conditions = {
         "failed": "outcome = 'refused'",
         "unconfirmed": "outcome in ('unanswered', 'late')",
         "unknown": f"outcome is null and ({_asks()})",
     }
-    each = ", ".join(f"case when {condition} then 1 else 0 end as {name}" for name, condition in told.items())
+    each = ", ".join(f"case when {condition} then 1 else 0 end as {name}" for name, condition in conditions.items())
     return [
         f"published as (select distinct source, frame, protocol, type, topic, broker, latency_ns, outcome, "
         f"{number} as number from messages where operation = 'publish' and ({publishes}))",
         "outcomes as (select source, protocol, topic as stream, broker, "
         f"case when outcome = 'ok' then latency_ns end as ns, {each} from published "
         f"where outcome is not null or ({_asks()}))",
-    ], _spread("outcomes", ("source", "protocol", "stream", "broker"), tuple(told), "confirmed")
+    ], _spread("outcomes", ("source", "protocol", "stream", "broker"), tuple(conditions), "confirmed")
 
 
 def _types(types: Iterable[tuple[str, str]]) -> str:

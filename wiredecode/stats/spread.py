@@ -5,11 +5,9 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
-import numpy.typing as npt
 
+from wiredecode.capture.batch import Int64s
 from wiredecode.stats.tables import PERCENTILES, SPREAD
-
-Int64s = npt.NDArray[np.int64]
 
 WAITING = 4_096
 """Values that wait before they are sorted in, all at once."""

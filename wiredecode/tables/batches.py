@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -75,18 +76,28 @@ class MessageBatches:
                 part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
             ]
             self._messages.parts = chosen  # type: ignore[assignment]
-        elif self._linked:
-            return self._gather(self._messages.drain_until(frame.number))
-        return self.gather()
-
-    def gather(self) -> bool:
-        """Add all messages that were collected; whether it is time to take batches."""
-        return self._gather(self._messages.drain())
-
-    def _gather(self, parts: Iterable[FrameMessages | FrameElements | RunMessages]) -> bool:
+        parts = self._messages.drain_until(frame.number) if self._linked else self._messages.drain()
+        full = False
         for part in parts:
-            self._table.add(part)
-            self._size += part.size
+            full = self._add(part)
+        return full
+
+    def ready(self) -> Iterator[pa.RecordBatch]:
+        """Add all messages that were collected; those that make a batch come out of it."""
+        parts = self._messages.drain()
+        number, runs = attrgetter("frame.number"), any(isinstance(part, RunMessages) for part in parts)
+        if not runs:
+            parts.sort(key=number)
+        parts.reverse()
+        while parts:
+            full = self._add(part := parts.pop())  # what was added is not kept until the last one is
+            if full and (not parts or (not runs and number(part) != number(parts[-1]))):
+                yield from self.drain()
+
+    def _add(self, part: FrameMessages | FrameElements | RunMessages) -> bool:
+        """Whether it is time to take batches."""
+        self._table.add(part)
+        self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
 
     def drain(self) -> Iterator[pa.RecordBatch]:

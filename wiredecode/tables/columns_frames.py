@@ -49,7 +49,7 @@ def nulls(runs: list[Run], kind: pa.DataType) -> pa.Array:
     return pa.nulls(sum(map(len, runs)), kind)
 
 
-def originals(runs: list[Run], kind: pa.DataType) -> pa.Array:
+def copied_from(runs: list[Run], kind: pa.DataType) -> pa.Array:
     found = np.concatenate([copies_of(run) for run in runs])
     return pa.array(found, kind, mask=found == 0)
 
@@ -107,7 +107,7 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
     "latency_ns": nulls,
     "findings": empty_lists,
     "outcome": nulls,
-    "copy_of": originals,
+    "copy_of": copied_from,
 }
 """All columns of runs but ``layers``."""
 
@@ -119,7 +119,7 @@ FEW = 8
 
 
 @dataclass(slots=True)
-class Part:
+class LayerRows:
     """What is known of a layer in some rows of a table."""
 
     rows: Int64s
@@ -240,32 +240,32 @@ def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
     return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, found, copies)
 
 
-def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType) -> tuple[Part, Bools]:
+def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.StructType) -> tuple[LayerRows, Bools]:
     """What the table has of a layer, ``kind`` being its type of all layers; which of the frames that holds."""
     none = np.zeros(len(wanted.rows), np.bool_)
-    nothing = Part(wanted.rows[none], none[none], {})
+    nothing = LayerRows(wanted.rows[none], none[none], {})
     members = {member.name: member.type for member in kind}
-    told = layer.filter_name in members or OTHER in members
-    found = reader(layer, style, raw) if told or not isinstance(wanted.origin, RunFrames) else None
+    chosen = layer.filter_name in members or OTHER in members
+    found = reader(layer, style, raw) if chosen or not isinstance(wanted.origin, RunFrames) else None
     if found is None:
-        return nothing, none if told or not isinstance(wanted.origin, RunFrames) else ~none
+        return nothing, none if chosen or not isinstance(wanted.origin, RunFrames) else ~none
     sizes = np.array([*map(len, wanted.data)], np.int64)
     stops = np.cumsum(sizes)
     columns = found.read(b"".join(wanted.data), stops - sizes, stops)
     if layer.filter_name not in members:
-        return nothing, none if told else columns.plain
+        return nothing, none if chosen else columns.plain
     return shown(layer, wanted, columns, members[layer.filter_name], nothing)
 
 
 def shown(
-    layer: type[Layer], wanted: Wanted, columns: Columns, kind: pa.StructType, nothing: Part
-) -> tuple[Part, Bools]:
+    layer: type[Layer], wanted: Wanted, columns: Columns, kind: pa.StructType, nothing: LayerRows
+) -> tuple[LayerRows, Bools]:
     """The members that the table has of a layer, and what other frames tell."""
     fields, plain = columns.fields, columns.plain
     if layer in COMPLETE:
         COMPLETE[layer](fields)
-    for name in {name: None for told in wanted.generated for name in told}:
-        fields[name] = pa.array([told.get(name) for told in wanted.generated]).take(pa.array(wanted.codes))
+    for name in {name: None for values in wanted.generated for name in values}:
+        fields[name] = pa.array([values.get(name) for values in wanted.generated]).take(pa.array(wanted.codes))
     if wanted.copies is not None and wanted.copies.any():
         fields["copy_of"] = pa.array(wanted.copies, mask=wanted.copies == 0)
     names = {field.name for field in kind}
@@ -274,7 +274,7 @@ def shown(
     fields = {name: array for name, array in fields.items() if name in names}
     if not plain.all():
         fields = {name: array.filter(pa.array(plain)) for name, array in fields.items()}
-    return Part(wanted.rows[plain], plain[plain], fields), plain
+    return LayerRows(wanted.rows[plain], plain[plain], fields), plain
 
 
 def holds(kind: pa.DataType, found: pa.DataType) -> bool:
@@ -288,14 +288,14 @@ def holds(kind: pa.DataType, found: pa.DataType) -> bool:
     )
 
 
-def parts_of(kind: pa.StructType, rows: Int64s, members: Mapping[str, pa.Array]) -> dict[str, Part]:
+def parts_of(kind: pa.StructType, rows: Int64s, members: Mapping[str, pa.Array]) -> dict[str, LayerRows]:
     """The layers of rows that were made one by one."""
     found = {}
     for name, array in members.items():
         if name != OTHER:
             inner = zip(kind.field(name).type, array.flatten(), strict=True)
             fields = {field.name: column for field, column in inner if column.null_count < len(column)}
-            found[name] = Part(rows, np.asarray(array.is_valid()), fields)
+            found[name] = LayerRows(rows, np.asarray(array.is_valid()), fields)
     return found
 
 
@@ -323,7 +323,7 @@ class Joiner:
             places = self._places[key] = pa.array(found, mask=found < 0)
         return (arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)).take(places)
 
-    def layer(self, kind: pa.StructType, parts: Sequence[Part]) -> tuple[dict[str, pa.Array], pa.Array | None]:
+    def layer(self, kind: pa.StructType, parts: Sequence[LayerRows]) -> tuple[dict[str, pa.Array], pa.Array | None]:
         """Those members of a layer that some part has, and where the layer is null."""
         there = np.zeros(self.size, np.bool_)
         for part in parts:

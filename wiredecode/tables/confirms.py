@@ -76,7 +76,7 @@ def _which(part: Part, count: int, first: int) -> Int64s:
     return found
 
 
-class Waiting:
+class HeldMessages:
     """Holds the messages of frames and runs back until it is known what became of them, within bounds."""
 
     def __init__(self, messages: Messages) -> None:
@@ -109,3 +109,9 @@ class Waiting:
         ready = min(self._lookahead.seen - self._lookahead.waiting, self._runs.ready_count)
         while self._held and self._held[0][0] <= ready:
             self._messages.parts += self._held.popleft()[1]
+        if self._held:
+            last, parts = self._held[0]
+            single = [part for part in parts if not isinstance(part, RunMessages)]
+            if len(single) == len(parts):  # else the messages of runs wait together
+                self._messages.parts += [part for part in single if part.frame.number <= ready]
+                self._held[0] = last, [part for part in single if part.frame.number > ready]

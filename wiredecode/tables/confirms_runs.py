@@ -24,7 +24,7 @@ Int32s = npt.NDArray[np.int32]
 Part = FrameMessages | FrameElements | RunMessages
 
 
-class Step(NamedTuple):
+class Release(NamedTuple):
     """Frames that became ready together, in order."""
 
     first: int
@@ -70,7 +70,7 @@ class Asking:
     refusals: Int32s
     reasons: list[str] = field(default_factory=list)
 
-    def match(self, answers: Answers, step: Step) -> None:
+    def match(self, answers: Answers, step: Release) -> None:
         """Tell those that wait the first answer that comes in time."""
         waiting = np.flatnonzero(self.open)
         waiting = waiting[np.argsort(self.ids[waiting])]
@@ -122,7 +122,7 @@ class AskingRuns:
         if not len(times):
             return
         ends = self._bytes + np.cumsum(lengths)
-        step = Step(self._seen + 1, times, ends - lengths, np.concatenate([[self._last_ns], times[:-1]]))
+        step = Release(self._seen + 1, times, ends - lengths, np.concatenate([[self._last_ns], times[:-1]]))
         asking = asking_of(parts, step)
         if asking is not None:
             self._waiting.append(asking)
@@ -143,7 +143,7 @@ class AskingRuns:
         self._waiting = []
 
 
-def asking_of(parts: Sequence[Part], step: Step) -> Asking | None:
+def asking_of(parts: Sequence[Part], step: Release) -> Asking | None:
     """The messages of runs that ask for an answer; their parts get columns, which are filled in later."""
     some = [
         part

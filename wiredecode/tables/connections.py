@@ -65,8 +65,8 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
         found |= {"tunnel": connection.outer.tunnel, "outer_client": ends[client], "outer_server": ends[1 - client]}
     for who, side in (("client", client), ("server", 1 - client)):
         facts = None if health is None else health.directions[side]
-        told = direction(connection.directions[side], facts)
-        found.update({f"{who}_{name}": value for name, value in told.items()})
+        columns = direction(connection.directions[side], facts)
+        found.update({f"{who}_{name}": value for name, value in columns.items()})
     return found
 
 

@@ -116,8 +116,8 @@ class FrameTable:
             if field.name == "layers":
                 columns.append(layers)
                 continue
-            told = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
-            columns.append(pa.concat_arrays(told).take(pa.array(order)))
+            parts = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
+            columns.append(pa.concat_arrays(parts).take(pa.array(order)))
         return pa.record_batch(columns, schema=self.schema)
 
     def _column(self, field: pa.Field, frames: Sequence[Frame]) -> pa.Array:
@@ -131,7 +131,7 @@ class FrameTable:
         from wiredecode.tables import columns_frames as bulk
 
         kind = self.schema.field("layers").type if "layers" in self.schema.names else pa.struct([])
-        parts: dict[str, list[bulk.Part]] = {}
+        parts: dict[str, list[bulk.LayerRows]] = {}
         ends = np.cumsum([len(frames), *map(len, runs)])
         alone, one_by_one = bulk.of_frames(frames, rows[: len(frames)])
         records = [bulk.recorded(frames[index], self._record_style) for index in one_by_one]

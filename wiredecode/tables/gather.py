@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain, repeat
 from operator import is_not
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ Bools = npt.NDArray[np.bool_]
 Order = Int64s | None
 """Which row comes where; None: they are in order."""
 
+SHARED_NULLS = 16_384
 INLINE_BYTES = 12
 """Arrow keeps shorter byte strings inside the view itself."""
 LONG = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
@@ -31,7 +33,19 @@ def in_order(pieces: list[npt.NDArray[Any]], order: Order) -> npt.NDArray[Any]:
 
 def flat(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
     """An array of fixed width without a copy; ``pa.array`` would import pandas, where that is installed."""
+    if valid is not None and not valid.any():
+        return nulls(len(values), kind)
     return pa.Array.from_buffers(kind, len(values), [bitmap(valid), pa.py_buffer(values)])
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """All batches share them: many columns have nothing else, and many batches wait for a row group."""
+    return _shared_nulls(kind).slice(0, count) if count <= SHARED_NULLS else pa.nulls(count, kind)
+
+
+@cache
+def _shared_nulls(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(SHARED_NULLS, kind)
 
 
 def bitmap(valid: Bools | None) -> pa.Buffer | None:
@@ -108,8 +122,8 @@ class Integers:
 
     def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
         """A number per row, or None for all rows of a frame."""
-        there, told = given(lists, counts)
-        column = self.column(told)
+        there, present = given(lists, counts)
+        column = self.column(present)
         values, valid = np.zeros(len(there), self.dtype), there.copy()
         values[there], valid[there] = column.values, column.valid
         self.values.append(values)
@@ -149,14 +163,16 @@ class ByteStrings:
 
     def add_lists(self, lists: Sequence[Sequence[bytes | None] | None], counts: Sequence[int]) -> None:
         """A byte string per row, or None for all rows of a frame."""
-        there, told = given(lists, counts)
-        found = joined(told)
+        there, present = given(lists, counts)
+        found = joined(present)
         starts, stops = np.full(len(there), -1), np.full(len(there), -1)
         starts[there], stops[there] = found.starts, found.stops
         self.add(Slices(found.buffer, starts, stops), len(there))
 
     def array(self, order: Order) -> pa.Array:
         views, valid = in_order(self.views, order), in_order(self.valid, order)
+        if not valid.any():
+            return nulls(len(valid), pa.binary())
         buffers = [bitmap(valid), pa.py_buffer(views), *map(pa.py_buffer, self.buffers)]
         return pa.Array.from_buffers(pa.binary_view(), len(views), buffers).cast(pa.binary())
 
@@ -195,7 +211,7 @@ class Headers:
     def array(self, order: Order) -> pa.Array:
         counts, valid = np.concatenate(self.counts), np.concatenate(self.valid)
         if not valid.any():
-            return pa.nulls(len(valid), self.kind)
+            return nulls(len(valid), self.kind)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         names, values = self.names.array(None).cast(pa.string()), self.values.array(None)
         pairs = pa.StructArray.from_arrays([names, values], fields=[*self.kind.value_type])

@@ -142,7 +142,7 @@ DIRECTION = {
     "unacknowledged": "bytes not acknowledged at the end",
 }
 """Of what each side of a connection sent."""
-LARGE, CODE = "_large", "_code"
+LARGE, CODE, LAYERS = "_large", "_code", "layers."
 SPARK = b"SPARK::metadata::json"
 """Where Spark looks for the metadata of a column."""
 
@@ -196,7 +196,10 @@ def _inner(field: pa.Field, path: str) -> pa.Field:
 
 
 def _declared(path: str) -> str | None:
-    known, name = _declarations(), path.removeprefix("layers.")
+    """What a field of a layer means. Other columns have no such fields, and need no protocol to be imported."""
+    if not path.startswith(LAYERS):
+        return None
+    known, name = _declarations(), path.removeprefix(LAYERS)
     return known.get(name) or (
         f"number of {name.rpartition('.')[2].removesuffix(CODE)}" if name.endswith(CODE) else None
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.tables.gather import nulls
 from wiredecode.tables.meanings import commented
 
 WIDER = {
@@ -70,7 +71,7 @@ def converted(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.Recor
 def _large(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Numbers that do not fit ``bigint``, null for all others."""
     if not _beyond(array):
-        return pa.nulls(len(array), kind)
+        return nulls(len(array), kind)
     return pc.if_else(pc.greater(array, LARGEST), array, None).cast(kind)
 
 
@@ -91,7 +92,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
     if array.null_count == len(array):
-        return pa.nulls(len(array), kind)
+        return nulls(len(array), kind)
     if pa.types.is_struct(kind):
         members = [_cast(part, field.type) for part, field in zip(_parts(array), kind, strict=True)]
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())

@@ -21,7 +21,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, Waiting
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, HeldMessages
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import FrameTable, style_for
 from wiredecode.tables.messages import encoded_schema
@@ -41,7 +41,7 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
 
@@ -99,7 +99,7 @@ class TableReader:
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
-        answers: Mapping[int, Known] | None = None,
+        answers: Mapping[int, KnownOutcome] | None = None,
         network: Network | None = None,
     ) -> None:
         self.capture, self.level = capture, level
@@ -223,25 +223,25 @@ class TableReader:
                 if collect.add(frame):
                     yield from collect.drain()
         yield from collect.drain()
-        damage.tell()
+        damage.raise_again()
 
     def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
         """The messages of frames that are read many at a time."""
         assert isinstance(collect, MessageBatches) and self.messages is not None
-        waiting = Waiting(self.messages) if self.dissector.demand.link_responses else None
+        waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
         with Postponed() as damage:
             for items in self.dissector.mixed(self.capture):
                 if waiting is not None:
                     waiting.add(items)
                     waiting.release()
-                if collect.gather():
-                    yield from collect.drain()
+                del items
+                yield from collect.ready()
         if waiting is not None:
             waiting.finish()
             waiting.release()
-            collect.gather()
+            yield from collect.ready()
         yield from collect.drain()
-        damage.tell()
+        damage.raise_again()
 
     def _mixed_batches(self) -> Iterator[pa.RecordBatch]:
         """Frames, plain ones read many at a time."""
@@ -256,7 +256,7 @@ class TableReader:
                 collect.add(items)
                 yield from collect.drain()
         yield from collect.drain(final=True)
-        damage.tell()
+        damage.raise_again()
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
@@ -274,7 +274,7 @@ class TableReader:
                 if len(table.rows) >= BATCH_ROWS:
                     yield from table.batches(BATCH_ROWS)
         yield from table.batches(BATCH_ROWS)
-        damage.tell()
+        damage.raise_again()
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:

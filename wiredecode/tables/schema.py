@@ -278,11 +278,11 @@ def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, ra
             if only is None or layer.filter_name != only[0] or _is_type(layer, *only):
                 fields += layer_fields(layer, raw)
         merged = {name: merged_fields(fields) for name, fields in found.items()}
-        told = generated_types(host)
-        for path in sorted(told, key=lambda path: path.count(".")):  # what holds it first
+        types = generated_types(host)
+        for path in sorted(types, key=lambda path: path.count(".")):  # what holds it first
             name, *rest = path.split(".")
             if name in merged:
-                merged[name] = _replaced(merged[name], rest, told[path], raw)
+                merged[name] = _replaced(merged[name], rest, types[path], raw)
         for name, fields in merged.items():
             members[name] = merged_fields([*members.get(name, []), *fields])
     structs = [pa.field(name, pa.struct([*fields, json_field(OTHER)])) for name, fields in members.items()]

@@ -72,7 +72,7 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     """Every field of the frame as numbers, text and bytes."""
     if frame.layer is None:
         return dict(frame.values)
-    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).values
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut).values
 
 
 def identity(frame: Frame) -> tuple[Any, ...]:
@@ -87,7 +87,7 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 
-def told(
+def dissected(
     path: Path, *, batch: int | None = None, pickled: int = 0, stable: bool = False
 ) -> tuple[list[tuple[Any, ...]], Any]:
     """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""

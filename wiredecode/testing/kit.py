@@ -15,16 +15,17 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import catalogue
 from wiredecode.protocols.shared.tls import NAME as TLS
 from wiredecode.testing import tables
-from wiredecode.testing.dissection import Result, dissect, meaning, pairing, told
+from wiredecode.testing.dissection import Result, dissect, dissected, meaning, pairing
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import columns_agree, readers_agree, whole_record
@@ -40,9 +41,6 @@ from wiredecode.testing.segments import (
     random_cuts,
     reordered,
 )
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 Case = tuple[type[Layer], bytes]
 
@@ -363,9 +361,9 @@ class ProtocolTests:
     def test_batch_size_changes_nothing_at_all(self, path: Path) -> None:
         """Neither numbers nor packets nor times."""
         if path.stat().st_size < BATCHED:
-            whole = told(path)
+            whole = dissected(path)
             for batch in BATCHES:
-                assert told(path, batch=batch) == whole, f"{batch} packets"
+                assert dissected(path, batch=batch) == whole, f"{batch} packets"
 
     def test_without_records_the_frames_are_the_same(self, path: Path) -> None:
         with_records = self.read(path)
@@ -378,7 +376,7 @@ class ProtocolTests:
             assert said == known
 
     def test_a_pickled_dissector_gives_the_same_frames(self, path: Path) -> None:
-        assert told(path, batch=PICKLED_BATCH, pickled=PICKLED_EVERY, stable=True) == told(
+        assert dissected(path, batch=PICKLED_BATCH, pickled=PICKLED_EVERY, stable=True) == dissected(
             path, batch=PICKLED_BATCH, stable=True
         )
 
@@ -416,8 +414,8 @@ class ProtocolTests:
         again = self.crafted(changed, every(60_000))
         before = self.crafted(parts, every(60_000))
         for one, two in zip(again.frames, before.frames, strict=False):
-            told = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
-            assert pairing(one) == pairing(two), told
+            difference = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
+            assert pairing(one) == pairing(two), difference
         assert len(again.frames) == len(before.frames)
         return changed
 

@@ -129,8 +129,8 @@ def _numbers_agree(layer: type[Layer], values: Mapping[str, Any], found: Mapping
         if not (isinstance(kind, Array) and kind.bulk and isinstance(kind.element, Struct)):
             continue
         if number := kind.element.layer.numbered_by:
-            told = [each[number] for each in values[kind.name]]
-            jumps = [(at, told[at]) for at in range(len(told)) if not at or told[at] != told[at - 1] + 1]
+            numbers = [each[number] for each in values[kind.name]]
+            jumps = [(at, numbers[at]) for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
             same(found["numbers"], jumps, "numbers", layer, b"")
 
 

@@ -44,7 +44,7 @@ class TlsConnection:
         self.suite = 0
         self.version = 0
         self.mac_last = False
-        self.early: bool | None = None
+        self.early_data: bool | None = None
         """Whether the server takes early data; None: it has not said so yet."""
         self.known = 0
         """The packet with which the keys were known."""
@@ -162,7 +162,7 @@ class TlsConnection:
             return True
         if half.opener is None:
             if kind == APPLICATION:
-                if not self.version or (self._early_secret(side) and self.early is None):
+                if not self.version or (self._early_secret(side) and self.early_data is None):
                     return self._wait(half)
                 if self.version != TLS_1_3 or not self._begin(side):
                     half.dead = True
@@ -210,8 +210,8 @@ class TlsConnection:
     def _skip_early(self, half: Half, header: bytes) -> bool:
         """Early data that was refused comes before the client's first message."""
         opener = half.opener
-        early = half is self.halves[self.client] and self.version == TLS_1_3 and header[0] == APPLICATION
-        return early and opener is not None and opener.sequence == 0 and not half.handshake
+        from_client = half is self.halves[self.client] and self.version == TLS_1_3 and header[0] == APPLICATION
+        return from_client and opener is not None and opener.sequence == 0 and not half.handshake
 
     def _messages(self, side: int, data: bytes, ready: int) -> None:
         half = self.halves[side]
@@ -235,7 +235,7 @@ class TlsConnection:
                 self.mac_last = ENCRYPT_THEN_MAC in hello.extensions
                 self.known = max(self.known, ready)
         elif kind == ENCRYPTED_EXTENSIONS:
-            self.early = EARLY_DATA in extensions(Cursor(body))
+            self.early_data = EARLY_DATA in extensions(Cursor(body))
         elif kind == END_OF_EARLY_DATA and side == self.client:
             self._use(half, self._secret("CLIENT_HANDSHAKE_TRAFFIC_SECRET"))
         elif kind == FINISHED and self.version == TLS_1_3:
@@ -249,7 +249,7 @@ class TlsConnection:
     def _begin(self, side: int) -> bool:
         """TLS 1.3: the direction goes on with early data, or with its handshake secret."""
         label = "CLIENT_HANDSHAKE_TRAFFIC_SECRET" if side == self.client else "SERVER_HANDSHAKE_TRAFFIC_SECRET"
-        self._use(self.halves[side], (self.early and self._early_secret(side)) or self._secret(label))
+        self._use(self.halves[side], (self.early_data and self._early_secret(side)) or self._secret(label))
         return self.halves[side].opener is not None
 
     def _early_secret(self, side: int) -> bytes | None:

@@ -23,7 +23,7 @@ class Cursor:
     def __bool__(self) -> bool:
         return self.at < len(self.data)
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         found = self.data[self.at : self.at + size]
         if len(found) < size:
             raise ValueError(f"{size} bytes are told at {self.at}, {len(found)} are there")
@@ -31,11 +31,11 @@ class Cursor:
         return found
 
     def number(self, width: int) -> int:
-        return int.from_bytes(self.take(width))
+        return int.from_bytes(self.read(width))
 
     def vector(self, width: int) -> bytes:
         """Bytes after their length, which has ``width`` bytes."""
-        return self.take(self.number(width))
+        return self.read(self.number(width))
 
     def numbers(self, width: int) -> list[int]:
         """All that is left, without what means nothing."""
@@ -71,7 +71,7 @@ def extensions(body: Cursor) -> dict[int, bytes]:
 
 def server_hello(data: bytes) -> ServerHello:
     body = Cursor(data)
-    version, random, session, cipher = body.number(2), body.take(32), body.vector(1), body.number(2)
+    version, random, session, cipher = body.number(2), body.read(32), body.vector(1), body.number(2)
     body.number(1)
     found = extensions(body)
     if SUPPORTED_VERSIONS in found:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wiredecode.net.types import Chunk, Event, Note
 from wiredecode.tls.half import HEADER, LEAST_RECORD, MOST_RECORD
-
-if TYPE_CHECKING:
-    from wiredecode.tls.keylog import KeyLog
+from wiredecode.tls.keylog import KeyLog
 
 START = b"\x17\x03\x03"
 """So begins every record of TLS 1.3 after the handshake."""

@@ -40,7 +40,7 @@ class Offset(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class Sequences:
     """When sequence numbers were first seen in a file: sent, and acknowledged. By flow of the sender of the data."""
 
     sent: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Seen:
                 self.acknowledged.setdefault((reverse(key), ack), time_ns)
 
 
-def seen_in(file: str | Path) -> Seen:
+def seen_in(file: str | Path) -> Sequences:
     """The first segments of a file; what cannot be read is told by whoever reads it in earnest."""
-    seen, reader, left = Seen(), HeaderReader(Limits(), Counter(), Counter()), MOST_SEGMENTS
+    seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MOST_SEGMENTS
     try:
         for batch in open_capture([file]):
             if len(batch) == 0:
@@ -78,14 +78,14 @@ def seen_in(file: str | Path) -> Seen:
     return seen
 
 
-def upper_bound(sent: Seen, acknowledged: Seen) -> int | None:
+def upper_bound(sent: Sequences, acknowledged: Sequences) -> int | None:
     """The clock of ``acknowledged`` is ahead of that of ``sent`` by no more than this, ns; None: nothing tells."""
     times = sent.sent
     waits = sorted(time_ns - times[key] for key, time_ns in acknowledged.acknowledged.items() if key in times)
     return next(islice(waits, int(len(waits) * ODD_SHARE), None), None)
 
 
-def between(one: Seen, other: Seen) -> tuple[int, int] | None:
+def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
     """How far the clock of ``other`` is ahead of that of ``one``, and by how much that may be off, ns."""
     most, least = upper_bound(one, other), upper_bound(other, one)
     if most is None or least is None or most < -least:
@@ -112,12 +112,12 @@ def compare(files: Sequence[str | Path]) -> list[Offset | None]:
 
 
 def connected(
-    files: Sequence[str | Path], seen: Sequence[Seen], found: dict[int, Offset]
+    files: Sequence[str | Path], seen: Sequence[Sequences], found: dict[int, Offset]
 ) -> Iterable[tuple[int, Offset]]:
     """Files that share connections with one whose offset is known."""
     for index, file in enumerate(files):
         for known, base in found.items():
-            if index not in found and (told := between(seen[known], seen[index])) is not None:
-                offset, error = told
+            if index not in found and (estimate := between(seen[known], seen[index])) is not None:
+                offset, error = estimate
                 offset = 0 if abs(offset) <= error else offset
                 yield index, Offset(str(file), base.offset_ns + offset, base.error_ns + error)

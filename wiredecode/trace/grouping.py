@@ -122,7 +122,7 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
 
 def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
     """Those that were asked for: without answers to others of them, which are hops of these."""
-    asked = {(each.frame, each.index) for each in found}
-    several = [message for message in messages if any((each.frame, each.index) in asked for each in message.sightings)]
+    wanted = {(each.frame, each.index) for each in found}
+    several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
     answers = {one.frame for message in several for each in message.sightings for one in each.answers}
     return [message for message in several if message.first.frame not in answers]

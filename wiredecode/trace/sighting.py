@@ -148,8 +148,8 @@ class Criteria:
         """An answer bears the correlation id of what it answers, so it is not looked at."""
         if frame.request is not None:
             return False
-        told = [frame.values, *(inner.values or {} for inner in frame.inner)]
-        return any(str(values["correlation_id"]) == self.id for values in told if "correlation_id" in values)
+        layers = [frame.values, *(inner.values or {} for inner in frame.inner)]
+        return any(str(values["correlation_id"]) == self.id for values in layers if "correlation_id" in values)
 
     def _numbered(self, part: FrameMessages, index: int) -> bool:
         numbers = {str(_of(part.sequences, index)), str(_of(part.offsets, index))}

@@ -34,7 +34,7 @@ class Finder:
         self.criteria, self.messages = criteria, Messages()
         self.found: list[Sighting] = []
         self.more = 0
-        self._asked: Frame | None = None
+        self._frame: Frame | None = None
         """The frame that is asked for by its number, and how many messages it has."""
         self._messages = self._last = 0
 
@@ -42,21 +42,21 @@ class Finder:
         """The next frame; its messages have been looked at."""
         self._last = frame.number
         if frame.number == self.criteria.frame:
-            self._asked = frame
+            self._frame = frame
 
     def why(self) -> str:
         """Why nothing was found, where a frame was asked for, and what to ask instead."""
-        number, asked = self.criteria.frame, self._asked
+        number, frame = self.criteria.frame, self._frame
         if number is None or not self._last:
             return "no message fits"
-        if asked is None:
+        if frame is None:
             return f"there is no frame {number:,}: the last one is {self._last:,}"
         if self._messages:
             return f"no message of frame {number} fits; it has {counted(self._messages, 'message')}, counted from 0"
-        told = f"frame {number} holds no message, it is {asked.type or 'unknown'} of {asked.protocol}"
-        if asked.confirmations:
-            return f"{told}; it answers frame {asked.confirmations[0].request}: ask for that one"
-        return f"{told}; ask for a frame that publishes or delivers one, or with --text, --id or --key"
+        answer = f"frame {number} holds no message, it is {frame.type or 'unknown'} of {frame.protocol}"
+        if frame.confirmations:
+            return f"{answer}; it answers frame {frame.confirmations[0].request}: ask for that one"
+        return f"{answer}; ask for a frame that publishes or delivers one, or with --text, --id or --key"
 
     def search(self, start: int | None, end: int | None) -> None:
         """Look at what was decoded since the last time; only of that time, nanoseconds since the epoch."""

@@ -128,13 +128,11 @@ class FrameList(Lines):
     def header(self) -> Text:
         """The line above all others."""
         if self.columns:
-            return Text(heading(self.columns), theme.HEAD, no_wrap=True, overflow="crop")
-        form = self._form
-        time = form.time if self._time is None or self.zero_ns is not None else self._time.width
-        text = f" {'frame':>{form.number}} {'time':>{time}} {'conn':<{CONNECTION}} "
-        text += f"{'client':<{form.address}}   {'server':<{form.address}} " if form.address else "  "
-        text += f"{'protocol':<{form.protocol}} " if form.protocol else ""
-        return Text(f"{text}{'type':<{form.type}} details", theme.HEAD, no_wrap=True, overflow="crop")
+            text = heading(self.columns)
+        else:
+            time = self._form.time if self._time is None or self.zero_ns is not None else self._time.width
+            text = f" {self._form.heading(time, CONNECTION)}"
+        return Text(text, theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
         row, form, width = self.reading.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1

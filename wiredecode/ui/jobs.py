@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Condition, Event, Thread
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.frames.escape import escape
@@ -61,34 +62,23 @@ class Loader:
 
     def __init__(self, reading: Reading, done: Callable[[int, Any], object]) -> None:
         self._reading, self._done = reading, done
-        self._wanted: int | None = None
-        self._changed = Condition()
-        self._over = False
+        self._wanted: SimpleQueue[int | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="wiredecode frame", daemon=True)
         self._thread.start()
 
     def want(self, number: int) -> None:
         """Frame ``number`` is to be shown, and no other."""
-        with self._changed:
-            self._wanted = number
-            self._changed.notify()
+        self._wanted.put(number)
 
     def close(self) -> None:
         """End, after what is being read."""
-        with self._changed:
-            self._over = True
-            self._changed.notify()
+        self._wanted.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while self._wanted is None and not self._over:
-                    self._changed.wait()
-                if self._over:
-                    return
-                number, self._wanted = self._wanted, None
-            assert number is not None
+        while (number := self._wanted.get()) is not None:
+            if not self._wanted.empty():
+                continue
             found: Any
             try:
                 found = self._reading.frame(number)

@@ -114,7 +114,7 @@ class Reading:
             self._read(dissector)
         except CaptureError as error:
             self.problem = "; ".join(map(str, error.errors))
-            self._take(dissector.finish())
+            self._store(dissector.finish())
         except Exception as error:
             self.problem = f"reading stopped: {type(error).__name__}: {error}"
         self.finished = True
@@ -124,13 +124,13 @@ class Reading:
             self._give_way()
             if not self.first_ns:
                 self.first_ns = int(part.time_ns[0])
-            self._take(dissector.feed(part))
+            self._store(dissector.feed(part))
             self.packets = int(part.number[-1])
             self.states.offer(dissector, self.rows.count, self.source.place(part))
             if self.source.gone > self._gone:
                 self._gone = self.source.gone
                 self.states.drop(self._gone)
-        self._take(dissector.finish())
+        self._store(dissector.finish())
 
     def _parts(self, batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
         for batch in batches:
@@ -139,7 +139,7 @@ class Reading:
                     return
                 yield batch.part(begin, min(begin + PART_PACKETS, len(batch)))
 
-    def _take(self, frames: Iterator[Frame]) -> None:
+    def _store(self, frames: Iterator[Frame]) -> None:
         see = self.survey.see
         while some := list(islice(frames, PART_FRAMES)):
             self.rows.add(some)

@@ -76,17 +76,17 @@ class ReportScreen(BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.set_interval(PROGRESS_SECONDS, self.tell)
+        self.set_interval(PROGRESS_SECONDS, self.show_status)
         if self.lines.made:
             self.call_after_refresh(self._begin)
-        self.tell()
+        self.show_status()
 
     def _begin(self) -> None:
         """The cursor goes to where it was, or to the first line that leads to a frame."""
         leading = (at for at, each in enumerate(self.lines.made) if each.frames)
         self.lines.move_to(self._cursor or next(leading, 0))
 
-    def tell(self, text: str = "") -> None:
+    def show_status(self, text: str = "") -> None:
         """The line at the bottom."""
         job = self.job
         if not text and job is not None and not job.finished:
@@ -106,11 +106,11 @@ class ReportScreen(BackScreen):
         elif job.result is not None:
             self.lines.fill(job.result)
             self.call_after_refresh(self._begin)
-        self.tell()
+        self.show_status()
 
     @on(Lines.Moved)
     def _moved(self) -> None:
-        self.tell()
+        self.show_status()
 
     @on(Lines.Chosen)
     def _chosen(self) -> None:
@@ -118,7 +118,7 @@ class ReportScreen(BackScreen):
         if line.frames:
             self.dismiss(line.frames[0])
         else:
-            self.tell("this line speaks of no frame")
+            self.show_status("this line speaks of no frame")
 
     def action_leave(self) -> None:
         if self.job is not None:

@@ -61,9 +61,9 @@ class Exchanges:
 
     def add(self, frame: Frame) -> Iterator[Exchange]:
         """Take the next frame, give what is complete."""
-        asked = None if frame.request is None else self._open.get(frame.request)
-        if asked is not None:
-            asked.answers.append(frame)
+        request = None if frame.request is None else self._open.get(frame.request)
+        if request is not None:
+            request.answers.append(frame)
         else:
             exchange = Exchange(frame)
             self._waiting.append(exchange)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields.layer import Style
-from wiredecode.filter.errors import nearest
 from wiredecode.filter.model import Field, Level, Type
 from wiredecode.filter.names import Names, is_copy
 from wiredecode.filter.tcp import is_analysis
@@ -78,7 +77,7 @@ class FieldLines:
     def _found(self, known: Names, name: str) -> Field:
         field = known.find(name)
         if field is None:
-            raise UnknownField(f"-e: no field is called {name!r}{nearest(name, [*known.all(), *self._columns])}")
+            raise UnknownField(f"-e: no field is called {name!r}{known.near(name, self._columns)}")
         return field
 
     def _made_columns(self) -> Mapping[str, Callable[[Frame], str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Style
@@ -26,11 +27,7 @@ def style(*, show_secrets: bool = False) -> Style:
 
 def keep_raw(value: Any) -> Any:
     """A record whose bytes were left as they are, as :func:`style` would have made it."""
-    if isinstance(value, bytes):
-        return Raw(value)
-    if isinstance(value, dict):
-        return {name: keep_raw(inner) for name, inner in value.items()}
-    return [keep_raw(inner) for inner in value] if isinstance(value, list) else value
+    return _replaced(value, bytes, Raw)
 
 
 def frame_line(frame: Frame) -> str:
@@ -46,7 +43,7 @@ def frame_line(frame: Frame) -> str:
 
 def frame_fields(frame: Frame) -> dict[str, Any]:
     """The layers of the frame's record, with bytes as bytes."""
-    found: dict[str, Any] = _shown(frame.layers or {}, lambda data: data)
+    found: dict[str, Any] = _replaced(frame.layers or {}, Raw, attrgetter("raw"))
     return found
 
 
@@ -55,17 +52,20 @@ def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, 
     if form not in BYTES:
         raise ValueError(f"bytes cannot be shown as {form!r}; there is {', '.join(BYTES)}")
     row = record(frame, ranges=ranges)
-    return {**row, "packets": list(frame.packets), "layers": _shown(frame.layers or {}, BYTES[form])}
+    return {
+        **row,
+        "packets": list(frame.packets),
+        "layers": _replaced(frame.layers or {}, Raw, lambda value: BYTES[form](value.raw)),
+    }
 
 
-def _shown(value: Any, show: Callable[[bytes], Any]) -> Any:
-    if isinstance(value, Raw):
-        return show(value.raw)
+def _replaced(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """A record whose values of a type are others."""
+    if isinstance(value, kind):
+        return change(value)
     if isinstance(value, dict):
-        return {name: _shown(inner, show) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_shown(inner, show) for inner in value]
-    return value
+        return {name: _replaced(inner, kind, change) for name, inner in value.items()}
+    return [_replaced(inner, kind, change) for inner in value] if isinstance(value, list) else value
 
 
 def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = False) -> str:

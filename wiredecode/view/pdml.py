@@ -34,8 +34,8 @@ def attribute(value: object) -> str:
 
 
 def element(tag: str, closed: bool = True, /, **attributes: object) -> str:
-    told = "".join(f" {key}={attribute(value)}" for key, value in attributes.items() if value is not None)
-    return f"<{tag}{told}{'/' if closed else ''}>"
+    spelled = "".join(f" {key}={attribute(value)}" for key, value in attributes.items() if value is not None)
+    return f"<{tag}{spelled}{'/' if closed else ''}>"
 
 
 class Pdml:
@@ -52,21 +52,21 @@ class Pdml:
     def _general(self, frame: Frame) -> Iterator[str]:
         size, there = frame.length, frame.stop - frame.start
         when = frame.time_ns // 1_000_000_000, frame.time_ns % 1_000_000_000
-        told = (
+        rows = (
             ("num", frame.id, "Number", _digits(frame.id)),
             ("len", size, "Frame Length", f"{size:x}"),
             ("caplen", there, "Captured Length", f"{there:x}"),
             ("timestamp", rfc3339(frame.time_ns), "Captured Time", f"{when[0]}.{when[1]:09d}"),
         )
         yield element("proto", False, name="geninfo", pos=0, showname="General information", size=size)
-        for name, show, title, value in told:
+        for name, show, title, value in rows:
             yield element("field", name=name, pos=0, show=show, showname=title, value=value, size=size)
         yield "</proto>"
 
     def _frame(self, frame: Frame) -> Iterator[str]:
         """What every frame has, by the names of filters."""
         ends, side = frame.connection.endpoints, frame.side
-        told = {
+        values = {
             "number": frame.id,
             "type": frame.type,
             "protocol": frame.protocol,
@@ -84,7 +84,7 @@ class Pdml:
         }
         label = f"Frame {frame.id}: {frame.protocol or ''} {frame.type or ''}".rstrip()
         yield element("proto", False, name="frame", showname=label, size=frame.length, pos=0)
-        for name, value in told.items():
+        for name, value in values.items():
             if value is not None:
                 full = f"ip.{name}" if name in ("src", "dst") else name if name == "latency" else f"frame.{name}"
                 yield element("field", name=full, showname=f"{name}: {value}", size=0, pos=0, show=value)

@@ -47,6 +47,13 @@ class Columns(NamedTuple):
     protocol: int
     type: int
 
+    def heading(self, time: int, connection: int) -> str:
+        """The names of all columns; of two, as wide as is told."""
+        ends = f"{'client':<{self.address}}   {'server':<{self.address}} " if self.address else "  "
+        protocol = f"{'protocol':<{self.protocol}} " if self.protocol else ""
+        front = f"{'frame':>{self.number}} {'time':>{time}} {'conn':<{connection}} {ends}"
+        return f"{front}{protocol}{'type':<{self.type}} details"
+
 
 def columns(width: int) -> Columns:
     """The columns for a terminal of ``width``."""
@@ -76,13 +83,8 @@ class ScreenLines:
         """The line above all others."""
         width = self._width()
         form = columns(width)
-        text = f"{'frame':>{form.number}} {'time':>{self._time_width(form)}} {'conn':<{CONNECTION}} "
-        if form.address:
-            text += f"{'client':<{form.address}} {' '} {'server':<{form.address}} "
-        else:
-            text += "  "
-        text += f"{'protocol':<{form.protocol}} " if form.protocol else ""
-        return painted(cut(f"{text}{'type':<{form.type}} details", width), theme.HEAD, color=self._color) + "\n"
+        text = form.heading(self._time_width(form), CONNECTION)
+        return painted(cut(text, width), theme.HEAD, color=self._color) + "\n"
 
     def line(self, frame: Frame, first_ns: int) -> str:
         """The line of ``frame``, with its newline."""

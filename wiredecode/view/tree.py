@@ -38,7 +38,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, 
     if layer is not None:
         branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
         record = (frame.layers or {}).get(layer.filter_name, {})
-        Fields(options).add(branch, cast("Layer", frame.packet()) if frame.missing else layer, record)
+        Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_cut else layer, record)
         _rest(branch, layer, frame, options)
         for inner in frame.inner:
             _inner(tree, frame, inner, options)
@@ -179,7 +179,7 @@ class Fields:
         if kind.secret and isinstance(shown, str) and not isinstance(shown, Raw):
             text.append(shown, theme.VALUE)
         elif isinstance(kind, Number):
-            text.append(escape(kind.i2repr(None, value)), theme.VALUE)
+            text.append(escape(kind.readable(value)), theme.VALUE)
         else:
             text.append(value_text(shown, self.options), theme.VALUE)
         return ranged(text, span)

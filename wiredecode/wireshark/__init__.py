@@ -40,24 +40,24 @@ def _parts() -> Iterator[str]:
     yield f"local SECRET_VALUE_PATTERN = {quoted(credentials.VALUE.pattern)}"
     yield from map(_source, RUNTIME)
     for protocol in protocols():
-        told = protocol.wireshark()
-        if told is not None:
-            yield "\n".join(["do", *_protocol(protocol, told), "register(P)", "end"])
+        script = protocol.wireshark()
+        if script is not None:
+            yield "\n".join(["do", *_protocol(protocol, script), "register(P)", "end"])
 
 
 def _source(name: str) -> str:
     return (files(__package__) / name).read_text()
 
 
-def _protocol(protocol: Protocol, told: Script) -> Iterator[str]:
+def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
     """The tables of one protocol, and the code of its package."""
-    writer = Writer(told.kinds, told.types)
+    writer = Writer(script.kinds, script.types)
     members = {
         "name": protocol.name,
         "title": protocol.title,
         "ports": ",".join(map(str, protocol.ports)),
         "proxy": [writer.layer(ProxyV1), writer.layer(ProxyV2)],
-        **told.tables(writer),
+        **script.tables(writer),
     }
     if protocol.framing is not None:
         members["framing"] = framing(protocol.framing)
@@ -65,14 +65,14 @@ def _protocol(protocol: Protocol, told: Script) -> Iterator[str]:
     for layer in [*protocol.layers(), *carried]:
         if layer.filter_name not in OF_WIRESHARK:
             writer.declare(layer, layer.filter_name)
-    for name, ftype in told.added.items():
+    for name, ftype in script.added.items():
         writer.name(name, ftype)
     yield f"-- {protocol.title}"
     yield "local N, X, L, P = {}, {}, {}, {}"
     yield from writer.lines
     yield from (f"P.{name} = {spelled(value)}" for name, value in members.items())
     yield "P.fields = {\n  " + ",\n  ".join(fields_of(writer)) + "\n}"
-    yield told.source
+    yield script.source
 
 
 def framing(prefix: LengthPrefix) -> Code:

@@ -36,11 +36,11 @@ class Places:
 
 def places() -> Places:
     """The personal folders: as tshark or Wireshark tell them, else where they usually are (Linux and macOS)."""
-    told = folders()
+    output = folders()
     local = Path.home() / ".local" / "lib" / "wireshark"
-    plugins = told.get("Personal Lua Plugins") or told.get("Personal Plugins")
-    extcap = told.get("Personal Extcap path")
-    if told:
+    plugins = output.get("Personal Lua Plugins") or output.get("Personal Plugins")
+    extcap = output.get("Personal Extcap path")
+    if output:
         return Places(Path(plugins) if plugins else local / "plugins", Path(extcap) if extcap else None)
     return Places(local / "plugins", local / "extcap")
 
@@ -51,12 +51,12 @@ def folders() -> dict[str, str]:
     if program is None:
         return {}
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [program, "-G", "folders"], capture_output=True, text=True, timeout=ASK_SECONDS, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    pairs = (line.split(":", 1) for line in told.splitlines() if ":" in line)
+    pairs = (line.split(":", 1) for line in output.splitlines() if ":" in line)
     return {name.strip(): value.strip() for name, value in pairs if value.strip()}
 
 

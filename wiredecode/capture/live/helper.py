@@ -88,9 +88,9 @@ class HelperSource:
         if found := _DUMPCAP.search(words):
             received, dropped = int(found[1]), int(found[2])
             return received + dropped, dropped
-        told = {what: int(number) for number, what in _TCPDUMP.findall(words)}
-        dropped = told.get("dropped by kernel", 0)
-        return told.get("captured", 0) + dropped, dropped
+        numbers = {what: int(number) for number, what in _TCPDUMP.findall(words)}
+        dropped = numbers.get("dropped by kernel", 0)
+        return numbers.get("captured", 0) + dropped, dropped
 
     def close(self) -> None:
         self.stop()

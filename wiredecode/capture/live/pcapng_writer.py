@@ -116,10 +116,10 @@ def _packets(batch: PacketBatch, comments: Mapping[int, str]) -> memoryview:
     return out
 
 
-def _statistics(told: Statistics) -> bytes:
-    body = pack("<I", 0) + _time(told.end_ns)
-    body += _option(_ISB_START, _time(told.start_ns)) + _option(_ISB_END, _time(told.end_ns))
-    body += _option(_ISB_RECEIVED, pack("<Q", told.received)) + _option(_ISB_DROPPED, pack("<Q", told.dropped))
+def _statistics(counts: Statistics) -> bytes:
+    body = pack("<I", 0) + _time(counts.end_ns)
+    body += _option(_ISB_START, _time(counts.start_ns)) + _option(_ISB_END, _time(counts.end_ns))
+    body += _option(_ISB_RECEIVED, pack("<Q", counts.received)) + _option(_ISB_DROPPED, pack("<Q", counts.dropped))
     return _block(INTERFACE_STATISTICS, body + _option(0))
 
 

@@ -150,8 +150,8 @@ class Sniffer:
         if self._ended:
             return
         self._ended = True
-        steps: list[Callable[[], None]] = [self._source.close, self.saving.close if self.saving else lambda: None]
-        for step in steps:
+        actions: list[Callable[[], None]] = [self._source.close, self.saving.close if self.saving else lambda: None]
+        for step in actions:
             try:
                 step()
             except (CaptureError, OSError) as error:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import ALIASES, is_local, place_of
-from wiredecode.export.lake.run import Known, Run
+from wiredecode.export.lake.run import Known, TableRun
 from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, create_file, files_of, plainly, remove_file
 
 DAY = "day"
@@ -69,7 +69,7 @@ class DeltaLake(Lake):
         with plainly(name):
             return list(self._table(name).file_uris())
 
-    def known(self, name: str, run: Run) -> dict[int, Known]:
+    def known(self, name: str, run: TableRun) -> dict[int, Known]:
         with plainly(name):
             return _known(self._table(name), run) if self._is_table(name) else {}
 
@@ -101,7 +101,7 @@ class DeltaLake(Lake):
     def places(self) -> Places:
         return Places(self.uri, {}, "", DAY)
 
-    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+    def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         from deltalake import CommitProperties
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import RemoveAction
@@ -154,7 +154,7 @@ def _day_of(path: str) -> dict[str, str | None]:
     return {DAY: path.partition("/")[0].partition("=")[2]}
 
 
-def _known(table: Any, run: Run) -> dict[int, Known]:
+def _known(table: Any, run: TableRun) -> dict[int, Known]:
     def remembered(*words: str) -> int | None:
         found: int | None = table.transaction_version(":".join((PREFIX, *words)))
         return found
@@ -166,12 +166,12 @@ def _known(table: Any, run: Run) -> dict[int, Known]:
     }
 
 
-def _stream(run: Run) -> str:
+def _stream(run: TableRun) -> str:
     """What a stream is called among the transactions."""
     return f"{PREFIX}:stream:{run.stream[0]}" if run.stream is not None else ""
 
 
-def _remembered(run: Run, files: int) -> list[Any]:
+def _remembered(run: TableRun, files: int) -> list[Any]:
     from deltalake import Transaction
 
     if run.stream is not None:
@@ -206,16 +206,16 @@ def statistics(metadata: Any) -> dict[str, Any]:
             if found.has_min_max:
                 least[name] = min(least.get(name, found.min), found.min)
                 greatest[name] = max(greatest.get(name, found.max), found.max)
-    told = [name for name in least if name not in unknown and _tells(least[name], greatest[name])]
+    bounded = [name for name in least if name not in unknown and _has_bound(least[name], greatest[name])]
     return {
         "numRecords": metadata.num_rows,
-        "minValues": {name: _told(least[name], up=False) for name in told},
-        "maxValues": {name: _told(greatest[name], up=True) for name in told},
+        "minValues": {name: _logged(least[name], up=False) for name in bounded},
+        "maxValues": {name: _logged(greatest[name], up=True) for name in bounded},
         "nullCount": {name: count for name, count in nulls.items() if name not in unknown},
     }
 
 
-def _tells(*values: Any) -> bool:
+def _has_bound(*values: Any) -> bool:
     """Whether values are of a kind that is told; long texts are not."""
     return all(
         isinstance(value, int | float | date) or (isinstance(value, str) and len(value) <= BIGGEST_TEXT)
@@ -223,7 +223,7 @@ def _tells(*values: Any) -> bool:
     )
 
 
-def _told(value: Any, *, up: bool) -> Any:
+def _logged(value: Any, *, up: bool) -> Any:
     """A value for the log: times have milliseconds there, and must not leave out what they stand for."""
     if isinstance(value, datetime):
         over = timedelta(microseconds=value.microsecond % MS_US)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from wiredecode.export.lake.run import Known, LakeError, Run
+from wiredecode.export.lake.run import Known, LakeError, TableRun
 from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
 
 NAMESPACE = "wiredecode"
@@ -75,7 +75,7 @@ class IcebergLake(Lake):
         with plainly(name):
             return [str(task.file.file_path) for task in self._table(name).scan().plan_files()]
 
-    def known(self, name: str, run: Run) -> dict[int, Known]:
+    def known(self, name: str, run: TableRun) -> dict[int, Known]:
         with plainly(name):
             identifier = (*self.namespace.split("."), name)
             if not self.catalog.namespace_exists(self.namespace) or not self.catalog.table_exists(identifier):
@@ -136,7 +136,7 @@ class IcebergLake(Lake):
             table = self._table(name)
             table.io.delete(_place(table, path))
 
-    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+    def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         from pyiceberg.exceptions import CommitFailedException
 
         with plainly(name, CommitFailedException):
@@ -153,10 +153,10 @@ class IcebergLake(Lake):
             if replaced:
                 tasks = table.scan().plan_files()
                 old = files_of({task.file.file_path: task.file for task in tasks}, known, replaced)
-            told = {PREFIX + ".run": run.name}
+            properties = {PREFIX + ".run": run.name}
             with table.transaction() as transaction:
                 if old:
-                    with transaction.update_snapshot(snapshot_properties=told).overwrite() as snapshot:
+                    with transaction.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
                         for file in old:
                             snapshot.delete_data_file(file)
                 for number in replaced:
@@ -169,14 +169,14 @@ class IcebergLake(Lake):
                 transaction.set_properties(told_once)
                 if files:
                     places = [_place(table, file.path) for file in files]
-                    transaction.add_files(places, snapshot_properties=told, check_duplicate_files=False)
+                    transaction.add_files(places, snapshot_properties=properties, check_duplicate_files=False)
 
 
 def _place(table: Any, path: str) -> str:
     return f"{table.location().rstrip('/')}{BELOW}/{path}"
 
 
-def _stream(run: Run) -> str:
+def _stream(run: TableRun) -> str:
     """The property that tells the last step of a stream."""
     return f"{PREFIX}.stream.{run.stream[0]}" if run.stream is not None else ""
 
@@ -185,7 +185,7 @@ def _property(run: int) -> str:
     return f"{PREFIX}.run.{run}"
 
 
-def _known(table: Any, run: Run) -> dict[int, Known]:
+def _known(table: Any, run: TableRun) -> dict[int, Known]:
     found, tokens = {}, run.tokens
     for name, value in table.properties.items():
         if name.startswith(_property(0)[:-1]):

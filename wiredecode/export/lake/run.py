@@ -59,7 +59,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class TableRun:
     """The captures of one export. ``id`` follows from them: the same export again is the same run."""
 
     captures: tuple[Capture, ...]
@@ -108,14 +108,14 @@ def run_name(number: int) -> str:
     return f"{number:016x}"
 
 
-def run_of(files: Iterable[str], selection: str) -> Run:
+def run_of(files: Iterable[str], selection: str) -> TableRun:
     """The run of captures that are read for their digests; ``selection`` says what of them is written.
 
     What cannot be read is left out: decoding tells it.
     """
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
         found = pool.map(lambda name: _capture(name, selection), files)
-        return Run(tuple(capture for capture in found if capture is not None))
+        return TableRun(tuple(capture for capture in found if capture is not None))
 
 
 def _capture(name: str, selection: str) -> Capture | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from wiredecode.capture.remote import place_of
-from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, Run, run_name
+from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, TableRun, run_name
 from wiredecode.frames.escape import escape
 
 TRIES, WAIT_SECONDS = 60, 0.2
@@ -70,7 +70,7 @@ class Lake(ABC):
         """Where the files of a table are now."""
 
     @abstractmethod
-    def known(self, name: str, run: Run) -> dict[int, Known]:
+    def known(self, name: str, run: TableRun) -> dict[int, Known]:
         """The runs of a table that share captures with this one; none where there is no such table."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Lake(ABC):
         """Remove a file that is part of no table."""
 
     @abstractmethod
-    def add(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> None:
+    def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         """Add files, in place of those of the runs that ``run`` replaces, as one commit.
 
         What is there is asked of the same version of the table that is committed upon. Raises :class:`Conflict` where
@@ -101,7 +101,7 @@ class Lake(ABC):
         """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
         self._again(name, lambda: self.make(name, schema))
 
-    def commit(self, name: str, run: Run, files: Sequence[Written], *, overwrite: bool) -> bool:
+    def commit(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> bool:
         """Make files part of a table, unless it has this run already: false then. Others may commit meanwhile."""
         try:
             self._again(name, lambda: self.add(name, run, files, overwrite=overwrite))

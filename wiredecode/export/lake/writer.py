@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.export.lake.run import LakeError, Run
+from wiredecode.export.lake.run import LakeError, TableRun
 from wiredecode.export.lake.table import Lake, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
@@ -37,7 +37,7 @@ class TableFiles:
 
     lake: Lake
     table: str
-    run: Run
+    run: TableRun
     by_day: bool = True
     complete: list[Written] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class TableFiles:
 class LakeWriter:
     """Writes batches of ``level``, with columns as on Spark (``time`` and, of frames, ``protocol`` among them)."""
 
-    def __init__(self, lake: Lake, level: str, run: Run, *, compression: str | None = None) -> None:
+    def __init__(self, lake: Lake, level: str, run: TableRun, *, compression: str | None = None) -> None:
         self.lake, self.level, self.run = lake, level, run
         self._settings = Settings(compression=compression)
         self._files: dict[str, TableFiles] = {}

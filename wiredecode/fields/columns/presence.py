@@ -38,7 +38,7 @@ class Presence:
 
     def __init__(self, when: When) -> None:
         self.when = when
-        self.told = _told(when.tree, when)
+        self.answer = _answer(when.tree, when)
 
     def __call__(self, rows: Rows, scope: Scope) -> Truth:
         return self._truth(self.when.tree, rows, scope)
@@ -101,18 +101,18 @@ class Presence:
                 enough, value = peeked(f">u{width}", rows)
                 there &= enough
                 return value
-            case _, [] if (call := CALLS.get(self.when.calls.get(name, _told))) is not None:
+            case _, [] if (call := CALLS.get(self.when.calls.get(name, _answer))) is not None:
                 return call(rows)
         raise Unknown
 
 
-def _told(node: ast.expr, when: When) -> bool:
+def _answer(node: ast.expr, when: When) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return name in ("has", "left_of", "peek") or (not arguments and when.calls.get(name) in CALLS)
         case ast.Name() | ast.Constant(value=bool()):
             return True
-    return any(_told(part, when) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+    return any(_answer(part, when) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
 
 
 ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

@@ -313,7 +313,7 @@ def column_of(kind: Kind, look: Look) -> Column | None:
     """The reader of one field."""
     if isinstance(kind, Optional):
         presence, column = Presence(kind.when), column_of(kind.kind, look)
-        if not presence.told:
+        if not presence.answer:
             return None
         return RefusedColumn(kind, presence) if column is None else OptionalColumn(kind, column, presence)
     hides = kind.secret and not look.style.secrets

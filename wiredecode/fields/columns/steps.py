@@ -12,14 +12,12 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from wiredecode.fields import Number
 from wiredecode.fields.columns.rows import Int64s, Rows
-
-if TYPE_CHECKING:
-    from wiredecode.fields import Number
 
 Step = tuple[int, int, int, int]
 """``(FIXED, bytes, 0, 0)``, ``(SIZED, width of the length, shape, null)`` or ``(UNLESS, mask, value, 0)``: the row is

@@ -90,26 +90,39 @@ def members(source: Source, starts: Int64s, stops: Int64s, layer: type[Message])
             found.numbers[kind.name] = Numbers(np.zeros(count, np.int64), np.zeros(count, np.bool_))
         elif not repeated[place]:
             found.spans[kind.name] = Spans(np.full(count, -1), np.full(count, -1))
-    p, last = starts.copy(), np.full(count, -1, np.int8)
-    rows = np.flatnonzero(p < stops)
-    for _ in range(MAX_OCCURRENCES):
-        if not len(rows):
-            break
-        at, which, before = p[rows], by_tag[source.octets[p[rows]]], last[rows]
-        fits = (which > before) | ((which == before) & (which >= 0) & repeated[which])
-        values, behind, whole = varints(source.octets, at + 1, stops[rows])
-        sized = ~scalar[which]
-        fits &= whole & (~sized | ((values >= 0) & (values <= MAX_LENGTH)))
-        after = np.where(sized & fits, behind + values, behind)
-        fits &= after <= stops[rows]
+    rows = (starts < stops).nonzero()[0]
+    p, ends, last = starts[rows], stops[rows], np.full(len(rows), -1, np.int8)
+    for _ in range(MAX_OCCURRENCES if len(rows) else 0):
+        which = by_tag[source.octets[p]]
+        values, behind, whole = varints(source, p + 1, ends)
+        alike = which[:1] if (which == which[0]).all() else which
+        sized = ~scalar[alike]
+        fits = whole & ((which > last) | ((which == last) & (alike >= 0) & repeated[alike]))
+        if sized.any():
+            fits &= ~sized | (values.view(np.uint64) <= MAX_LENGTH)
+            after = np.where(sized & fits, behind + values, behind)
+        else:
+            after = behind
+        fits &= after <= ends
         if not fits.all():
             found.good[rows[~fits]] = False
-            rows, which, values, behind, after = (each[fits] for each in (rows, which, values, behind, after))
-        for place in np.unique(which).tolist():
-            mine = which == place
-            store(found, pieces, kinds, place, (rows[mine], values[mine], behind[mine], after[mine]))
-        last[rows], p[rows] = which, after
-        rows = rows[after < stops[rows]]
+            rows, ends, which, values, behind, after = (
+                each[fits] for each in (rows, ends, which, values, behind, after)
+            )
+        some = rows, values, behind, after
+        if len(alike) == 1:
+            store(found, pieces, kinds, int(alike[0]), some)
+        else:
+            for place in np.bincount(which).nonzero()[0].tolist():
+                mine = which == place
+                store(found, pieces, kinds, place, tuple(each[mine] for each in some))
+        more = after < ends
+        if not more.all():
+            rows, ends, after = (each[more] for each in (rows, ends, after))
+            which = which[more]
+        if not len(rows):
+            break
+        p, last = after, which
     found.good[rows] = False
     for place, each in pieces.items():
         found.elements[kinds[place].name] = in_rows(each)
@@ -122,7 +135,7 @@ def store(
     pieces: dict[int, list[Elements]],
     kinds: list[Any],
     place: int,
-    occurrences: tuple[Int64s, Int64s, Int64s, Int64s],
+    occurrences: tuple[Int64s, ...],
 ) -> None:
     """Take over the occurrences of one field: their rows, numbers, and where their bytes start and stop."""
     rows, values, starts, stops = occurrences
@@ -134,7 +147,7 @@ def store(
         numbers.values[rows], numbers.there[rows] = values, True
         if not isinstance(kind, Int64):
             most = next(most for base, most in MOST.items() if isinstance(kind, base))
-            found.good[rows[(values < 0) | (values > most)]] = False
+            found.good[rows[values.view(np.uint64) > most]] = False
     else:
         spans = found.spans[kind.name]
         spans.starts[rows], spans.stops[rows] = starts, stops
@@ -158,17 +171,33 @@ def require_ascii(source: Source, found: Members, kinds: list[Any]) -> None:
             found.good[rows[~source.is_ascii(spans.starts[rows], spans.stops[rows])]] = False
 
 
-def varints(octets: npt.NDArray[np.uint8], p: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, Bools]:
-    """The number at each place, as signed 64 bits, the place behind it, and whether it is whole."""
-    whole = p < stops
+def varints(source: Source, p: Int64s, stops: Int64s) -> tuple[Int64s, Int64s, Bools]:
+    """The number at each place, as signed 64 bits, the place behind it, and whether it is whole.
+
+    The first eight bytes of long ones are read at once: without the bits that say whether more follow, they move
+    together in pairs, then these in pairs, and again.
+    """
+    octets, whole = source.octets, p < stops
     first = octets[np.minimum(p, len(octets) - 1)]
     values, behind = (first & 0x7F).astype(np.int64), p + 1
     rows, shift = np.flatnonzero(whole & (first > 0x7F)), 7
+    if len(rows) and int(p[rows].max()) <= len(octets) - 8:
+        words = source.gather("<u8", p[rows])
+        last = ~words & 0x8080808080808080
+        inside = last ^ (last - 1)
+        words &= inside & 0x7F7F7F7F7F7F7F7F
+        words = words & 0x007F007F007F007F | (words & 0x7F007F007F007F00) >> 1
+        words = words & 0x00003FFF00003FFF | (words & 0x3FFF00003FFF0000) >> 2
+        words = words & 0x000000000FFFFFFF | (words & 0x0FFFFFFF00000000) >> 4
+        values[rows] = words.view(np.int64)
+        behind[rows] += ((inside & 0x0101010101010101) * 0x0101010101010101 >> 56).view(np.int64) - 1
+        whole &= behind <= stops
+        rows, shift = rows[last == 0], 56
     while len(rows) and shift < 70:
         at = behind[rows]
-        inside = at < stops[rows]
-        whole[rows[~inside]] = False
-        rows, at = rows[inside], at[inside]
+        fits = at < stops[rows]
+        whole[rows[~fits]] = False
+        rows, at = rows[fits], at[fits]
         octet = octets[at]
         values[rows] |= (octet & 0x7F).astype(np.int64) << shift
         behind[rows] = at + 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import Array, Binary, Kind, Moment, Number, Struct, Text, compiler, rfc3339_ns
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.wire import LEN, U32, U64, VARINT, emit_varint
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 
 class Tagged(Kind):
@@ -124,8 +122,8 @@ class Bool(Scalar):
         em.line(f"{value} = {value} != 0")
         return value
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(x).lower()
+    def readable(self, value: Any) -> str:
+        return str(value).lower()
 
 
 class TimestampNs(Moment, Int64):

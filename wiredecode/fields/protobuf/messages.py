@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Kind, Short, Unfit, take
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer, Style, present_field
 from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged
 from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
 from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint
 from wiredecode.fields.tagged import TaggedLayer, moved
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 MAX_MEMBERS = 10_000
 """Sub-messages and unknown fields in one message, those inside them included: each is an object when read carefully."""

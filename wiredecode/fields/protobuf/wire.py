@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from wiredecode.fields import Unfit, compiler, take
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.emitter import Emitter
 
 VARINT, LEN = 0, 2
 WIRE_TYPES = {0: "varint", 1: "fixed64", 2: "length-delimited", 5: "fixed32"}

@@ -111,13 +111,9 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
     return fields
 
 
-def batch_layer(dialect: str, guarded: bool = False) -> type[Message]:
-    """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
-    return _batch_layer(dialect, guarded)
-
-
 @cache
-def _batch_layer(dialect: str, guarded: bool) -> type[Message]:
+def batch_layer(dialect: str, guarded: bool, /) -> type[Message]:
+    """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
     suffix = dialect.capitalize() + ("Guarded" if guarded else "")
     element = type(
         f"BatchMessage{suffix}",
@@ -133,7 +129,7 @@ def _batch_layer(dialect: str, guarded: bool) -> type[Message]:
         },
     )
     if guarded:
-        plain = batch_layer(dialect).fields_desc[-1].element.layer
+        plain = batch_layer(dialect, False).fields_desc[-1].element.layer
         element.minimum = classmethod(lambda cls: plain.minimum())  # type: ignore[attr-defined]
     messages = Array("messages", element, "messages", count=UInt32, bulk=True)
     return type(
@@ -149,8 +145,8 @@ def _batch_layer(dialect: str, guarded: bool) -> type[Message]:
     )
 
 
-Batch, SeedBatch = batch_layer("cur"), batch_layer("seed")
-BATCHES = {dialect: batch_layer(dialect) for dialect in LABELS}
+BATCHES = {dialect: batch_layer(dialect, False) for dialect in LABELS}
+Batch, SeedBatch = BATCHES["cur"], BATCHES["seed"]
 
 PARTITION_TEXT = re.compile(r"-?[0-9]{1,10}\Z")
 PRINTABLE = re.compile(r"[ -~]*\Z")

@@ -15,7 +15,7 @@ def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
     """Transaction markers, ordinary messages on the wire: who ended which transaction."""
     count = 0
     if record is None and frame.layer is not None:
-        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).values
+        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut).values
     for message in (record or {}).get("messages", ()):
         producer = message.get("producer_id", "")
         if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
@@ -33,7 +33,7 @@ def report_layout(frame: Frame, body: Body) -> None:
         frame.find("note", "protocol", "ambiguous-layout", message, "partition")
     elif body.dialect not in ("cur", "seed", None):
         frame.find("note", "protocol", "historic-layout", LABELS[body.dialect], "messages")
-    if frame.missing or frame.status == MALFORMED:
+    if frame.is_cut or frame.status == MALFORMED:
         return
     if not body.fits:
         frame.status = MALFORMED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import dataclass
 
 from wiredecode.protocols.cursus import layers, names
 from wiredecode.protocols.cursus.batch import LABELS, batch_layer, choose, fits
@@ -156,17 +156,16 @@ def is_text(body: bytes) -> bool:
 # All together.
 
 
+@dataclass(slots=True)
 class Body:
     """What a frame turned out to be."""
 
-    __slots__ = ("ambiguous", "codec", "dialect", "fits", "inflated", "layer")
-
-    def __init__(self, layer: type[layers.Message], dialect: str | None = None, **known: Any) -> None:
-        self.layer, self.dialect = layer, dialect
-        self.ambiguous: bool = known.get("ambiguous", False)
-        self.fits: bool = known.get("fits", True)
-        self.codec: str | None = known.get("codec")
-        self.inflated: Decompressed | None = known.get("inflated")
+    layer: type[layers.Message]
+    dialect: str | None = None
+    ambiguous: bool = False
+    fits: bool = True
+    codec: str | None = None
+    inflated: Decompressed | None = None
 
 
 def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: str | None = None) -> Body:
@@ -189,7 +188,7 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
     if inflated and (holds_message(inflated) or (sender == "server" and is_text(inflated))):
         return Body(layers.Compressed, None, codec="snappy", inflated=Decompressed(inflated))
     if is_batch:
-        return Body(batch_layer("cur", guarded=True), "cur", fits=False)
+        return Body(batch_layer("cur", True), "cur", fits=False)
     return Body(layer or layers.Unknown)
 
 

@@ -19,14 +19,14 @@ from wiredecode.protocols.shared.pairing import Newest
 
 def membership(frame: Frame) -> Iterator[Change]:
     """The names in ``generated`` are printable."""
-    told = frame.generated
+    facts = frame.generated
     did = "joins" if frame.type == "JOIN_GROUP" else "leaves"
-    yield Change(GROUP, f"{told['member']} {told['group']}", f"{told['member']} {did} group {told['group']}")
+    yield Change(GROUP, f"{facts['member']} {facts['group']}", f"{facts['member']} {did} group {facts['group']}")
 
 
 def new_generation(frame: Frame) -> Iterator[Change]:
-    told = frame.generated
-    yield Change(GROUP, told["group"], f"group {told['group']} is in generation {told['generation']}")
+    facts = frame.generated
+    yield Change(GROUP, facts["group"], f"group {facts['group']} is in generation {facts['generation']}")
 
 
 def topic_request(frame: Frame) -> Iterator[Change]:
@@ -63,9 +63,9 @@ class Commits(Gauge):
 
 def _committed(frame: Frame) -> Iterator[Reading]:
     """What a commit asks for."""
-    told = frame.generated
-    topic, group = str(told["topic"]), told["group"]
-    commits = told.get("commits") or f"{told['partition']}:{told['offset']}"
+    facts = frame.generated
+    topic, group = str(facts["topic"]), facts["group"]
+    commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
     for each in commits.removesuffix(",...").split(","):
         partition, offset = map(int, each.split(":"))
         yield Reading(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
@@ -118,26 +118,26 @@ class Groups(Rule):
         """Command, group and member, by frame."""
 
     def frame(self, frame: Frame) -> None:
-        told = frame.generated
+        facts = frame.generated
         if frame.type == "OK":
-            self._accepted(frame, told)
+            self._accepted(frame, facts)
         elif frame.type == "ERROR":
-            self._refused(frame, told)
-        elif "group" in told and "member" in told:
-            self._requests.put(frame.id, (frame.type or "", str(told["group"]), str(told["member"])))
+            self._refused(frame, facts)
+        elif "group" in facts and "member" in facts:
+            self._requests.put(frame.id, (frame.type or "", str(facts["group"]), str(facts["member"])))
 
-    def _accepted(self, frame: Frame, told: Mapping[str, Any]) -> None:
-        asked = self._requests.pop(frame.request, None) if frame.request is not None else None
-        if asked is None:
+    def _accepted(self, frame: Frame, facts: Mapping[str, Any]) -> None:
+        request = self._requests.pop(frame.request, None) if frame.request is not None else None
+        if request is None:
             return
-        command, group, name = asked
-        member = self._members.get_or_make((group, str(told.get("member", name))), Member)  # JOIN_GROUP appends digits
+        command, group, name = request
+        member = self._members.get_or_make((group, str(facts.get("member", name))), Member)  # JOIN_GROUP appends digits
         member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
             member.left = True
         elif command == "JOIN_GROUP":
             member.joined, member.left = True, False
-            self._generation(frame, group, str(told.get("member", name)), told.get("generation"))
+            self._generation(frame, group, str(facts.get("member", name)), facts.get("generation"))
 
     def _generation(self, frame: Frame, group: str, name: str, generation: object) -> None:
         if not isinstance(generation, int):
@@ -147,52 +147,50 @@ class Groups(Rule):
         if known is None or generation <= known:
             return
         problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
-        if problem is not None:
-            problem.what = f"group {group} was rebalanced {times(problem.count)}"
-            problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
-            if problem.count >= MANY_REBALANCES:
-                problem.severity = "warning"
+        problem.what = f"group {group} was rebalanced {times(problem.count)}"
+        problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
+        if problem.count >= MANY_REBALANCES:
+            problem.severity = "warning"
 
-    def _refused(self, frame: Frame, told: Mapping[str, Any]) -> None:
+    def _refused(self, frame: Frame, facts: Mapping[str, Any]) -> None:
         code = frame.values.get("error_code", "")
-        asked = self._requests.pop(frame.request, None) if frame.request is not None else None
+        request = self._requests.pop(frame.request, None) if frame.request is not None else None
         if code in ELSEWHERE:
-            self._elsewhere(frame, str(code), told)
+            self._elsewhere(frame, str(code), facts)
             return
-        if asked is None:
+        if request is None:
             return
-        command, group, name = asked
+        command, group, name = request
         member = self._members.get_or_make((group, name), Member)
         if code in FENCED:
-            self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", told)
+            self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", facts)
         elif code == "member_not_found" and not member.left:
             self._expired(frame, member, group, name)
 
-    def _fenced(self, frame: Frame, member: Member, who: str, why: str, told: Mapping[str, Any]) -> None:
+    def _fenced(self, frame: Frame, member: Member, who: str, why: str, facts: Mapping[str, Any]) -> None:
         if "GEN_MISMATCH" in why:
             member.refused += 1
             member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
         problem = self.report.add(codes.STALE_GENERATION, f"{who} works with an old generation", who, frame=frame)
-        if problem is not None:
-            ours, current = told.get("requested"), told.get("current")
-            if ours is not None and current is not None:
-                problem.what = f"{who} works with generation {ours}, the group is at {current}"
-            problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
-            if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
-                problem.severity = "warning"
+        ours, current = facts.get("requested"), facts.get("current")
+        if ours is not None and current is not None:
+            problem.what = f"{who} works with generation {ours}, the group is at {current}"
+        problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
+        if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
+            problem.severity = "warning"
 
     def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
         what = f"the broker does not know {name} of group {group} any more"
         severity = None if member.joined else "note"
         problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
-        if problem is not None and member.last_frame_ns:
+        if member.last_frame_ns:
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
-    def _elsewhere(self, frame: Frame, code: str, told: Mapping[str, Any]) -> None:
-        who, leader = self.report.names.short(frame.connection), told.get("leader") or told.get("host")
+    def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
+        who, leader = self.report.names.short(frame.connection), facts.get("leader") or facts.get("host")
         what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
         problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
-        if problem is not None and problem.count >= MANY_REFUSALS:
+        if problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
 
 
@@ -207,20 +205,20 @@ class Admission(Rule):
         """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:
-        number, told = frame.connection.number, frame.generated
+        number, facts = frame.connection.number, frame.generated
         if frame.type == "AUTH":
-            self._principals.put(number, str(told.get("principal", "")))
+            self._principals.put(number, str(facts.get("principal", "")))
             return
         error = str(frame.values.get("error_code", ""))
         if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
             return
         user = self._principals.get(number) or "(none)"
-        command = told.get("in_reply_to", "a command")
+        command = facts.get("in_reply_to", "a command")
         if error in names.NOT_LET_IN:
             what = f"principal {user} was refused: {error}"
             self.report.add(codes.AUTHENTICATION, what, (user, error), frame=frame)
         else:
-            to = f" to {told['topic']}" if "topic" in told else ""
+            to = f" to {facts['topic']}" if "topic" in facts else ""
             what = (
                 f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
             )
@@ -240,10 +238,9 @@ class Acks(Rule):
             return
         topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
         problem = self.report.add(codes.NO_ACKS, "", topic, frame=frame)
-        if problem is not None:
-            messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
-            problem.weight += messages if isinstance(messages, int) else 1
-            problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+        messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
+        problem.weight += messages if isinstance(messages, int) else 1
+        problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
 
 
 CHECKS = Checks(

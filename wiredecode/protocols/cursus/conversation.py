@@ -78,7 +78,7 @@ class CursusConversation(Conversation):
         self._note_lost(frame)
         if not frame.offset and proxy.decode(self, frame, style):
             return
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
             return
@@ -110,17 +110,12 @@ class CursusConversation(Conversation):
             self.rows = []
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
-        """A frame of which not even the length was captured whole."""
-        frame.values = {"length": frame.length - 4}
+        """A frame of which not even the length is there whole; it is known where more of the frame was sent."""
+        frame.values = {"length": frame.length - 4} if frame.missing else {}
         if style is not None:
             frame.layers = {NAME: dict(frame.values)}
 
     # Who is who.
-
-    def _sender(self, frame: Frame) -> str | None:
-        if self.client is None:
-            return None
-        return "client" if frame.side == self.client else "server"
 
     def _learn_sides(self, frame: Frame) -> None:
         layer = frame.inner[0].layer if frame.inner else frame.layer
@@ -128,7 +123,7 @@ class CursusConversation(Conversation):
             self.client = frame.side
         elif layer in SERVER_LAYERS:
             self.client = 1 - frame.side
-        frame.sender = self._sender(frame)
+        frame.sender = self.sender(frame)
 
     def _note_lost(self, frame: Frame) -> None:
         """Frames before this one are lost, in its direction or of the other side: pairing starts anew."""
@@ -137,7 +132,7 @@ class CursusConversation(Conversation):
         if (expected is not None and frame.offset != expected) or self.losses.news(frame):
             self.outstanding.clear()
             self.uncertain = True
-        if frame.missing and frame.offset == expected:
+        if frame.is_cut and frame.offset == expected:
             self.losses.inside(frame)
 
     # Requests and responses.
@@ -150,7 +145,7 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        name = "" if frame.missing and frame.type in UNTOLD else frame.type or ""
+        name = "" if frame.is_cut and frame.type in UNTOLD else frame.type or ""
         request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
         if silent:
@@ -213,7 +208,7 @@ class CursusConversation(Conversation):
             if frame.type != "KeepAlive":
                 message = f"the second reply to READ_STREAM is {frame.type}, not a batch"
                 frame.find("warning", "protocol", "second-reply", message)
-        elif found != request.count and request.count >= 0 and not frame.missing and isinstance(found, int):
+        elif found != request.count and request.count >= 0 and not frame.is_cut and isinstance(found, int):
             message = f"{found} messages, the first reply announced {request.count}"
             frame.find("warning", "protocol", "count", message, "messages")
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Kind, Text, UInt64, When, printable, text
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""
@@ -82,8 +80,8 @@ class Stretch(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return printable(value)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return repr(x)
+    def readable(self, value: Any) -> str:
+        return repr(value)
 
 
 class SecretStretch(Stretch):
@@ -179,8 +177,8 @@ class Sequence(UInt64):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"(-1 if {expression} == {ALL_ONES} else {expression})"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.present(x, None))
+    def readable(self, value: Any) -> str:
+        return str(self.present(value, None))
 
 
 DECIMAL = re.compile(r"-?[0-9]{1,10}\Z")

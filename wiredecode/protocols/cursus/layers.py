@@ -57,13 +57,9 @@ class Body(Layer):
     facts: ClassVar[tuple[str, ...]] = ()
 
 
-def body_of(layer: type[Layer], filter_name: str = "cursus") -> type[Body]:
-    """The same declaration without the length."""
-    return _body_of(layer, filter_name)
-
-
 @cache
-def _body_of(layer: type[Layer], filter_name: str) -> type[Body]:
+def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
+    """The same declaration without the length."""
     members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
     members |= {"__module__": __name__, "__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
     return type(f"{layer.__name__}Body", (Body,), members)
@@ -345,26 +341,6 @@ class Unknown(Message):
         length(),
         Rest("secret_data", "the body, which may hold a token", secret=True),
     ]
-
-
-def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
-    """A ``key=value`` command as today's clients send it, ready to build. ``envelope``: None sends it raw."""
-    pieces = [Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()]
-    fields = {"command_name": name, "arguments": pieces}
-    if envelope is not None:
-        fields["envelope_topic"] = envelope
-    if message is None:
-        return Command(**fields)
-    return Command(**fields, gap=" ", tail=MessageTail(message=message))
-
-
-def positional(name: str, *words: object) -> Message:
-    """A command of the older document, ready to build."""
-    return PositionalCommand(command_name=name, words=[Word(gap=" ", value=str(word)) for word in words])
-
-
-def _text(key: str, given: str) -> dict[str, str | bytes]:
-    return {"secret": given.encode()} if key.endswith("token") else {"value": given}
 
 
 TEXT_LAYERS: tuple[type[Message], ...] = (

@@ -96,7 +96,7 @@ def _row(message: Mapping[str, Any], names: tuple[str, ...]) -> Row:
 
 def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     """Add the message of a command that publishes one: PUBLISH, TXN_PUBLISH, APPEND_STREAM, PUBLISH_IDEMPOTENT."""
-    if "message" not in named or frame.missing:
+    if "message" not in named or frame.is_cut:
         return
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
     key, number = named.get("key"), number_below(named.get("seq_num"), MAX_NUMBER)
@@ -112,7 +112,7 @@ def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None
 
 def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     """Add the message of an envelope: what 2025-11 published."""
-    if frame.missing or frame.inner or not frame.values.get("envelope_topic"):
+    if frame.is_cut or frame.inner or not frame.values.get("envelope_topic"):
         return
     text: str = named["text"]
     topic = printable(frame.values["envelope_topic"])
@@ -130,7 +130,7 @@ def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
 
 def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition: Any, out: Messages) -> None:
     """Add the message of a text that answers a CONSUME: how 2025-11 delivered."""
-    if frame.missing or frame.inner:
+    if frame.is_cut or frame.inner:
         return
     out.add(
         *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),

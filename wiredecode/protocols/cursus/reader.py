@@ -11,7 +11,7 @@ from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
+from wiredecode.frames.frame import MALFORMED, Frame, Inner
 from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.batch_findings import report_layout, report_markers
@@ -56,7 +56,7 @@ def read(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, 
     named = _read_current_batch(frame, style, context)
     if named is not None:
         return named
-    body = _cut_body(frame, context) if frame.missing else None
+    body = _cut_body(frame, context) if frame.is_cut else None
     if body is None:
         body = classify(frame.buffer, frame.start, frame.stop, frame.sender, context.forced)
     if frame.length - 4 > MAX_ACCEPTED_BYTES:
@@ -68,7 +68,7 @@ def read(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, 
 def _read_current_batch(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any] | None:
     """The common case, a batch of today's layout, in one go; None: have a closer look."""
     buffer, start, stop = frame.buffer, frame.start, frame.stop
-    if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.missing:
+    if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.is_cut:
         return None
     if context.forced not in (None, "cur") or may_be_seed(buffer, start, stop):
         return None
@@ -104,7 +104,7 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
         dialect = context.last or ""
         if dialect not in BATCHES:
             dialect = "seed" if may_be_seed(buffer, frame.start, stop) else "cur"
-        return Body(batch_layer(dialect, guarded=True), dialect)
+        return Body(batch_layer(dialect, True), dialect)
     if position == stop:
         return Body(layers.Unknown)
     if frame.sender != "client" and json_start(buffer, position, stop):
@@ -132,7 +132,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
     _decoder(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
-        if frame.missing:
+        if frame.is_cut:
             frame.values = {**frame.values, **{name: naming.closed(frame.values.get(name, ())) for name in PIECES}}
         named = handler(frame, style is not None and style.secrets)
         if any(len(frame.values.get(name, ())) >= MAX_PIECES - 1 for name in PIECES):
@@ -152,7 +152,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
     frame.type = "Unknown"
     if style is not None and frame.layers is not None and "secret_data" in frame.layers[NAME]:
         frame.layers[NAME]["data"] = frame.layers[NAME].pop("secret_data")
-    if not frame.missing and frame.status != PARTIAL:
+    if not frame.is_cut:
         frame.find("warning", "undecoded", "unknown-body", "the body is none that this protocol has", "data")
     return {}
 
@@ -164,7 +164,7 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
     _decoder(layers.CompressedSecret if holds_credential(inflated.data) else layers.Compressed).read(frame, style)
     frame.type = "Compressed"
     added: dict[str, Any] = {"compression": codec}
-    if not frame.missing:
+    if not frame.is_cut:
         added["inflated_length"] = len(inflated.data)
     if frame.layers is not None:
         frame.layers[layers.Compressed.filter_name].update(added)
@@ -189,7 +189,7 @@ def _report_decompression(frame: Frame, codec: str, inflated: Decompressed) -> N
         frame.find("warning", "limit", "decompressed-size", message, "data")
     elif inflated.status is Status.MISSING:
         frame.find("warning", "undecoded", "codec-missing", message, "data")
-    elif frame.status != PARTIAL:
+    elif not frame.is_cut:
         frame.status = MALFORMED
         frame.find("error", "malformed", "decompression", message, "data")
 
@@ -209,7 +209,7 @@ def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
     """What was found inside becomes the frame's: type, findings, and a layer of its own."""
     assert inner.layer is not None
     frame.type, frame.dialect = inner.type, inner.dialect
-    frame.inner = [Inner(layers.body_of(inner.layer), data, None), *inner.inner]
+    frame.inner = [Inner(layers.body_of(inner.layer, NAME), data, None), *inner.inner]
     if inner.status == MALFORMED:
         frame.status = MALFORMED
     for finding in inner.findings:
@@ -229,7 +229,7 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
     named = naming.command(name, values, secrets)
     if values.get("arguments") or values.get("tail"):
         frame.dialect = "cur"
-    if not frame.missing:
+    if not frame.is_cut:
         _report_command(frame, name, named)
     if name == "INTERNAL_BATCH":
         _internal_batch(frame, named, secrets)
@@ -285,7 +285,7 @@ def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
 def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
     name = printable(frame.values.get("command_name", "")).upper()
     frame.type = name or None
-    if frame.missing and not naming.known(frame.values.get("words", ())):
+    if frame.is_cut and not naming.known(frame.values.get("words", ())):
         frame.dialect = None  # what follows may be key=value
     return naming.positional(name, frame.values, secrets)
 
@@ -298,10 +298,10 @@ def _discovery(frame: Frame, secrets: bool) -> dict[str, Any]:
 def _envelope(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "Envelope"
     topic = frame.values.get("envelope_topic", "")
-    if len(topic) <= MAX_TOPIC_BYTES and not frame.missing:
+    if len(topic) <= MAX_TOPIC_BYTES and not frame.is_cut:
         note = "an envelope without a known command: a publish in 2025-11, refused by brokers of today"
         frame.find("note", "protocol", "no-command", note, "text")
-    return {"text": naming.piece_text(frame.values, secrets, "text", "secret_text")} if not frame.missing else {}
+    return {"text": naming.piece_text(frame.values, secrets, "text", "secret_text")} if not frame.is_cut else {}
 
 
 def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     values = frame.values
     named = naming.reply_fields(values.get("details", ()), secrets)
     code = values.get("error_code", "")
-    if frame.missing:
+    if frame.is_cut:
         return named
     error = named.setdefault("error_class", names.error_class(code))
     named.setdefault("retryable", names.retryable(error))
@@ -335,7 +335,7 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "STREAM_CONTROL"
     named = naming.reply_fields(frame.values.get("details", ()), secrets)
     control, reason = named.get("control_type"), named.get("reason")
-    if frame.missing:
+    if frame.is_cut:
         return named
     if control != "CLOSE":
         frame.find("warning", "protocol", "stream-control", f"control type {control} is not known", "details")
@@ -346,7 +346,7 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
-    if frame.missing:
+    if frame.is_cut:
         known = [key for key, _ in naming.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
         frame.type = naming.json_type(dict.fromkeys(known))
         return {}
@@ -365,9 +365,9 @@ def _text(frame: Frame, secrets: bool) -> dict[str, Any]:
     text = naming.piece_text(frame.values, secrets, "text", "secret_text")
     if text.strip() == "REBALANCE_REQUIRED":
         frame.find("note", "protocol", "rebalance-required", "clients look for this, no known broker sends it", "text")
-    elif not frame.missing:
+    elif not frame.is_cut:
         frame.find("note", "protocol", "legacy-text", "free text, as brokers answered until 2026-07", "text")
-    return {"text": text} if not frame.missing else {}
+    return {"text": text} if not frame.is_cut else {}
 
 
 def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:

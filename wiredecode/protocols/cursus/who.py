@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.frames.frame import Frame
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader
 
 
 def member(frame: Frame) -> Mapping[str, Any]:
     """The names in ``generated`` are printable."""
-    told = frame.generated
-    return {"name": told["member"], "group": told["group"]} if "member" in told and "group" in told else {}
+    facts = frame.generated
+    return {"name": facts["member"], "group": facts["group"]} if "member" in facts and "group" in facts else {}
 
 
 IDENTITIES: Mapping[str | None, IdentityReader] = dict.fromkeys(("JOIN_GROUP", "STREAM"), member)

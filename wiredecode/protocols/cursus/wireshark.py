@@ -9,8 +9,8 @@ from wiredecode.fields import Kind
 from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, sized
 from wiredecode.protocols.cursus import layers, names, naming
 from wiredecode.protocols.cursus.batch import BATCHES, LABELS
-from wiredecode.protocols.cursus.generated import COLUMN_TYPES
 from wiredecode.protocols.cursus.kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
+from wiredecode.protocols.cursus.protocol import COLUMN_TYPES
 from wiredecode.protocols.shared.wireshark import source_beside
 
 TEXTS = {

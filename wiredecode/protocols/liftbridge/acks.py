@@ -93,9 +93,9 @@ class Acks:
         keys, asks, remember, known = self.keys, self.asks, session.remember, session.exchanges.get
         found: list[Hop | None] = [None] * len(keys)
         for at in np.argsort(numbers, kind="stable").tolist():
-            asked, key = asks[at], keys[at]
-            if asked is not None:
-                remember(key, asked)
+            publication, key = asks[at], keys[at]
+            if publication is not None:
+                remember(key, publication)
             elif hops := known(key):
                 found[at] = own_hop(hops, *sides[of_item[at]])
         first = 0

@@ -63,9 +63,9 @@ class LiftbridgeBulk(CarriedBulk):
         run = payloads.run
         if original:
             spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)
-            told = checksums(run.buffer, spans, len(payloads.rows))
+            crcs = checksums(run.buffer, spans, len(payloads.rows))
             sizes = payloads.stops - payloads.starts
-            session.publications.add_run(payloads.subjects, payloads.codes, sizes, told, run.ids[payloads.rows])
+            session.publications.add_run(payloads.subjects, payloads.codes, sizes, crcs, run.ids[payloads.rows])
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
             session.add_requests(run, some.rows, ack_keys(some, acks=False))
@@ -184,7 +184,10 @@ def topics(payloads: Payloads, streams: Spans) -> Coded:
     codes = payloads.codes.astype(np.int32)
     rows = np.flatnonzero(streams.stops > streams.starts)
     spans = zip(streams.starts[rows].tolist(), streams.stops[rows].tolist(), strict=True)
-    codes[rows] = [known.setdefault(buffer[start:stop], len(known)) for start, stop in spans]
+    named = [buffer[start:stop] for start, stop in spans]
+    for name in dict.fromkeys(named):
+        known.setdefault(name, len(known))
+    codes[rows] = np.fromiter(map(known.__getitem__, named), np.int32, len(named))
     return Coded(codes, [name.decode("ascii") for name in known])
 
 

@@ -118,9 +118,9 @@ class ReplicaLag(Gauge):
         if frame.type == "ReplicationRequest":
             self._requests.put(frame.id, values.get("offset", 0))
             return
-        offset, told = self._requests.pop(frame.request or 0, None), frame.generated
+        offset, facts = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:
-            name = f"{told.get('stream')}, partition {told.get('partition')} at {told.get('replica_id')}"
+            name = f"{facts.get('stream')}, partition {facts.get('partition')} at {facts.get('replica_id')}"
             yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
 
 
@@ -216,14 +216,14 @@ class Cluster(Rule):
     # Operations.
 
     def _operation(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        for name, take in (
+        for name, handle in (
             ("report_leader_op", self._reported),
             ("shrink_isr_op", self._shrunk),
             ("expand_isr_op", self._expanded),
         ):
             operation = values.get(name)
             if isinstance(operation, Mapping):
-                take(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
+                handle(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         leader, by = printable(operation.get("leader", "?")), printable(operation.get("replica", "?"))
@@ -241,9 +241,8 @@ class Cluster(Rule):
         replica = printable(operation.get("replica_to_remove", "?"))
         what = f"{replica} fell out of the replicas in sync"
         problem = self.report.add(codes.ISR, what, replica, frame=frame)
-        if problem is not None:
-            when = self.report.seconds(frame.time_ns)
-            problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
+        when = self.report.seconds(frame.time_ns)
+        problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
 
     def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         self._leads(frame, operation, partition)
@@ -299,8 +298,6 @@ class Cluster(Rule):
         what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
         severity = None if lost else "warning"
         problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
-        if problem is None:
-            return
         problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
         for place in loss.places:
             self.report.cite(problem, place)
@@ -320,8 +317,6 @@ class Cluster(Rule):
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"
         problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first, severity=severity)
-        if problem is None:
-            return
         if severity is not None:
             problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
         problem.count = problem.weight = len(places)

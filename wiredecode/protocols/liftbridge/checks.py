@@ -6,7 +6,7 @@ import crc32c
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.inner import Reading, find_problem, generate
 from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
@@ -57,7 +57,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     if header_length < SHORT_HEADER:
         message = f"header length {header_length} is below {SHORT_HEADER}: decoded as if it were {SHORT_HEADER}"
         frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
-    elif header_length > len(data) and frame.status != PARTIAL:
+    elif header_length > len(data) and not frame.is_cut:
         message = f"header length {header_length} reaches beyond the {len(data)} bytes of the payload"
         frame.find("error", "malformed", "header-length", message, f"{NAME}.header_length", where)
     elif flags & CRC_FLAG:
@@ -97,22 +97,22 @@ def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style
     if count:
         generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
     if len(odd) > MAX_ODD_MESSAGES:
-        told = f"{len(bad)} of {count} stored messages have a bad CRC"
-        frame.find("error", "checksum", "message-crc", told, f"{NAME}.entries")
+        text = f"{len(bad)} of {count} stored messages have a bad CRC"
+        frame.find("error", "checksum", "message-crc", text, f"{NAME}.entries")
     if "surplus" in reading.fields and reading.problem is None:
-        told = "bytes after the last entry are too few for another one: followers ignore them"
-        frame.find("note", "protocol", "surplus-bytes", told, f"{NAME}.surplus")
+        text = "bytes after the last entry are too few for another one: followers ignore them"
+        frame.find("note", "protocol", "surplus-bytes", text, f"{NAME}.surplus")
 
 
 def _find_odd(frame: Frame, message: Odd, start: int) -> None:
     field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
-        told = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
-        frame.find("error", "checksum", "message-crc", told, f"{field}.crc", (at, at + CHECKED_FROM))
+        text = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
+        frame.find("error", "checksum", "message-crc", text, f"{field}.crc", (at, at + CHECKED_FROM))
     if message.magic_byte != MESSAGE_MAGIC:
-        told = f"stored message {message.number} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
+        text = f"stored message {message.number} is of format {message.magic_byte}, not {MESSAGE_MAGIC}"
         where = (at + CHECKED_FROM, at + CHECKED_FROM + 1)
-        frame.find("warning", "malformed", "message-magic", told, f"{field}.magic_byte", where)
+        frame.find("warning", "malformed", "message-magic", text, f"{field}.magic_byte", where)
 
 
 CHECKED_TYPES = (names.ACK, 5, 8, 9)
@@ -139,7 +139,7 @@ def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
         if expected not in fields:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
-    if reading.unusual and reading.problem is None and frame.status not in (MALFORMED, PARTIAL):
+    if reading.unusual and reading.problem is None and not frame.is_cut and frame.status != MALFORMED:
         _find_unusual(frame, fields)
 
 

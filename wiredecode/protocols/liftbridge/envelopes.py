@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, PARTIAL, Frame
+from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.acks import NO_FACTS, ack_key
 from wiredecode.protocols.liftbridge.checks import (
@@ -35,7 +35,7 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
     if len(data) < SHORT_HEADER:
         _decode_cut(frame, data, start, style)
         return
-    code, whole = data[7], frame.status != PARTIAL
+    code, whole = data[7], not frame.is_cut
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
     reading = read(layer, data, style, cut=not whole)
@@ -64,7 +64,7 @@ def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> N
     """An envelope whose header is not whole."""
     frame.type = None
     carry(frame, read(Unknown, data, style, cut=True), data, start, style)
-    if frame.status != PARTIAL:
+    if not frame.is_cut:
         frame.status = MALFORMED
         message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
         frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))

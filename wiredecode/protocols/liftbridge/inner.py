@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.fields import Short, compiler
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import MALFORMED, PARTIAL, Frame, Inner
+from wiredecode.frames.frame import MALFORMED, Frame, Inner
 
 
 @dataclass(slots=True)
@@ -32,8 +32,12 @@ class Reader(NamedTuple):
 
     style: Style | None
     decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
+    known: dict[bytes, dict[str, Any]]
+    """Without a style, what the last messages hold: each is seen on every hop."""
 
 
+MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
+"""Messages of one layer that are remembered, and the longest of them."""
 READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
 
@@ -43,11 +47,19 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
     known = READERS.get(layer)
     if known is None or known.style is not style:
         mode = "walk" if style is None else "record"
-        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style))
+        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), {})
+    fields = None if cut else known.known.get(data)
+    if fields is not None:
+        return Reading(layer, fields)
     try:
         if cut:
             raise compiler.Cut
-        return Reading(layer, known.decode(data, 0, len(data))[0])
+        fields = known.decode(data, 0, len(data))[0]
+        if style is None and len(data) <= MAX_KNOWN_BYTES:
+            if len(known.known) >= MAX_KNOWN:
+                known.known.clear()
+            known.known[data] = fields
+        return Reading(layer, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
         fields = decoded.written() if style is None else layer.present(decoded.values, style)
@@ -72,7 +84,7 @@ def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style:
 def find_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
     """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
     problem = reading.problem
-    if problem is None or frame.status == PARTIAL:
+    if problem is None or frame.is_cut:
         return
     frame.status = MALFORMED
     message = problem.reason

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Binary, UInt32, take
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 
 CRC_FLAG = 0x01
 SHORT_HEADER, LONG_HEADER = 8, 12
@@ -18,8 +16,8 @@ SHORT_HEADER, LONG_HEADER = 8, 12
 class Hex32(UInt32):
     """A number that people read in hexadecimal."""
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return "None" if x is None else f"0x{x:08x}"
+    def readable(self, value: Any) -> str:
+        return "None" if value is None else f"0x{value:08x}"
 
 
 def extension(header_length: int, checksum: bool) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import compiler, printable
-from wiredecode.frames.frame import OK, PARTIAL, Frame, Inner
+from wiredecode.frames.frame import OK, Frame, Inner
 from wiredecode.protocols.liftbridge.inner import read
 from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
 
@@ -25,7 +25,7 @@ def add_messages(frame: Frame, operation: str, subject: str, out: Messages) -> b
 
 def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> None:
     """A message on its way to its stream. Its offset is what the publisher expects, not the one it has."""
-    fields = read(Publish, inner.data, None, cut=frame.status == PARTIAL).fields
+    fields = read(Publish, inner.data, None, cut=frame.is_cut).fields
     body = fields.get("value", b"" if frame.status == OK else None)
     timestamp, headers = fields.get("timestamp"), fields.get("headers")
     out.add(

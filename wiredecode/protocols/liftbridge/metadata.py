@@ -56,16 +56,15 @@ class Metadata(Rule):
         before = f" instead of {printable(known[0])}" if known is not None and known[0] != leader else ""
         what = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
         problem = self._election(frame, what)
-        if problem is not None and before:
+        if before:
             problem.severity = "warning"
             problem.what = (
                 f"{printable(leader)} took over from {printable(known[0] if known else '')} as metadata leader"
             )
 
-    def _election(self, frame: Frame, detail: str) -> Problem | None:
+    def _election(self, frame: Frame, detail: str) -> Problem:
         problem = self.report.add(codes.ELECTION, "the metadata leader was elected", frame=frame)
-        if problem is not None:
-            problem.detail(detail)
+        problem.detail(detail)
         return problem
 
     def _entry(self, frame: Frame, entry: Any) -> None:
@@ -93,10 +92,9 @@ class Metadata(Rule):
         if before == leader:
             return
         problem = self.report.add(codes.LEADER_CHANGE, f"{leader} leads more partitions", leader, frame=frame)
-        if problem is not None:
-            problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
-            instead = f", instead of {before}" if before else ""
-            problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
+        problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
+        instead = f", instead of {before}" if before else ""
+        problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
 
 
 def group_of(frame: Frame) -> str:
@@ -135,8 +133,8 @@ class Refusals(Rule):
             stream = printable(values.get("stream", "")) or printable(values.get("partition_subject", ""))
             what = f"publishes to {stream or 'a stream'} were refused: {reason}"
         elif frame.type == "PropagatedResponse":
-            asked = self._requests.get(frame.request) if frame.request is not None else None
-            what = f"{asked or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
+            request = self._requests.get(frame.request) if frame.request is not None else None
+            what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
         else:
             what = message
         self.report.add(codes.REFUSED, what, what, frame=frame)

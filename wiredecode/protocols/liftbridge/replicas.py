@@ -25,9 +25,9 @@ SILENT_REQUESTS = 3
 """A server that has got so many requests, and sent nothing for so long, is silent."""
 
 
-def server_of(told: Mapping[str, str]) -> str | None:
+def server_of(who: Mapping[str, str]) -> str | None:
     """The server behind a connection, by the name of its client: ``LIFT.namespace.server.purpose``."""
-    name = told.get("name", "")
+    name = who.get("name", "")
     if not name.startswith(CLIENT_NAME):
         return None
     return name.split(".")[-2] if name.count(".") >= 3 else name
@@ -98,10 +98,10 @@ class Replicas(Rule):
             self._lags(frame, printable(values.get("replica_id", "?")), (stream, partition), since)
 
     def _lags(self, frame: Frame, replica: str, partition: tuple[str, int], since: int) -> None:
+        if not self.report.covers(frame.time_ns):
+            return
         lag = frame.time_ns - since
         problem = self.report.add(codes.REPLICA_LAG, f"{replica} lags behind", replica, frame=frame, severity="note")
-        if problem is None:
-            return
         worst = self._worst.setdefault(replica, {})
         if lag > worst.get(partition, (0, 0))[0] and len(worst) < MOST_PARTITIONS:
             worst[partition] = lag, frame.time_ns
@@ -113,10 +113,11 @@ class Replicas(Rule):
 
     def finish(self) -> None:
         for replica, worst in self._worst.items():
-            problem = self.report.problems[codes.REPLICA_LAG.code, replica]
+            problem = self.report.problems.get((codes.REPLICA_LAG.code, replica))
             for (stream, partition), (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
                 at = self.report.seconds(time_ns)
-                problem.detail(f"{printable(stream)}[{partition}]: {lag / 1e9:.3f} s behind at {at}")
+                if problem is not None:
+                    problem.detail(f"{printable(stream)}[{partition}]: {lag / 1e9:.3f} s behind at {at}")
 
 
 @dataclass(slots=True)
@@ -166,12 +167,11 @@ class Silence(Rule):
         if place is None or requests < SILENT_REQUESTS or time_ns - place.time_ns < SILENT_NS:
             return
         problem = self.report.add(codes.SILENT, f"{name} went silent", name, frame=place)
-        if problem is not None:
-            silent = time_ns - place.time_ns
-            problem.weight = max(problem.weight, silent)
-            problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
-            begin, end = self.report.seconds(place.time_ns), self.report.seconds(time_ns)
-            problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
+        silent = time_ns - place.time_ns
+        problem.weight = max(problem.weight, silent)
+        problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
+        begin, end = self.report.seconds(place.time_ns), self.report.seconds(time_ns)
+        problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
 
     def ended(self, connection: Connection) -> None:
         """A server whose connections end is gone, not silent."""

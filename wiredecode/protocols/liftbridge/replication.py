@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import crc32c
 
@@ -36,11 +36,9 @@ from wiredecode.fields import (
     compiler,
     take,
 )
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge.kinds import Hex32
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 ENTRY_HEADER = 28
 """A rest of up to so many bytes is no entry: followers ignore it."""

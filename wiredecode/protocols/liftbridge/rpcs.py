@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import PARTIAL, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import raft
 from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS
 from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
+from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
 from wiredecode.protocols.liftbridge.spelling import entries_spelled
 from wiredecode.protocols.nats.copies import mark_copy
 from wiredecode.protocols.shared.pairing import Request, link
@@ -43,7 +43,7 @@ def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | N
                 frame.expects_response = True
                 state.raft.dial(reply, inbox)
                 state.ask(("reply", reply), frame, NO_TYPE, {})
-    elif ".request._INBOX." in rest and frame.status != PARTIAL:
+    elif ".request._INBOX." in rest and not frame.is_cut:
         _stream(frame, subject, data, start, style, state)
     if frame.protocol == NAME:
         mark_copy(frame, state.copy_of(frame, subject, data))
@@ -78,14 +78,15 @@ REMARKS = {
 
 def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Session) -> None:
     key = subject, frame.connection.number, frame.side
-    pieces = state.raft.feed(key, data) or [Piece(raft.RaftBytes, data, 0)]
+    pieces = state.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
     for index, piece in enumerate(pieces):
         at = None if piece.start is None else start + piece.start
         reading = read(piece.layer, piece.data, style)
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
-            if piece.layer is raft.AppendEntries and (told := entries_spelled(reading.fields.get("entries") or ())):
-                generate(frame, reading, style, "operations", told)
+            entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
+            if entries:
+                generate(frame, reading, style, "operations", entries)
         carry(frame, reading, piece.data, at, style)
         find_problem(frame, reading, at, len(piece.data))
         if piece.remark is not None:
@@ -105,7 +106,7 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
                 frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)
 
 
-def _type_of(piece: Piece) -> str:
+def _type_of(piece: RpcPiece) -> str:
     if piece.layer is raft.Snapshot:
         return "RaftSnapshot"
     return "RaftEnd" if not piece.data else piece.layer.__name__

@@ -173,8 +173,8 @@ class Session(CarriedSession):
     def copy_of(self, frame: Frame, subject: str | None, payload: bytes) -> int | None:
         """The frame in which a client sent what a server hands on, or else in which it was seen first."""
         reply = frame.values.get("reply")
-        told = subject if reply is None else f"{subject} {plain_subject(reply)}"
-        key = told, len(payload), crc32c.crc32c(payload)
+        place = subject if reply is None else f"{subject} {plain_subject(reply)}"
+        key = place, len(payload), crc32c.crc32c(payload)
         between = frame.dialect not in (None, CLIENT)  # there both ends are servers, also the one that dialled
         original = frame.sender == "client" and not between
         known = None if original else self._published(frame, key)

@@ -26,8 +26,8 @@ def spelled(values: Mapping[str, Any]) -> str:
             stream = stream.get("stream_name", stream.get("name", ""))
         named = "isr" in name or "leader" in name
         partition = f"[{operation.get('partition', 0)}]" if named else ""
-        told = {name: operation[name] for name in WHO if isinstance(operation.get(name), str)}
-        found = [f"{name.replace('_', ' ')} {printable(value)}" for name, value in told.items()]
+        facts = {name: operation[name] for name in WHO if isinstance(operation.get(name), str)}
+        found = [f"{name.replace('_', ' ')} {printable(value)}" for name, value in facts.items()]
         return ", ".join([f"{op} {printable(str(stream))}{partition}".rstrip(), *found])
     return op
 

@@ -142,7 +142,7 @@ class NatsBulk(Bulk):
                 yield bulk, conversation.memory.carried.session(protocol.name), payloads
 
     def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
-        told = []
+        found = []
         for kind, layer in ((PUB, Pub), (MSG, Msg)):
             rows = np.flatnonzero(run.kinds == kind)
             codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
@@ -151,8 +151,8 @@ class NatsBulk(Bulk):
                 codes, known = codes[rows], [conversation.subscriptions.get(sid) for sid in sids]
                 generated = [NOTHING if each is None else each.generated for each in known]
             if len(rows):
-                told.append(RunLayer(layer, rows, codes, generated))
-        return told
+                found.append(RunLayer(layer, rows, codes, generated))
+        return found
 
 
 def distinct(run: Run, part: int) -> tuple[Int64s, list[str]]:
@@ -182,7 +182,7 @@ def fits(conversation: NatsConversation, run: Run) -> bool:
 def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
     """Count them for their subscriptions; False: something about that is worth telling, and nothing was counted."""
     codes, sids = distinct(run, SID)
-    told: list[tuple[Subscription, int]] = []
+    counts: list[tuple[Subscription, int]] = []
     for sid, count in zip(sids, np.bincount(codes).tolist(), strict=True):
         subscription = conversation.subscriptions.get(sid)
         if subscription is None:
@@ -191,8 +191,8 @@ def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
         elif subscription.delivered < subscription.most <= subscription.delivered + count:
             return False
         else:
-            told.append((subscription, count))
-    for subscription, count in told:
+            counts.append((subscription, count))
+    for subscription, count in counts:
         subscription.delivered += count
     return True
 
@@ -207,7 +207,7 @@ def take_copies(conversation: NatsConversation, run: Run, codes: Int64s, subject
         codes, sids = distinct(run, SID)
         receivers = [said.receiver(sid, conversation.subscriptions) for sid in sids]
         whos = [receivers[code] for code in codes[rows].tolist()]
-    conversation.memory.copies.take_run(run, rows, keys, whos)
+    conversation.memory.copies.note_run(run, rows, keys, whos)
 
 
 def add_rows(run: Run, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:

@@ -7,18 +7,14 @@ plain bytes. Transports inside transports are not looked into, so that a small c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import MALFORMED, UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.net.types import Chunk, Direction
+from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.nats import cutting, s2, transport, websocket
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.base import Protocol
 
 MAX_OPERATIONS = 100_000
 """Operations that one chunk may complete; what follows them in it is not decoded."""
@@ -45,7 +41,7 @@ class Carried:
 
     def plain(self, frame: Frame, layer: type[Layer]) -> bytes | None:
         """What a chunk, or a WebSocket frame, adds to the plain bytes; None if that cannot be known."""
-        if frame.missing or frame.status == MALFORMED:
+        if frame.is_cut or frame.status == MALFORMED:
             self.messages.lose()
             return None
         return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)

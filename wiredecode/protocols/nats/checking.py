@@ -86,13 +86,13 @@ class Consumers(Gauge):
 
     def read(self, frame: Frame) -> Iterator[Reading]:
         values, delivered = frame.values, frame.sender == "server"
-        told = acknowledged(values.get("reply" if delivered else "subject", ""))
-        if told is None:
+        acked = acknowledged(values.get("reply" if delivered else "subject", ""))
+        if acked is None:
             return
         if delivered:
-            yield Reading(LAG, told.consumer, told.pending)
+            yield Reading(LAG, acked.consumer, acked.pending)
         elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Reading(POSITION, told.consumer, told.sequence)
+            yield Reading(POSITION, acked.consumer, acked.sequence)
 
 
 GAUGES = (Consumers,)
@@ -225,7 +225,7 @@ class Clients(Rule):
             harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
             severity = "warning" if harmless else None
         problem = self.report.add(code, what, key, frame=frame, severity=severity)
-        if problem is not None and code is codes.STALE:
+        if code is codes.STALE:
             for place in reader.pings[frame.side]:
                 self.report.cite(problem, place)
 
@@ -243,10 +243,9 @@ class Clients(Rule):
         if reader.carries:
             key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
         problem = self.report.add(codes.NO_RESPONDERS, what, key, frame=frame)
-        if problem is not None:
-            problem.detail(detail)
-            if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
-                problem.severity = "warning"
+        problem.detail(detail)
+        if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
+            problem.severity = "warning"
 
     # Ends.
 
@@ -279,8 +278,6 @@ class Clients(Rule):
         where.setdefault("connection", connection)
         what = f"{who} is a slow consumer{on}: {how}"
         problem = self.report.add(codes.SLOW_CONSUMER, what, connection.number, **where)
-        if problem is None:
-            return
         if reader.last is not None:
             self.report.cite_numbers(problem, *reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
@@ -289,9 +286,9 @@ class Clients(Rule):
             begin = window.zero_intervals[0][0]
             closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
             problem.detail(f"before, its window was closed for {closed}")
-        for each, told in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
+        for each, sums in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
             subject = reader.subjects.get(each, "subject not seen")
-            problem.detail(f"{counted(told.messages, 'message')}, {told.size:,} bytes sent to sid {each}, {subject}")
+            problem.detail(f"{counted(sums.messages, 'message')}, {sums.size:,} bytes sent to sid {each}, {subject}")
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""
@@ -312,25 +309,24 @@ class Clients(Rule):
         problem = self.report.add(
             codes.MISSED_PING, what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
         )
-        if problem is not None:
-            for place in pings[1:]:
-                self.report.cite(problem, place)
-            if end_ns:
-                since_ns = pings[0].time_ns
-                problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
+        for place in pings[1:]:
+            self.report.cite(problem, place)
+        if end_ns:
+            since_ns = pings[0].time_ns
+            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
 
 
 def count_delivery(reader: Reader, frame: Frame) -> None:
     """Count a delivery."""
     values = frame.values
     sid = values.get("sid", "")
-    told = reader.delivered.get(sid)
-    if told is None:
+    counts = reader.delivered.get(sid)
+    if counts is None:
         if len(reader.delivered) >= MOST_SUBSCRIPTIONS:
             return
-        told = reader.delivered[sid] = Delivered()
-    told.messages += 1
-    told.size += values.get("size", 0)
+        counts = reader.delivered[sid] = Delivered()
+    counts.messages += 1
+    counts.size += values.get("size", 0)
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
@@ -359,18 +355,18 @@ class Redeliveries(Rule):
 
     def frame(self, frame: Frame) -> None:
         reply = frame.values.get("reply")
-        told = acknowledged(reply) if reply is not None else None
-        if told is None or told.delivered < 2 or frame.sender != "server":
+        acked = acknowledged(reply) if reply is not None else None
+        if acked is None or acked.delivered < 2 or frame.sender != "server":
             return
-        known = self._known.get(told.consumer)
+        known = self._known.get(acked.consumer)
         if known is None:
             if len(self._known) >= MOST_SUBSCRIPTIONS:
                 return
-            known = self._known[told.consumer] = Redelivered(place_of(frame))
+            known = self._known[acked.consumer] = Redelivered(place_of(frame))
         known.deliveries += 1
-        known.pending = told.pending
-        if told.delivered > known.often:
-            known.often, known.sequence = told.delivered, told.sequence
+        known.pending = acked.pending
+        if acked.delivered > known.often:
+            known.often, known.sequence = acked.delivered, acked.sequence
         if len(known.frames) < MOST_EVIDENCE:
             known.frames.append(place_of(frame))
 
@@ -385,11 +381,10 @@ class Redeliveries(Rule):
                 count=known.deliveries,
                 severity=None if many else "note",
             )
-            if problem is not None:
-                problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
-                problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
-                for place in known.frames:
-                    self.report.cite(problem, place)
+            problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
+            problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
+            for place in known.frames:
+                self.report.cite(problem, place)
 
 
 CHECKS = Checks(

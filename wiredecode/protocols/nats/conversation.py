@@ -74,7 +74,7 @@ class NatsConversation(Conversation):
         frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
-            if frame.offset != said.reached or frame.missing:
+            if frame.offset != said.reached or frame.is_cut:
                 self._lost(frame, said)
             said.reached = frame.offset + frame.length
         if decoder is None:
@@ -109,8 +109,8 @@ class NatsConversation(Conversation):
             if session is not None:
                 session.decode(frame, subject, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                self.memory.copies.take(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
-        elif frame.missing and "size" in values:
+                self.memory.copies.note(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
+        elif frame.is_cut and "size" in values:
             self._cut_payload(frame, subject, style)
 
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
@@ -170,12 +170,9 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            if name == "LS-" and self.link == names.ROUTE and self._both_support("lnocu"):
+            if name == "LS-" and self.link == names.ROUTE and all(side.said.get("lnocu") for side in self.sides):
                 layer = WITH_ORIGIN[self.account is not None]
         return decoder_for(layer, name)
-
-    def _both_support(self, member: str) -> bool:
-        return all(side.said.get(member) for side in self.sides)
 
     # Transports.
 
@@ -302,12 +299,12 @@ class NatsConversation(Conversation):
         if "sid" not in values:
             return
         subject, queue = values["subject"], values.get("queue")
-        told = {"subscription": printable(subject)}
+        facts = {"subscription": printable(subject)}
         if queue is not None:
-            told["queue"] = printable(queue)
+            facts["queue"] = printable(queue)
         receiver = Receiver(frame.number, frame.destination, gets_all=queue is None)
         self.ended.pop(values["sid"], None)
-        if self.subscriptions.put(values["sid"], Subscription(subject, queue, told, receiver=receiver)):
+        if self.subscriptions.put(values["sid"], Subscription(subject, queue, facts, receiver=receiver)):
             message = f"more than {MAX_SUBSCRIPTIONS} subscriptions: the oldest is forgotten"
             frame.find("note", "limit", "subscriptions", message)
 
@@ -353,8 +350,8 @@ class NatsConversation(Conversation):
             return
         subscription = self.subscriptions.get(sid)
         if subscription is not None:
-            told = subscription.generated
-            frame.generated = told if frame.generated is NOTHING else {**frame.generated, **told}
+            facts = subscription.generated
+            frame.generated = facts if frame.generated is NOTHING else {**frame.generated, **facts}
             subscription.delivered += 1
             if subscription.delivered == subscription.most:
                 self._end(sid, subscription)
@@ -413,6 +410,8 @@ class NatsConversation(Conversation):
         frame.find("warning", "protocol", "max-payload", message, "size")
 
     def _unknown(self, frame: Frame) -> None:
+        if frame.is_cut:
+            return
         frame.status = "malformed"
         message = "no operation of the protocol: the server closes the connection"
         frame.find("error", "malformed", "unknown-operation", message, "line")

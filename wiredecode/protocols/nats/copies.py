@@ -130,7 +130,7 @@ class Copies:
         else:
             self.lossy = True
 
-    def take(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
+    def note(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
         """A message was published, or delivered, or handed on to another server."""
         if frame.type in ("PUB", "HPUB"):
             if self.links_later:
@@ -144,7 +144,7 @@ class Copies:
         else:
             mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
 
-    def take_run(self, run: Run, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
+    def note_run(self, run: Run, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
         """Messages of a run."""
         self._waiting.append((run, run.numbers[rows], keys, whos))
 
@@ -207,13 +207,13 @@ class Copies:
                 self._publish(keys[at], who, *places[at])
         first = 0
         for item, own, _, _ in items:
-            told = found[first : first + len(own)]
+            copied = found[first : first + len(own)]
             first += len(own)
             if isinstance(item, Frame):
-                mark_copy(item, told[0])
+                mark_copy(item, copied[0])
             elif item is not None:
                 item.copies = np.zeros(len(item), np.int64)
-                item.copies[np.searchsorted(item.numbers, own)] = told
+                item.copies[np.searchsorted(item.numbers, own)] = copied
 
 
 Who = Publisher | Receiver | None

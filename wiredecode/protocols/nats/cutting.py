@@ -89,19 +89,19 @@ def split(data: bytes) -> Split:
                 position = line + 1
                 ends.append(position)
                 continue
-        told = stop_of(data, position)
-        if told is None:
+        reach = stop_of(data, position)
+        if reach is None:
             return Split(ends, known_at=seen)
-        if isinstance(told, str):
-            return Split(ends, known_at=seen, bad=told)
-        if told > end:
-            return Split(ends, known_at=seen, need=told - position)
-        if websocket.opens(data, position, told):
-            return Split([*ends, told], known_at=seen, then=websocket.STREAM)
-        if (place := max(sized_stop(data, position), known_at(data, position))) > told:
+        if isinstance(reach, str):
+            return Split(ends, known_at=seen, bad=reach)
+        if reach > end:
+            return Split(ends, known_at=seen, need=reach - position)
+        if websocket.opens(data, position, reach):
+            return Split([*ends, reach], known_at=seen, then=websocket.STREAM)
+        if (place := max(sized_stop(data, position), known_at(data, position))) > reach:
             seen.append((len(ends), place))
-        ends.append(told)
-        position = told
+        ends.append(reach)
+        position = reach
     return Split(ends, known_at=seen)
 
 

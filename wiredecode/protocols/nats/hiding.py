@@ -25,13 +25,13 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         return is_secret_value(values.get("error", ""))
     payload = values.get("data")
     if payload is None:
-        payload = frame.data[payload_start(frame) :] if frame.missing and "size" in values else b""
+        payload = frame.data[payload_start(frame) :] if frame.is_cut and "size" in values else b""
     if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
         return True
     if payload.startswith(names.PAYLOAD_VERSION) or ("reply" in values and LOST_BLOCK.fullmatch(values["reply"])):
         return True
-    asked = memory.requests.get(subject) if memory.requests else None
-    return asked is not None and names.is_secret_subject(asked.subject)
+    request = memory.requests.get(subject) if memory.requests else None
+    return request is not None and names.is_secret_subject(request.subject)
 
 
 def payload_start(frame: Frame) -> int:

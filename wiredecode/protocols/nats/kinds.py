@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Binary, Unfit, When, take
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer, Range
 from wiredecode.fields.textfields import Decimal, Piece, Until
 from wiredecode.fields.textlines import TextLayer
 from wiredecode.protocols.nats.names import is_secret_header
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer, Range
 
 VERSION = b"NATS/1.0"
 BLOCK = re.compile(rb"NATS/1\.0[^\r\n]*+\r\n(?:[^:\r\n]*+:[^\r\n]*+\r\n)*+\r\n")

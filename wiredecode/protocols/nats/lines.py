@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from wiredecode.fields import credentials
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
@@ -30,9 +31,9 @@ MAX_LINE = 64 * 1024
 CR, LF, BLANK = b"\r\n "
 
 
-def words(*names: bytes) -> Int64s:
+def words(*names: bytes) -> npt.NDArray[np.uint32]:
     """The first four bytes of operations as numbers."""
-    return np.array([int.from_bytes(name, "big") for name in names])
+    return np.array([int.from_bytes(name, "big") for name in names], np.uint32)
 
 
 WITH_BODY = words(b"PUB ", b"MSG ", b"HPUB", b"HMSG", b"RMSG", b"LMSG")
@@ -105,6 +106,9 @@ def chain(found: Lines) -> Int64s:
     """The lines on which operations begin, as far as each follows the one before."""
     if not len(found.starts) or found.starts[0] != 0:
         return np.empty(0, np.int64)
+    direct = found.starts[1:] == found.stops[:-1]
+    if direct.all():  # no line inside a body begins as an operation does
+        return np.arange(len(found.starts) - (found.stops[-1] <= 0))
     following = np.searchsorted(found.starts, found.stops)
     begins = found.starts[np.minimum(following, len(found.starts) - 1)] == found.stops
     steps = np.where(begins, following, -1).tolist()
@@ -150,10 +154,10 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
     known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     heads = np.fromiter(map(known.__getitem__, texts), np.int64, count)
-    told = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
-    kinds, at = told[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
-    at[:, :BLOCK] = told[:, 1:5] + starts[:, None]
-    at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + told[:, 5]
+    parts = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
+    kinds, at = parts[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
+    at[:, :BLOCK] = parts[:, 1:5] + starts[:, None]
+    at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + parts[:, 5]
     body = kinds != 0
     body[body] = begins_with(source, at[body, BODY], stops[body], names.PAYLOAD_VERSION[:4])
     kinds[body & np.isin(kinds, (PUB, MSG))] = 0  # headers that lost the H before them are read alone

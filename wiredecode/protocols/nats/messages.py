@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable, redacted
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.reading import hides_data
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
-    from wiredecode.protocols.shared.carried import CarriedSessions
+from wiredecode.protocols.shared.carried import CarriedSessions
 
 PUBLISHING = ("PUB", "HPUB")
 

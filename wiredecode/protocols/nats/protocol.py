@@ -87,7 +87,7 @@ class Nats(Protocol):
             line = data.find(b"\n", start, start + cutting.MAX_JSON_LINE)
             if line < 0:
                 long = len(data) - start > cutting.MAX_JSON_LINE
-                return Rejected() if long or (final and not port) else self._cut_short(final)
+                return Rejected() if long or (final and not port) else Verdict(0) if final else Undecided()
             if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
                 return Verdict(0, client=greeting[1].upper() == b"CONNECT")
             return Rejected()
@@ -100,9 +100,6 @@ class Nats(Protocol):
         if ends == cutting.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
             return Undecided()
         return Rejected()
-
-    def _cut_short(self, final: bool) -> Answer:
-        return Verdict(0) if final else Undecided()
 
     def _websocket(self, data: bytes, start: int, final: bool) -> Answer:
         """NATS in a WebSocket: only the first frame of the server tells."""
@@ -128,8 +125,8 @@ class Nats(Protocol):
             names = [name for name in cutting.chain(plain, 0)[0] if name in cutting.NAMES]
             if names or port:
                 return Verdict(0, client=cutting.role(names))
-        if (told := self._late_websocket(data, final)) is not None:
-            return told
+        if (verdict := self._late_websocket(data, final)) is not None:
+            return verdict
         for match in cutting.LINE_CANDIDATE.finditer(data):
             position = match.start()
             names, ends, _ = cutting.chain(data, position)

@@ -6,7 +6,7 @@ import copy
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import Kind, compiler, plain, redacted
+from wiredecode.fields import compiler, plain, redacted
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
@@ -23,7 +23,7 @@ class OperationDecoder(FrameDecoder):
     def __init__(self, layer: type[Layer], name: str | None) -> None:
         super().__init__(layer, name)
         kinds = [plain(kind) for kind in layer.fields_desc]
-        self.simple = all(is_simple(kind) for kind in kinds)
+        self.simple = all(kind.secret or kind.name == "data" or isinstance(kind, Piece | Headers) for kind in kinds)
         """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
@@ -38,7 +38,7 @@ class OperationDecoder(FrameDecoder):
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
-        if frame.missing or not (style is None or self.simple):
+        if frame.is_cut or not (style is None or self.simple):
             super().read(frame, style, rows=rows)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop
@@ -83,10 +83,6 @@ class OperationDecoder(FrameDecoder):
 @cache
 def decoder_for(layer: type[Layer], name: str | None) -> FrameDecoder:
     return OperationDecoder(layer, name)
-
-
-def is_simple(kind: Kind) -> bool:
-    return kind.secret or kind.name == "data" or isinstance(kind, Piece | Headers)
 
 
 def hide_headers(headers: list[dict[str, Any]], style: Style) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.shared import tls
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
 
 PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 
@@ -19,10 +17,10 @@ PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 def connect(frame: Frame) -> Mapping[str, Any]:
     """What a client says about itself, no secrets; of clients of a carried protocol also what their name means."""
     options = frame.values.get("options") or {}
-    told = {"name": options.get("name"), "user": options.get("user") or public_key(options.get("nkey"))}
-    told |= {"product": options.get("lang"), "version": options.get("version")}
+    facts = {"name": options.get("name"), "user": options.get("user") or public_key(options.get("nkey"))}
+    facts |= {"product": options.get("lang"), "version": options.get("version")}
     role = ", ".join(f"{key} {frame.generated[key]}" for key in ("server", "purpose") if key in frame.generated)
-    return {**{key: printable(value) for key, value in told.items() if isinstance(value, str)}, "role": role}
+    return {**{key: printable(value) for key, value in facts.items() if isinstance(value, str)}, "role": role}
 
 
 def public_key(key: Any) -> str | None:

@@ -17,7 +17,7 @@ from wiredecode.protocols.shared.wireshark import source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
-    told: dict[str, Any] = {
+    made: dict[str, Any] = {
         "grammars": {
             link: {name: writer.layer(layer) for name, layer in grammar.items()} for link, grammar in GRAMMARS.items()
         },
@@ -35,8 +35,8 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "block": BLOCK.pattern,
     }
     for script in carried():
-        told |= script.tables(writer)
-    return told
+        made |= script.tables(writer)
+    return made
 
 
 def carried() -> list[Script]:

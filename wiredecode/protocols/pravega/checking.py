@@ -98,11 +98,11 @@ class Refusals(Rule):
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "refused":
-                tell = self.REPORTERS.get(frame.type or "")
-                if tell is None:
+                reporter = self.REPORTERS.get(frame.type or "")
+                if reporter is None:
                     self.report.add(codes.REFUSED, finding.message, finding.message, frame=frame)
                 else:
-                    tell(self, frame, frame.values)
+                    reporter(self, frame, frame.values)
 
     def _token(self, frame: Frame, values: Any) -> None:
         code = values.get("error_code", -1)
@@ -128,14 +128,13 @@ class Refusals(Rule):
         at = f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else ""
         what = f"{who} read {segment}{at}, which begins at {begin}"
         problem = self.report.add(codes.TRUNCATED, what, (frame.connection.number, segment), frame=frame)
-        if problem is not None and problem.count > 1:
+        if problem.count > 1:
             problem.severity = "warning"
 
     def _condition(self, frame: Frame, _: Any) -> None:
         segment = frame.generated.get("segment", "a segment")
         problem = self.report.add(codes.CONDITIONAL, "", segment, frame=frame)
-        if problem is not None:
-            problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
+        problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
 
     REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
         "AuthTokenCheckFailed": _token,
@@ -176,8 +175,7 @@ class Setups(Rule):
                 continue
             what = f"writer {writer} waits for its set-up on {segment}"
             problem = self.report.add(codes.SETUP_UNANSWERED, what, (writer, segment), frame=place)
-            if problem is not None:
-                problem.weight = waited
+            problem.weight = waited
 
 
 CHECKS = Checks(

@@ -13,10 +13,10 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.base import HEADER, NAME, Message, header
+from wiredecode.protocols.pravega.events import add_messages
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.kinds import JavaString
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
-from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.pravega.proposal import Assignment
 from wiredecode.protocols.pravega.proposed import Proposed
 from wiredecode.protocols.pravega.shipped import Shipped
@@ -91,7 +91,7 @@ class PravegaConversation(Conversation):
             return
         code = HEADER.unpack_from(frame.buffer, frame.start)[0]
         frame.code = code
-        if not self.fixed and not frame.missing:
+        if not self.fixed and not frame.is_cut:
             self._learn_dialect(frame, code)
         if self.dialect is None and self._in_doubt(frame, code):
             self._read_in_doubt(frame, style)
@@ -149,7 +149,7 @@ class PravegaConversation(Conversation):
         if code in SAME:
             return False
         self.early = self.early or (not frame.offset and self.connection.directions[frame.side].started)
-        if frame.missing:
+        if frame.is_cut:
             return self.early
         return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
 
@@ -187,7 +187,7 @@ class PravegaConversation(Conversation):
 
     def _narrow(self, frame: Frame, code: int) -> None:
         """Drop the assignments of codes under which this message makes no sense."""
-        if len(self.presets) == 1 or frame.missing:
+        if len(self.presets) == 1 or frame.is_cut:
             return
         left = [name for name in self.presets if self._fits(frame, self.assignments[name].layers.get(code))]
         self.presets = left or self.presets
@@ -199,12 +199,12 @@ class PravegaConversation(Conversation):
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[Message] = CURRENT.get(code, Unknown)
         others = alternatives(code)
-        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.missing:
+        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.is_cut:
             layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
         decoder = decoder_of(layer)
         before, status = frame.findings, frame.status
         decoder.read(frame, style)
-        if not others or frame.missing:
+        if not others or frame.is_cut:
             return decoder
         doubtful = frame.status == MALFORMED or len(frame.findings) > len(before) or layer is Unknown
         if not doubtful and layer.sound(frame.values):

@@ -1,13 +1,16 @@
-"""Events: cutting the bytes of a segment, which come in pieces, into events."""
+"""Events: cutting the bytes of a segment, which come in pieces, into events; events as rows."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.protocols.pravega.base import HEADER
+from wiredecode.protocols.pravega.kinds import escape_surrogates
 
 MAX_EVENT_BUFFER = 16 * 1024 * 1024
 """Bytes kept of unfinished events, per connection; a larger event is stepped over."""
@@ -102,25 +105,23 @@ class SegmentEvents:
         return len(self.events.bounds) if self.events else 0 if self.known else None
 
 
+@dataclass(slots=True, eq=False)
 class SegmentReader:
     """One segment as it is read (or written) piece by piece."""
 
-    __slots__ = ("aligned", "boundaries", "buffer", "known", "next", "older", "start", "sure")
-
-    def __init__(self) -> None:
-        self.known = False
-        """Whether ``next`` says anything yet."""
-        self.next = 0
-        """Offset of the byte expected next."""
-        self.start = 0
-        """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
-        self.buffer = bytearray()
-        self.aligned = False
-        """Whether the bytes at ``start`` begin an event, or look like it."""
-        self.sure = False
-        """Whether an event must begin there, if there are any: followed from the front of the segment."""
-        self.boundaries: set[int] = set()
-        self.older: set[int] = set()
+    known: bool = False
+    """Whether ``next`` says anything yet."""
+    next: int = 0
+    """Offset of the byte expected next."""
+    start: int = 0
+    """Offset at which the unfinished event starts; beyond ``next`` while an event is stepped over."""
+    buffer: bytearray = field(default_factory=bytearray)
+    aligned: bool = False
+    """Whether the bytes at ``start`` begin an event, or look like it."""
+    sure: bool = False
+    """Whether an event must begin there, if there are any: followed from the front of the segment."""
+    boundaries: set[int] = field(default_factory=set)
+    older: set[int] = field(default_factory=set)
 
     def feed(self, offset: int, data: bytes, room: int) -> SegmentEvents:
         """Take the bytes at ``offset``; ``room`` bounds what may be kept of an unfinished event."""
@@ -216,3 +217,34 @@ class SegmentReaders:
         found = reader.feed(offset, data, self.max_buffer - self.buffered + before)
         self.buffered += len(reader.buffer) - before
         return reader, found
+
+
+LIMIT = 1 << 63
+"""Event numbers and offsets are below it."""
+
+
+def add_messages(frame: Frame, events: Events | None, single: Single | None, out: Messages) -> None:
+    """Add the events of a frame: either several in one stretch of bytes, or one by itself."""
+    segment = frame.generated.get("segment")
+    if segment is None and "segment" in frame.values:
+        segment = escape_surrogates(frame.values["segment"])
+    operation = DELIVER if frame.type == "SegmentRead" else PUBLISH
+    if single is not None:
+        numbers, offsets = _known(single.number), _known(single.offset)
+        out.add(frame, operation, [single.data], topic=segment, sequences=numbers, offsets=offsets)
+    if events is None:
+        return
+    source, bounds, base = events.source, events.bounds, events.base
+    bodies = [source[start:stop] for start, stop in bounds]
+    if base is None:
+        out.add(frame, operation, bodies, topic=segment)
+    elif events.key == "offset":
+        known, front = 0 <= base < LIMIT - len(source), base - HEADER.size
+        out.add(frame, operation, bodies, topic=segment, offsets=[front + at for at, _ in bounds] if known else None)
+    else:
+        known = base >= 0 and base + len(bodies) <= LIMIT
+        out.add(frame, operation, bodies, topic=segment, sequences=range(base, base + len(bodies)) if known else None)
+
+
+def _known(number: int | None) -> list[int | None] | None:
+    return None if number is None or number < 0 else [number]

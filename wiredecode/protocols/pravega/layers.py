@@ -196,18 +196,20 @@ class ReadSegment(Message):
     facts = ("segment", "offset", "suggested_length")
 
 
-class SegmentRead(Message):
-    """Bytes of a segment, cut anywhere: events continue from one reply to the next."""
-
-    fields_desc = [
-        *header(10),
+def segment_bytes() -> list[Any]:
+    return [
         segment(),
         Int64("offset", "of the first byte", unit="bytes"),
         Boolean("at_tail", "the end of the segment, for now, was reached"),
         Boolean("end_of_segment", "nothing will ever follow"),
         blob("data", "bytes of the segment"),
-        late_request_id(),
     ]
+
+
+class SegmentRead(Message):
+    """Bytes of a segment, cut anywhere: events continue from one reply to the next."""
+
+    fields_desc = [*header(10), *segment_bytes(), late_request_id()]
     facts = ("segment", "offset", "data", "at_tail", "end_of_segment")
 
 

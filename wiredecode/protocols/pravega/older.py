@@ -12,7 +12,7 @@ from wiredecode.fields import Boolean, Int32, Int64, Kind, Timestamp, Uuid
 from wiredecode.protocols.pravega.base import Message, blob, control, header, segment, stack_trace, token, writer
 from wiredecode.protocols.pravega.kinds import JavaText
 from wiredecode.protocols.pravega.layers import AppendSetup as CurrentAppendSetup
-from wiredecode.protocols.pravega.layers import event_number, segment_info
+from wiredecode.protocols.pravega.layers import event_number, segment_bytes, segment_info
 from wiredecode.protocols.pravega.names import TYPES, TYPES_2016_07
 
 
@@ -68,17 +68,7 @@ class InvalidEventNumberEarly(Message):
     facts = ("event_number",)
 
 
-def segment_bytes() -> list[Any]:
-    return [
-        segment(),
-        Int64("offset", "of the first byte", unit="bytes"),
-        Boolean("at_tail", "the end of the segment, for now, was reached"),
-        Boolean("end_of_segment", "nothing will ever follow"),
-        blob("data", "bytes of the segment"),
-    ]
-
-
-def early(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:
+def older(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:
     """A message as it was before it had a request id, or before its code changed."""
     names = TYPES_2016_07 if suffix == "2016" else TYPES
     body = {"fields_desc": [*header(code, names), *fields], "type_name": names[code], "__module__": __name__}
@@ -99,7 +89,7 @@ def transaction(code: int) -> tuple[type[Message], type[Message]]:
 
     body = {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__}
     current = type(TYPES[code], (Message,), {**body, "remade": (older_layer, (code, TYPES[code]))})
-    return current, early(code, *fields())
+    return current, older(code, *fields())
 
 
 class TransactionInfo(Message):
@@ -137,25 +127,25 @@ OLDER: dict[int, tuple[type[Message], ...]] = {
     1: (SetupAppendEarly,),
     2: (AppendSetupEarly,),
     4: (AppendBlockEndEarly,),
-    5: (ConditionalAppendEarly, early(5, writer(), event_number(), suffix="2016")),
+    5: (ConditionalAppendEarly, older(5, writer(), event_number(), suffix="2016")),
     6: (
-        early(
+        older(
             *(6, segment(), Int64("offset", "where to read", unit="bytes")),
             *(Int32("suggested_length", "how much", unit="bytes"),),
             suffix="2016",
         ),
     ),
-    7: (early(7, *segment_bytes(), suffix="2016"),),
-    8: (early(8, segment("segment_name"), suffix="2016"),),
-    9: (early(9, *segment_info(), suffix="2016"),),
-    11: (early(11, segment("segment_name")),),
-    12: (early(12, *segment_info()),),
+    7: (older(7, *segment_bytes(), suffix="2016"),),
+    8: (older(8, segment("segment_name"), suffix="2016"),),
+    9: (older(9, *segment_info(), suffix="2016"),),
+    11: (older(11, segment("segment_name")),),
+    12: (older(12, *segment_info()),),
     13: TRANSACTIONS[13],
-    14: (TransactionInfo, early(14, *TransactionInfo.fields_desc[3:])),
-    **{code: (early(code, segment()),) for code in (20, 21, 28, 29, 30, 31, 51, 52, 53)},
+    14: (TransactionInfo, older(14, *TransactionInfo.fields_desc[3:])),
+    **{code: (older(code, segment()),) for code in (20, 21, 28, 29, 30, 31, 51, 52, 53)},
     **{code: TRANSACTIONS[code] for code in range(22, 28)},
-    50: (early(50, segment(), JavaText("correct_host", "who serves the segment")),),
-    54: (NoSuchTransaction, early(54, segment())),
+    50: (older(50, segment(), JavaText("correct_host", "who serves the segment")),),
+    54: (NoSuchTransaction, older(54, segment())),
     55: (InvalidEventNumberEarly,),
     72: (MergeTableSegments,),
     73: (SealTableSegment,),

@@ -100,7 +100,7 @@ class Proposed:
             self.sides[frame.side].parts = None
             if frame.sender != "server":
                 self.block, self.blind = None, True
-        if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
+        if self.losses.news(frame) or lost or frame.is_cut or frame.overtakes:
             self.outstanding.forget_repeatable()
         handler = self.HANDLERS.get(name)
         if handler is not None:
@@ -110,7 +110,7 @@ class Proposed:
 
     def _part(self, frame: Frame, values: Mapping[str, Any]) -> None:
         side = self.sides[frame.side]
-        if "part" not in values or frame.missing:
+        if "part" not in values or frame.is_cut:
             side.parts = None
             return
         number, data = values["part"], values["data"]
@@ -239,7 +239,7 @@ class Proposed:
             frame.generate("event_count", len(walked.bounds))
 
     def _event(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        if "data" in values and not frame.missing:
+        if "data" in values and not frame.is_cut:
             self.single = Single(values["data"])
         if self.block is None:
             if not self.blind:

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import evidence, names
 from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.generated import GENERATED
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.older import OLDER
 from wiredecode.protocols.pravega.proposal import Assignment, assignment
@@ -20,6 +19,34 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Ch
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+
+GENERATED = {
+    "pravega.segment": Generated("string", "segment of the writer, from its SetupAppend"),
+    "pravega.session_version": Generated("int32", "on the second Hello: the version both sides speak"),
+    "pravega.block": Generated("int64", "frame of the AppendBlock (or BeginAppendBlock) that this ends"),
+    "pravega.tail": Generated("string", "how the block ends: PartialEvent, Padding"),
+    "pravega.append_length": Generated("int64", "bytes the segment gets"),
+    "pravega.append": Generated("binary", "these bytes, where they are not framed events"),
+    "pravega.framed": Generated("bool", "false: not framed events"),
+    "pravega.event_count": Generated("int64", "events that end here"),
+    "pravega.events": Generated("list<struct>", "the events that end here"),
+    "pravega.events.event_number": Generated("int64", "number the writer gave it"),
+    "pravega.events.offset": Generated("int64", "where in the segment its header starts"),
+    "pravega.events.data": Generated("binary", "the event"),
+    "pravega.unfinished_event_offset": Generated(
+        "int64", "where in the segment the event starts that the next reply continues"
+    ),
+    "pravega.unfinished_event_bytes": Generated("int64", "bytes of it so far, its header included"),
+    "pravega.acknowledged_appends": Generated("int64", "how many appends are acknowledged at once"),
+    "pravega.requests": Generated("list<int64>", "frames of these appends, the oldest first, where they are several"),
+    "pravega.begun_in": Generated("int64", "frame of the first part of the message"),
+    "pravega.whole": Generated("json", "the message that the parts make"),
+    "pravega.whole_length": Generated("int64", "its length, header included"),
+    "pravega.whole_data": Generated("binary", "its bytes, where they make no message"),
+    "pravega.at_tail": Generated("bool", "the flag, from either end of the byte"),
+    "pravega.end_of_segment": Generated("bool", "the flag, from either end of the byte"),
+}
+
 
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
@@ -71,8 +98,8 @@ class MessageChain(Chain):
 
     def fills(self, data: bytes, final: bool) -> bool:
         """Whether the bytes are messages to the last one: on the protocol's port, or where it is known, it will do."""
-        told = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
-        return told and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
+        conclusive = self.dialect is not None if self.best >= GOOD else final or self.whole >= MESSAGES_TO_BELIEVE
+        return conclusive and self.whole > 0 and (self.end == len(data) or self.whole == self.most)
 
     def believed(self, at_home: bool) -> bool:
         """Whether this is the protocol; ``at_home``, at the start on one of its ports, one message will do."""
@@ -161,8 +188,8 @@ class Pravega(BehindProxy):
     def begin(self, data: bytes, *, final: bool) -> Found:
         """KeepAlives and DataAppended, which may be chance elsewhere, are believed where they fill a segment."""
         chain = MessageChain(data, 0)
-        told = chain.believed(at_home=False) or chain.fills(data, True)
-        return Found(0, True) if told else self.search(data, final=final)
+        conclusive = chain.believed(at_home=False) or chain.fills(data, True)
+        return Found(0, True) if conclusive else self.search(data, final=final)
 
     def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:
         """Whether what follows a good message lets it be believed; None: more bytes may tell."""

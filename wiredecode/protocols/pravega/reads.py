@@ -100,10 +100,9 @@ class Reads(Rule):
 
     def _slow(self, name: str, read: Read, took: int) -> None:
         problem = self.report.add(codes.SLOW_READ, "", name, frame=read.place)
-        if problem is not None:
-            problem.weight = max(problem.weight, took)
-            worst = f"{problem.weight / 1e9:.3f} s"
-            problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
+        problem.weight = max(problem.weight, took)
+        worst = f"{problem.weight / 1e9:.3f} s"
+        problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
 
     def finish(self) -> None:
         for name in self._segments:

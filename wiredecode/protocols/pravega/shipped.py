@@ -62,7 +62,7 @@ class Shipped:
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
-        if self.losses.news(frame) or lost or frame.missing or frame.overtakes:
+        if self.losses.news(frame) or lost or frame.is_cut or frame.overtakes:
             self.outstanding.forget_repeatable()
             self.keepalives.clear()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
@@ -218,7 +218,7 @@ class Shipped:
         self._resolve(frame)
         values = frame.values
         self.blind = False
-        data = None if frame.missing or "data" not in values else values["data"]
+        data = None if frame.is_cut or "data" not in values else values["data"]
         front = frame.buffer[frame.start + BLOCK_FRONT : frame.stop] if data is None and "writer_id" in values else b""
         self.block = Block(values.get("writer_id", b""), data, frame.id, front)
 
@@ -227,7 +227,7 @@ class Shipped:
         block, self.block = self.block, None
         blind, self.blind = self.blind, False
         values = frame.values
-        if frame.missing or "last_event_number" not in values or "size_of_whole_events" not in values:
+        if frame.is_cut or "last_event_number" not in values or "size_of_whole_events" not in values:
             return
         if "num_events" not in values and "data" not in values:
             return
@@ -306,7 +306,7 @@ class Shipped:
     def _conditional(self, frame: Frame) -> None:
         """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""
         writer, values = self._resolve(frame), frame.values
-        if frame.missing or not ("event" in values or "data" in values):
+        if frame.is_cut or not ("event" in values or "data" in values):
             return
         number = values["event_number"]
         self._await(frame, writer, "ConditionalAppend", number)
@@ -320,7 +320,7 @@ class Shipped:
     def _conditional_block(self, frame: Frame) -> None:
         """Bytes for an exact offset: events may go on from one of these to the next."""
         writer, values = self._resolve(frame), frame.values
-        if frame.missing or "data" not in values:
+        if frame.is_cut or "data" not in values:
             return
         self._await(frame, writer, "ConditionalBlockEnd", values["event_number"])
         data = values["data"] or b""
@@ -364,7 +364,7 @@ class Shipped:
 
     def _segment_read(self, frame: Frame) -> None:
         values = frame.values
-        if "data" not in values or frame.missing:
+        if "data" not in values or frame.is_cut:
             return
         who = group(values, values["segment"])
         request = self.outstanding.read(who, values["segment"], values["offset"], len(values["data"]))

@@ -87,14 +87,12 @@ class Transactions(Rule):
         count, events = self._aborted.get(each.stream, (0, 0))
         count, events = self._aborted[each.stream] = count + 1, events + each.events
         problem = self.report.add(codes.ABORTED, "", each.stream, frame=each.place)
-        if problem is not None:
-            problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
-            problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
+        problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
+        problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
     def _report_open(self, each: Transaction, number: str) -> None:
         waited = self.report.last_ns - each.last_ns
         what = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
         severity = None if waited >= PATIENCE_NS else "note"
         problem = self.report.add(codes.NOT_MERGED, what, (each.stream, number), frame=each.place, severity=severity)
-        if problem is not None:
-            problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")
+        problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from wiredecode.frames.frame import Frame
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader
 
 MOST_WRITERS = 3
 """That are told of a connection."""

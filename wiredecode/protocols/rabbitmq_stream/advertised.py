@@ -29,7 +29,7 @@ class Advertised:
     """An address that was named to clients of one host."""
 
     place: Place
-    asked: str
+    requested: str
     """The broker that named it."""
     host: str
     port: int
@@ -64,7 +64,7 @@ class AdvertisedHost(Rule):
         self._failed: list[Connection] = []
         self._spoke: set[int] = set()
         """Connections on which a broker answered ..."""
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
         """... and on which a client spoke to somebody."""
 
     def frame(self, frame: Frame) -> None:
@@ -72,16 +72,16 @@ class AdvertisedHost(Rule):
             if len(self._worked) < MOST_ADDRESSES:
                 self._worked[host_of(frame.source)] = frame.time_ns
         elif frame.type in (ASKS, SPEAKS):
-            (self._spoke if frame.type == SPEAKS else self._asked).add(frame.connection.number)
+            (self._spoke if frame.type == SPEAKS else self._requested).add(frame.connection.number)
         elif frame.type == "MetadataResponse":
             values = values_of(frame)
             brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
             used = {stream.get("leader_reference") for stream in values.get("streams", ())}
             for reference, broker in brokers.items():
                 if reference in used:
-                    self._told(frame, broker["host"], broker["port"])
+                    self._note_advertised(frame, broker["host"], broker["port"])
 
-    def _told(self, frame: Frame, host: str, port: int) -> None:
+    def _note_advertised(self, frame: Frame, host: str, port: int) -> None:
         client = host_of(frame.destination)
         key = host, port, client
         if join(host, port) == frame.source or (
@@ -106,7 +106,7 @@ class AdvertisedHost(Rule):
             else:
                 attempts.accepted += 1
         self._spoke.discard(connection.number)
-        self._asked.discard(connection.number)
+        self._requested.discard(connection.number)
         for advertised in self._advertised.values():
             if advertised.place.connection is connection and connection.closed is not None and health is not None:
                 advertised.left_ns = health.last_ns
@@ -115,7 +115,7 @@ class AdvertisedHost(Rule):
         """Whether a client spoke the protocol, and got other bytes back."""
         answers = connection.directions[1 - (connection.initiator or 0)]
         whole = answers.captured and not answers.missing
-        return bool(whole) and connection.number in self._asked and connection.number not in self._spoke
+        return bool(whole) and connection.number in self._requested and connection.number not in self._spoke
 
     def finish(self) -> None:
         for (host, port, client), advertised in self._advertised.items():
@@ -137,7 +137,7 @@ class AdvertisedHost(Rule):
         for connection in self._failed:
             client = connection.initiator or 0
             server = connection.endpoints[1 - client]
-            its = host_of(connection.endpoints[client]) == advertised.client and server != advertised.asked
+            its = host_of(connection.endpoints[client]) == advertised.client and server != advertised.requested
             late = connection.first_ns >= advertised.place.time_ns
             to_port = connection.ports[1 - client] == advertised.port
             if its and late and to_port and not self._attempts[server].accepted:
@@ -152,11 +152,9 @@ class AdvertisedHost(Rule):
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
         problem = self.report.add(codes.UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
-        if problem is None:
-            return
         client, last = self.report.names.short(place.connection), attempts.last
         problem.count = advertised.times
-        problem.detail(f"{client} asked {advertised.asked} and was told {advertised.host}:{advertised.port}")
+        problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")
         if last is not None:
             self.report.concerns(problem, last)
             problem.packets.append(last.first)

@@ -43,8 +43,8 @@ def made(frame: Frame) -> Iterator[Change]:
 
 def active(frame: Frame) -> Iterator[Change]:
     """Single active consumers."""
-    told = frame.generated
-    of = f"{told.get('reference', 'a consumer')} on {told.get('stream', 'a stream')}"
+    facts = frame.generated
+    of = f"{facts.get('reference', 'a consumer')} on {facts.get('stream', 'a stream')}"
     what = "the active consumer" if frame.values["active"] else "not active any more"
     yield Change(GROUP, of, f"#{frame.connection.number} is {what} of {of}")
 
@@ -138,11 +138,10 @@ class PublishErrors(Rule):
             what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
             key = (frame.connection.number, to, code)
             problem = self.report.add(codes.REFUSED, what, key, frame=frame, count=refusals.count(code))
-            if problem is not None:
-                problem.weight = problem.count
-                for finding in frame.findings:
-                    if finding.code in ("ended", "not-declared"):
-                        problem.detail(finding.message)
+            problem.weight = problem.count
+            for finding in frame.findings:
+                if finding.code in ("ended", "not-declared"):
+                    problem.detail(finding.message)
 
 
 class DuplicateIds(Rule):
@@ -199,19 +198,19 @@ class Admission(Rule):
             said.add("refused")
             known = self.report.names.get(frame.connection)
             name = names.RESPONSE_CODES.get(code, f"code {code}")
-            told = codes.GUEST if code == names.SASL_LOOPBACK else codes.AUTHENTICATION
+            refusal = codes.GUEST if code == names.SASL_LOOPBACK else codes.AUTHENTICATION
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
-            problem = self.report.add(told, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
-            if problem is not None and told is codes.GUEST:
+            problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
+            if refusal is codes.GUEST:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
-            name, asked = names.RESPONSE_CODES.get(code, f"code {code}"), (kind or "").removesuffix("Response")
+            name, request = names.RESPONSE_CODES.get(code, f"code {code}"), (kind or "").removesuffix("Response")
             user = self.report.names.get(frame.connection).get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
-            what = f"{asked}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
-            self.report.add(codes.NOT_STARTED, what, (frame.connection.number, asked, to, code), frame=frame)
+            what = f"{request}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
+            self.report.add(codes.NOT_STARTED, what, (frame.connection.number, request, to, code), frame=frame)
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -286,16 +285,15 @@ class MissingStreams(Rule):
             self.report.add(codes.NO_STREAM, what, key, frame=place)
         for key, users in self._used.items():
             deleted, short = self._deleted[key], self.report.names.short
-            told = ", ".join(dict.fromkeys(short(each.connection) for each in users))
-            what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {told}"
+            clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
+            what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
             after = self._missing.get(key)
             severity = "note" if after is None else None
             problem = self.report.add(codes.NO_STREAM, what, key, frame=deleted, severity=severity)
             for place in (*users, *([after] if after is not None else ())):
-                if problem is not None:
-                    self.report.cite(problem, place)
-                    self.report.concerns(problem, place.connection)
-            if problem is not None and after is not None:
+                self.report.cite(problem, place)
+                self.report.concerns(problem, place.connection)
+            if after is not None:
                 problem.detail(
                     f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain"
                 )
@@ -308,7 +306,7 @@ class Silence(NamedTuple):
     since_ns: int
     number: int
     """Its last frame before."""
-    asked: bool
+    other_spoke: bool
     """The other side sent something meanwhile."""
 
 
@@ -359,12 +357,10 @@ class Heartbeats(Rule):
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
         problem = self.report.add(codes.HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
-        if problem is None:
-            return
         self.report.cite_numbers(problem, silence.number, None)
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")
-        if silence.asked:
+        if silence.other_spoke:
             until_ns = silence.since_ns + silence.length_ns
             problem.detail(stopped_or_cut(connection, side, silence.since_ns, until_ns))
 

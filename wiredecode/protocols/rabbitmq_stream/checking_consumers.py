@@ -113,12 +113,10 @@ class Lag(Rule):
         place, who = reader.place, self.report.names.short(reader.place.connection)
         what = f"{who} falls behind {reader.stream}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
         problem = self.report.add(codes.LAGS, what, (place.connection.number, place.number), frame=place)
-        if problem is None:
-            return
         problem.weight, problem.last_ns = behind, reader.last_ns
-        told = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
+        progress = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
         end = self._ends.get(reader.stream, 0)
-        problem.detail(f"{told}, the stream has come to {end:,}" if end > reader.position else told)
+        problem.detail(f"{progress}, the stream has come to {end:,}" if end > reader.position else progress)
 
     def ended(self, connection: Connection) -> None:
         for reader in self._readers.pop(connection.number, {}).values():
@@ -151,7 +149,7 @@ class Flapping(Rule):
         for _, place in changes:
             self.report.add(codes.FLAPPING, what, key, frame=place, count=0)
         problem = self.report.add(codes.FLAPPING, what, key, frame=frame)
-        if problem is not None and problem.count == 1:
+        if problem.count == 1:
             problem.count = FLAPS
 
 
@@ -206,5 +204,4 @@ class Fill(Rule):
     def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
         for place in filled.places:
             problem = self.report.add(code, what, stream, frame=place)
-            if problem is not None:
-                problem.count = filled.chunks
+            problem.count = filled.chunks

@@ -17,8 +17,6 @@ LEAST_WAITS, LEAST_SHARE = 5, 0.2
 """Starved is who waited so often, and for so large a share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
 """... and for so long: a consumer that catches up with a stream is always out of credit, for moments."""
-MOST_SUBSCRIPTIONS = 256
-"""Per connection; as many as ids can name."""
 LEAST_STOPPED_NS = 5_000_000_000
 """So long without credit, while the stream goes on, a consumer has stopped."""
 LEAST_CLOSED_NS = 200_000_000
@@ -157,8 +155,6 @@ class Credits(Rule):
         severity = None if subscription.starved_ns >= LONG_STARVED_NS else "note"
         key = place.connection.number, place.number
         problem = self.report.add(codes.STARVED, what, key, frame=place, severity=severity)
-        if problem is None:
-            return
         problem.count, problem.weight = subscription.waits, subscription.starved_ns
         for number, packet in subscription.evidence:
             self.report.cite_numbers(problem, number, packet)
@@ -181,15 +177,13 @@ class Credits(Rule):
             f"on for {(until_ns - since) / 1e9:.3f} s"
         )
         problem = self.report.add(codes.STOPPED, what, (place.connection.number, place.number), frame=place)
-        if problem is None:
-            return
         problem.weight, problem.last_ns = until_ns - since, until_ns
         problem.detail(subscription.described())
         problem.detail(f"{subscription.chunks:,} chunks reached it; offset {subscription.position:,} is next")
         if end > subscription.position:
             problem.detail(f"other consumers are at offset {end:,}")
 
-    def _early(self, subscription: Subscription, closed_ns: int) -> None:
+    def _useless(self, subscription: Subscription, closed_ns: int) -> None:
         """The client closed its window for ``closed_ns``; the subscription always had credit."""
         place, stream = subscription.place, subscription.stream
         who = self.report.names.short(place.connection)
@@ -198,9 +192,8 @@ class Credits(Rule):
             f"with up to {subscription.most:,} credits left"
         )
         problem = self.report.add(codes.EARLY, what, (place.connection.number, place.number), frame=place)
-        if problem is not None:
-            problem.weight = closed_ns
-            problem.detail(subscription.described())
+        problem.weight = closed_ns
+        problem.detail(subscription.described())
 
     def ended(self, connection: Connection) -> None:
         health, client = connection.health, connection.initiator
@@ -210,4 +203,4 @@ class Credits(Rule):
             self._judge(subscription)
             self._stopped(subscription, end_ns)
             if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
-                self._early(subscription, closed_ns)
+                self._useless(subscription, closed_ns)

@@ -120,7 +120,7 @@ class RabbitMQConversation(Conversation):
         return chunk is None or bool(chunk["num_entries"] == chunk["num_records"])
 
     def skip(self, frame: Frame, *, forever: bool) -> bool:
-        if self.client is None or not frame.offset or frame.missing:
+        if self.client is None or not frame.offset or frame.is_cut:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
         unmarked = code in UNMARKED and frame.side != self.client

@@ -55,12 +55,9 @@ def published(frame: Frame) -> list[Numbers]:
         return runs_of(_listed(frame, "messages"))
     if not jumps:
         return []  # a publish of no messages
-    ends = [*(index for index, _ in jumps[1:]), _count(values["messages"])]
+    messages = values["messages"]
+    ends = [*(index for index, _ in jumps[1:]), messages if isinstance(messages, int) else len(messages)]
     return [(low, low + end - index) for (index, low), end in zip(jumps, ends, strict=True)]
-
-
-def _count(messages: Any) -> int:
-    return messages if isinstance(messages, int) else len(messages)
 
 
 def confirmed(frame: Frame) -> list[Numbers]:

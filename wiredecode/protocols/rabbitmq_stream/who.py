@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.shared.checking import values_of
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
 
 
 def client(frame: Frame) -> Mapping[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 LEADER, TERM, REPLICAS, GROUP, STREAM, STATE = "leader", "term", "replicas", "group", "stream", "state"
 """Who leads; elections; which replicas are in sync; who consumes what; what was made, deleted or moved; the rest."""

@@ -131,20 +131,24 @@ class Report:
         count: int = 1,
         severity: str | None = None,
         name: str | None = None,
-    ) -> Problem | None:
-        """Something is wrong; the same ``code`` and ``key`` are one problem, told in the words of the first time."""
+    ) -> Problem:
+        """Something is wrong; the same ``code`` and ``key`` are one problem, told in the words of the first time.
+
+        Outside of the time that is wanted, and beyond the limit, the problem that is returned is kept by nobody.
+        """
         if frame is not None:
             connection, time_ns = frame.connection, frame.time_ns
             packet = frame.packets[0] if frame.packets else None
-        if time_ns is not None and not self.covers(time_ns):
-            return None
         place = (name or code.code, key)
-        problem = self.problems.get(place)
+        wanted = time_ns is None or self.covers(time_ns)
+        problem = self.problems.get(place) if wanted else None
         if problem is None:
+            problem = Problem(code, severity or code.severity, name or code.code, what)
+            if not wanted:
+                return problem
             if len(self.problems) >= MOST_PROBLEMS:
                 self.untold += 1
-                return None
-            problem = Problem(code, severity or code.severity, name or code.code, what)
+                return problem
             self.problems[place] = problem
         problem.count += count
         if frame is not None:

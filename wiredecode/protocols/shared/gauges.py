@@ -7,10 +7,9 @@ keeps has to be bounded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
 """What is measured: what a consumer may still be sent; messages (Pravega: bytes) that it, or a replica, is behind; its

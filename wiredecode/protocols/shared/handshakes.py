@@ -47,7 +47,7 @@ def client_hello(data: bytes) -> Facts:
     """What the client offers. ``session`` is for the server's answer."""
     body = Cursor(data)
     version = body.number(2)
-    body.take(32)
+    body.read(32)
     session = body.vector(1)
     ciphers = Cursor(body.vector(2)).numbers(2)
     body.vector(1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
-from wiredecode.frames.frame import ANSWERED, PARTIAL, REFUSED, Frame
+from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
@@ -43,13 +43,14 @@ class Newest(OrderedDict[K, V]):
 
     def put(self, key: K, value: V) -> bool:
         """Remember a value; whether the oldest one was forgotten for it."""
-        if key in self:
-            self.move_to_end(key)
+        before = len(self)
         self[key] = value
-        if len(self) <= self.most:
-            return False
-        self.popitem(last=False)
-        return True
+        if len(self) == before:
+            self.move_to_end(key)
+        elif before >= self.most:
+            self.popitem(last=False)
+            return True
+        return False
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key; a new one where there is none."""
@@ -143,7 +144,7 @@ def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
     if any(finding.group == "response" for finding in response.findings):
         return REFUSED
-    return ANSWERED if response.status != PARTIAL else ""
+    return "" if response.is_cut else ANSWERED
 
 
 def refusal_of(response: Frame) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from wiredecode.fields import Binary, Rest, UInt8, UInt16
-from wiredecode.fields.layer import Added, Layer
+from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Conversation, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.anonymity import Rules, words
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -124,8 +121,8 @@ class BehindProxy(Protocol):
         if preface is None or preface > len(data):
             return Split([], preface or 0)
         behind = self.split_inner(data[preface:])
-        told = [(index + 1, place + preface) for index, place in behind.known_at]
-        return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=told)
+        seen = [(index + 1, place + preface) for index, place in behind.known_at]
+        return replace(behind, ends=[preface, *(end + preface for end in behind.ends)], known_at=seen)
 
 
 def decode(conversation: Conversation, frame: Frame, style: Style | None) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import Rest, UInt8, UInt16
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.base import Conversation, Generated
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
@@ -16,10 +17,6 @@ from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECO
 from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE
 from wiredecode.tls.half import HEADER
 from wiredecode.tls.handshake import MOST_MESSAGE, next_message
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
-    from wiredecode.frames.who import IdentityReader
 
 NAME = "tls"
 CLOSE_NOTIFY, USER_CANCELED = 0, 90
@@ -87,17 +84,17 @@ class Handshakes:
         """Tell what a record holds, by ``frame.type``, generated fields and findings. Its layer was read."""
         kind = frame.buffer[frame.start]
         frame.type = RECORDS[kind]
-        side, told = frame.side, dict(frame.generated)
+        side, known = frame.side, dict(frame.generated)
         body = frame.data[HEADER:]
         if kind == CHANGE_CIPHER:
             self.hidden[side] = True
         elif frame.status == OK and not self.hidden[side]:
             if kind == ALERT and len(body) == 2:
-                told |= self._alert(frame, *body)
+                known |= self._alert(frame, *body)
             elif kind == HANDSHAKE:
-                told |= self._messages(frame, body)
-        if told:
-            frame.generated = {name: told[name] for name in IN_ORDER if told.get(name)}
+                known |= self._messages(frame, body)
+        if known:
+            frame.generated = {name: known[name] for name in IN_ORDER if known.get(name)}
             if frame.layers is not None:
                 frame.layers[NAME].update(frame.generated)
 
@@ -114,56 +111,56 @@ class Handshakes:
         begins = (data[:1] or b"\0")[0]
         if self.client is None and MESSAGES.get(begins) not in ("ClientHello", "ServerHello", "HelloRequest"):
             return {}  # the capture begins inside the handshake, or behind it
-        told: Facts = {}
+        known: Facts = {}
         names: list[str] = []
         while data and data[0] in MESSAGES and (found := next_message(data)) is not None:
             kind, message, data = found
             names.append(MESSAGES[kind])
             try:
-                told |= self._message(frame, names, message)
+                known |= self._message(frame, names, message)
             except ValueError as error:
                 frame.find("warning", "malformed", "handshake-unreadable", f"{names[-1]}: {error}")
         if (data and data[0] not in MESSAGES) or len(data) > MOST_MESSAGE:
             self.hidden[side], data = True, b""
         self.rest[side] = data
         frame.type = names[0] if names else frame.type
-        return told | {"messages": names if len(names) > 1 else None}
+        return known | {"messages": names if len(names) > 1 else None}
 
     def _message(self, frame: Frame, names: list[str], body: bytes) -> Facts:
         name = names[-1]
-        told: Facts = READERS[name](body) if name in READERS else {}
+        known: Facts = READERS[name](body) if name in READERS else {}
         if name == "ClientHello":
-            told["renegotiation"] = self.over > 1
-            self.client, self.session = frame.side, told.pop("session")
+            known["renegotiation"] = self.over > 1
+            self.client, self.session = frame.side, known.pop("session")
         elif name == "ServerHello":
-            self._chosen(frame, names, told)
+            self._chosen(frame, names, known)
         elif name == "Certificate":
-            told = certificate(body, new=self.version == "TLS 1.3")
-            self._judge(frame, told)
+            known = certificate(body, new=self.version == "TLS 1.3")
+            self._judge(frame, known)
         elif name == "HelloRequest":
-            told["renegotiation"] = True
+            known["renegotiation"] = True
         self.over += name == "Finished"
-        if told.get("renegotiation"):
+        if known.get("renegotiation"):
             frame.find("note", NAME, "renegotiation", "a handshake begins anew on the same connection")
-        return told
+        return known
 
-    def _chosen(self, frame: Frame, names: list[str], told: Facts) -> None:
+    def _chosen(self, frame: Frame, names: list[str], known: Facts) -> None:
         if self.client is None:
             self.client = 1 - frame.side
-        session, psk = told.pop("session"), told.pop("psk")
-        self.version = told["version_chosen"]
-        if told.pop("retry"):
+        session, psk = known.pop("session"), known.pop("psk")
+        self.version = known["version_chosen"]
+        if known.pop("retry"):
             names[-1] = RETRY
         elif psk or (self.version != "TLS 1.3" and session and session == self.session):
-            told["resumption"] = "accepted"
+            known["resumption"] = "accepted"
 
-    def _judge(self, frame: Frame, told: Facts) -> None:
+    def _judge(self, frame: Frame, known: Facts) -> None:
         """Whether a certificate is valid when it is sent."""
         now = rfc3339(frame.time_ns)[:19] + "Z"
         for name, wrong in (("certificate_expires", "expired"), ("certificate_begins", "is not valid before")):
-            limit = told.get(name)
+            limit = known.get(name)
             if limit is not None and (limit < now if wrong == "expired" else limit > now):
-                message = f"the certificate of {told['certificate_subject']} {wrong} {limit}"
+                message = f"the certificate of {known['certificate_subject']} {wrong} {limit}"
                 frame.find("warning", NAME, "certificate", message, name)
 
 

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.fields import Array, Binary, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.kinds import U16, U32, U64, BitFlags, Bounded, Milliseconds, Tail, Varint32, shortest
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.protocols.tank.kinds import U16, U32, U64, Bounded, Milliseconds, Tail, Varint32, shortest
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""
@@ -32,7 +30,7 @@ MAX_PROBED_BYTES = 1024 * 1024
 
 def message_fields(*gap: Optional) -> list[Any]:
     return [
-        BitFlags("flags", "what is left out", names=names.MESSAGE_FLAGS),
+        Flags("flags", "what is left out", names=names.MESSAGE_FLAGS),
         *gap,
         Optional(
             Milliseconds("timestamp", "set by the producer, ms since 1970"),
@@ -109,17 +107,18 @@ class Messages(Array):
             return count
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
         em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
-        em.line(f"{index}, {elements} = 0, []")
+        em.line(f"{elements} = []")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         stepping, em.stepping = em.stepping, em.steps
-        with em.block(f"while p < e and {index} < {MAX_MESSAGES}:"):
+        with em.block(f"for {index} in range({MAX_MESSAGES}):"):
+            em.line("if p >= e: break")
             with greedy(em, elements, start):
-                with em.block(f"if 0 < {index} < {last}:"):
+                with em.block(f"if {last} > {index} > 0:"):
                     em.element(self, elements, index)
                 with em.block("else:"):
                     em.element(self.plain, elements, index)
-            em.line(f"{index} += 1")
+        em.line(f"else: {index} = {MAX_MESSAGES}")
         em.stepping = stepping
         return index if em.mode == "walk" else elements
 
@@ -128,7 +127,7 @@ class Extra(Layer):
     """What bit 7 announces, by the document."""
 
     fields_desc = [
-        BitFlags("extra_flags", "what follows", names=names.EXTRA_FLAGS),
+        Flags("extra_flags", "what follows", names=names.EXTRA_FLAGS),
         Optional(
             U32("leader_epoch", "epoch of the partition's leader"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")
         ),

@@ -83,11 +83,11 @@ class Results(Rule):
 
     def _produced(self, frame: Frame) -> None:
         results = frame.values.get("results") or ()
-        asked = self._request(frame)
+        subject = self._request(frame)
         if not any(isinstance(each, Mapping) and each.get("result") for each in results):
             return
-        addressed = tuple((topic, tuple(partition for partition, _ in partitions)) for topic, partitions in asked)
-        places = list(result_places(addressed, results)) if asked else []
+        addressed = tuple((topic, tuple(partition for partition, _ in partitions)) for topic, partitions in subject)
+        places = list(result_places(addressed, results)) if subject else []
         for index, each in enumerate(results):
             code = each.get("result", 0)
             if code:
@@ -99,14 +99,14 @@ class Results(Rule):
     # Consume.
 
     def _consumed(self, frame: Frame) -> None:
-        asked = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
+        asks = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
         for topic, entry in entries_of(frame.values):
             if "unknown_topic" in entry:
                 what = f"{place(topic, None)}: unknown topic"
                 self.report.add(codes.NOT_READ, what, what, frame=frame)
                 continue
             code, partition = entry.get("result", 0), entry.get("partition")
-            where, wanted = place(topic, partition), None if partition is None else asked.get((topic, partition))
+            where, wanted = place(topic, partition), None if partition is None else asks.get((topic, partition))
             if code == names.BOUNDARY:
                 self._boundary(frame, where, wanted, entry)
             elif code not in (0, names.SPARSE_FIRST):
@@ -132,7 +132,7 @@ class Results(Rule):
         if code == names.REDIRECT:
             what = f"{where}: {text}"
             problem = self.report.add(codes.REDIRECT, what, (frame.connection.number, what), frame=frame)
-            if problem is not None and problem.count >= MANY_REDIRECTS:
+            if problem.count >= MANY_REDIRECTS:
                 problem.severity = "warning"
         elif code == names.NO_LEADER:
             self.report.add(codes.NO_LEADER, f"{where} has no leader", where, frame=frame)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.fields import compiler
+from wiredecode.fields import compiler, rfc3339_ms
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
 from wiredecode.protocols.tank.bundle import MAX_MESSAGES, Bundle, message_count, plain_header
-from wiredecode.protocols.tank.kinds import rfc3339, varint_size
+from wiredecode.protocols.tank.kinds import varint_size
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
 MAX_REPORTED = 16
@@ -19,7 +19,7 @@ MAX_REPORTED = 16
 MASK64 = 2**64 - 1
 FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
 """Group and code of findings about decompression that is no fault of the data."""
-NO_TIME = rfc3339(0)
+NO_TIME = rfc3339_ms(0)
 """What "same timestamp" means on the first message of a bundle."""
 
 
@@ -110,14 +110,14 @@ class Contents:
         if self._reported > MAX_REPORTED:
             message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
-        told: dict[str, Any] = {}
-        if self.frame.missing:
-            return told
+        facts: dict[str, Any] = {}
+        if self.frame.is_cut:
+            return facts
         if self.messages or not self.damaged:
-            told["messages"] = self.messages
+            facts["messages"] = self.messages
         if self.first is not None and one_partition:
-            told["first_sequence_number"], told["last_sequence_number"] = self.first, self.last
-        return told
+            facts["first_sequence_number"], facts["last_sequence_number"] = self.first, self.last
+        return facts
 
     def _messages(self, bundle: Bundled) -> Any:
         """The messages of a bundle; without records only their number."""
@@ -227,8 +227,8 @@ def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
 
 def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: int) -> None:
     """Sequence numbers of a sparse bundle of ``count`` messages, as the reader computes them: flag, ends, gap."""
-    steps = (("previous_plus_one" in message["flags"], message.get("gap", 0)) for message in messages)
-    for message, number in zip(messages, sparse_numbers(steps, count, first, last), strict=True):
+    jumps = (("previous_plus_one" in message["flags"], message.get("gap", 0)) for message in messages)
+    for message, number in zip(messages, sparse_numbers(jumps, count, first, last), strict=True):
         message["sequence_number"] = number
 
 
@@ -238,10 +238,10 @@ def sparse_ends(bundle: Bundled, count: int) -> tuple[int, int]:
     return first, first if count == 1 else first + bundle.get("last_delta", 0) + 1 & MASK64
 
 
-def sparse_numbers(steps: Iterable[tuple[bool, int]], count: int, first: int, last: int) -> Iterator[int]:
+def sparse_numbers(jumps: Iterable[tuple[bool, int]], count: int, first: int, last: int) -> Iterator[int]:
     """The same from what each message says: whether it follows the one before it, and its gap."""
     number = first - 1
-    for index, (follows, gap) in enumerate(steps):
+    for index, (follows, gap) in enumerate(jumps):
         if follows:
             number += 1
         elif index == 0:

@@ -107,8 +107,7 @@ class TankConversation(Conversation):
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured."""
-        if self.client is not None:
-            frame.sender = "client" if frame.side == self.client else "server"
+        frame.sender = self.sender(frame)
         if style is not None:
             frame.layers = {NAME: {}}
 
@@ -210,8 +209,8 @@ class TankConversation(Conversation):
             message = f"{len(results)} results, the request needs {len(places)}"
             frame.find("warning", "malformed", "results-mismatch", message, "results")
         elif not known and results:
-            asked = "request" if request is None else "whole request"
-            message = f"without the {asked} it is not known which partitions these results belong to"
+            missing = "request" if request is None else "whole request"
+            message = f"without the {missing} it is not known which partitions these results belong to"
             frame.find("note", "protocol", "results-unnamed", message, "results")
         for (topic, partitions), record in zip(places, shown, strict=False):
             record["topic"] = printable(topic)
@@ -221,8 +220,8 @@ class TankConversation(Conversation):
         )
         refused = [result for result in results if result.get("result")]
         if refused:
-            told = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
-            message = f"{len(refused)} of {len(results)} results: {', '.join(told[:MAX_NAMED])}"
+            reasons = sorted({outcome(each["result"], each.get("endpoint"), names.PRODUCE_RESULTS) for each in refused})
+            message = f"{len(refused)} of {len(results)} results: {', '.join(reasons[:MAX_NAMED])}"
             frame.find("warning", "response", "not-stored", message, "results")
             if request is not None and request.topics is not None and len(places) == len(results):
                 confirm_partitions(frame, request.topics, places, results)
@@ -289,23 +288,23 @@ class TankConversation(Conversation):
                 link(frame, request)
                 return request
         known = all(request.topics is not None for request in self.peer)
-        if self.whole and not frame.missing and known and frame.all_seen(1 - frame.side):
+        if self.whole and not frame.is_cut and known and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 
     def _report_faults(self, frame: Frame, topics: list[Any]) -> None:
-        told: dict[str, int] = {}
+        faults: dict[str, int] = {}
         for topic in topics:
             if "unknown_topic" in topic:
-                told[f"unknown topic {printable(topic['topic'])}"] = 1
+                faults[f"unknown topic {printable(topic['topic'])}"] = 1
         for _, entry in entries_of(topics):
             code = entry.get("result_code", entry.get("result", 0))
             if code not in (0, names.SPARSE_FIRST):
                 text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
-                told[text] = told.get(text, 0) + 1
-        if told:
-            shown = [f"{text} ({count})" if count > 1 else text for text, count in sorted(told.items())]
-            severity = "note" if all(text.startswith("another node") for text in told) else "warning"
+                faults[text] = faults.get(text, 0) + 1
+        if faults:
+            shown = [f"{text} ({count})" if count > 1 else text for text, count in sorted(faults.items())]
+            severity = "note" if all(text.startswith("another node") for text in faults) else "warning"
             frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
 
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.fields import Array, Flags, Kind, Rest, Short, Struct, UInt16, UInt32, UInt64, rfc3339_ms, take
+from wiredecode.fields import Array, AsText, FixedBytes, Kind, Rest, Short, Struct, UInt16, UInt32, UInt64, rfc3339_ms
 from wiredecode.fields.compiler import Cut
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import write_varint
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
 
 VARINT_BYTES = 5
 """Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""
@@ -23,67 +20,36 @@ MASK32 = 0xFFFFFFFF
 class U16(UInt16):
     """16 bits, little-endian as all numbers of TANK."""
 
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **{"little": True, **kw})
+    little = True
 
 
 class U32(UInt32):
     """32 bits, little-endian."""
 
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **{"little": True, **kw})
+    little = True
 
 
 class U64(UInt64):
     """64 bits, little-endian."""
 
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **{"little": True, **kw})
+    little = True
 
 
-class Milliseconds(U64):
+class Milliseconds(AsText, U64):
     """A time, by convention in ms since 1970; RFC 3339 in records, other conventions as the number they are."""
 
     column = "timestamp[ms, UTC]"
-
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
-        return rfc3339(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(rfc3339)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(rfc3339(x))
+    spell = staticmethod(lru_cache(maxsize=1024)(rfc3339_ms))  # neighbours in a bundle often have the same time
 
 
-rfc3339 = lru_cache(maxsize=1024)(rfc3339_ms)
-"""Neighbours in a bundle often have the same time."""
-
-
-class Seconds(U32):
+class Seconds(AsText, U32):
     """A time in seconds since 1970; RFC 3339 in records."""
 
     column = "timestamp[s, UTC]"
 
-    def present(self, value: int, show: Callable[[bytes], str]) -> str | int:
+    @staticmethod
+    def spell(value: int, /) -> str | int:
         return rfc3339_ms(value * 1000)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(rfc3339_ms)}({expression} * 1000)"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(rfc3339_ms(x * 1000))
-
-
-class BitFlags(Flags):
-    """Flags whose lists of names are made once: they stand before every message."""
-
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **kw)
-        self.lists = [super(BitFlags, self).present(value, bytes.hex) for value in range(256)]
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(self.lists)}[{expression}]"
 
 
 # Varints.
@@ -127,9 +93,7 @@ def varint_size(value: int) -> int:
 
 
 def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A varint of two bytes or more, for the fast decoders."""
-    if position + 2 <= end and data[position + 1] < 0x80 and data[position + 1]:
-        return data[position] & 0x7F | data[position + 1] << 7, position + 2
+    """A long varint, for the fast decoders."""
     try:
         return varint(data, position, end, "")
     except Short:
@@ -163,40 +127,25 @@ class Varint32(Kind):
         em.line("if p >= e: raise Cut")
         em.line(f"{value} = b[p]")
         em.line(f"if {value} < 128: p += 1")
+        em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
         em.line(f"else: {value}, p = {em.constant(_quick)}(b, p, e)")
         return value
 
 
-class Endpoint(Kind):
+class Endpoint(AsText, FixedBytes):
     """An IPv4 address in network order and a port, little-endian; shown as ``address:port``."""
 
     fixed, column = "6s", "string"
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
-        stop = take(self.name, position, 6, end)
-        return data[position:stop], stop
+    @staticmethod
+    def spell(value: bytes, /) -> str:
+        return f"{IPv4Address(value[:4])}:{int.from_bytes(value[4:], 'little')}"
 
     def write(self, value: bytes | str | None, layer: Layer) -> bytes:
         if isinstance(value, str):
             address, _, port = value.partition(":")
             return IPv4Address(address).packed + int(port).to_bytes(2, "little")
-        return bytes(value or bytes(6))
-
-    def emit(self, em: Emitter) -> str:
-        return em.fixed(self)
-
-    def present(self, value: bytes, show: Callable[[bytes], str]) -> str:
-        return endpoint_text(value)
-
-    def shown(self, em: Emitter, expression: str) -> str:
-        return f"{em.constant(endpoint_text)}({expression})"
-
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return endpoint_text(x)
-
-
-def endpoint_text(raw: bytes) -> str:
-    return f"{IPv4Address(raw[:4])}:{int.from_bytes(raw[4:], 'little')}"
+        return super().write(value, layer)
 
 
 # The header of the answers to Consume, whose length stands in front of it.
@@ -205,15 +154,12 @@ HEADER_LENGTH = "header_length"
 """The field that says how many bytes follow it up to the chunks."""
 
 
-def header_end(layer: Layer) -> int:
-    return int(layer.ranges[HEADER_LENGTH][1] + layer.fields[HEADER_LENGTH])
-
-
 class InHeader(Kind):
     """Mixed into a kind that must not read beyond the header."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
-        stop = max(position, min(end, header_end(layer)))
+        header_end = layer.ranges[HEADER_LENGTH][1] + layer.fields[HEADER_LENGTH]
+        stop = max(position, min(end, header_end))
         return super().read(data, position, stop, layer)
 
     def emit(self, em: Emitter) -> str:

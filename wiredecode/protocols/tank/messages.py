@@ -86,8 +86,8 @@ def numbers(bundle: Bundled, number: int | None, rows: list[Row]) -> range | lis
     """The sequence numbers of the messages; None: only the broker will give them."""
     if "first_sequence_number" in bundle:
         count = message_count(bundle)
-        steps = ((row[0] & PREVIOUS_PLUS_ONE != 0, row[4] or 0 if len(row) > 4 else 0) for row in rows)
-        return list(sparse_numbers(steps, count, *sparse_ends(bundle, count)))
+        jumps = ((row[0] & PREVIOUS_PLUS_ONE != 0, row[4] or 0 if len(row) > 4 else 0) for row in rows)
+        return list(sparse_numbers(jumps, count, *sparse_ends(bundle, count)))
     if number is None:
         return None
     found = range(number, number + len(rows))

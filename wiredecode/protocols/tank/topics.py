@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import REFUSED, Confirmation, Frame
-from wiredecode.protocols.tank.kinds import endpoint_text
+from wiredecode.protocols.tank.kinds import Endpoint
 from wiredecode.protocols.tank.names import PRODUCE_RESULTS, WHOLE_TOPIC
 
 MAX_NAMED = 8
@@ -53,7 +53,7 @@ def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 def all_topics(frame: Frame) -> bool:
     """Whether all topics and partitions of a frame are known: of one that was cut, a whole list, or only one."""
-    if not frame.missing:
+    if not frame.is_cut:
         return True
     if frame.layer is None:
         return False
@@ -69,7 +69,7 @@ def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -
     text = table.get(code, f"code {code:#04x}")
     if endpoint is None:
         return text
-    return f"{text}: {endpoint_text(endpoint) if isinstance(endpoint, bytes) else endpoint}"
+    return f"{text}: {Endpoint.spell(endpoint) if isinstance(endpoint, bytes) else endpoint}"
 
 
 def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-
-if TYPE_CHECKING:
-    from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader
 
 
 def client(frame: Frame) -> Mapping[str, Any]:

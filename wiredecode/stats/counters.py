@@ -5,7 +5,8 @@ The tables are those that :mod:`wiredecode.stats.queries` counts on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,11 +21,11 @@ from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.checking import SEVERITIES
-from wiredecode.stats.connection_facts import joined
 from wiredecode.stats.exchanges import Confirms, Latency, Row
-from wiredecode.stats.tables import SPREAD, Statistic
+from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
 from wiredecode.stats.throughput import Throughput
 from wiredecode.tables.connections import ConnectionTable
+from wiredecode.tables.schema import connections_schema
 
 MICROSECONDS = pa.timestamp("us", "UTC")
 TYPES = {
@@ -47,17 +48,14 @@ def moment(time_ns: int) -> datetime:
     return EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
-class Frames:
+class FrameCounter:
     """Frames by protocol, type and sender."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str | None, str | None], list[int]] = {}
+        self._counts: dict[tuple[str, str | None, str | None], list[int]] = defaultdict(lambda: [0] * 6)
 
     def frame(self, frame: Frame) -> None:
-        key = frame.protocol, frame.type, frame.sender
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = [0] * 6
+        counts = self._counts[frame.protocol, frame.type, frame.sender]
         counts[0] += 1
         counts[1] += frame.length
         if frame.status in STATES:
@@ -69,7 +67,7 @@ class Frames:
         return (dict(zip(names, (*key, *counts), strict=True)) for key, counts in self._counts.items())
 
 
-class Findings:
+class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
@@ -93,7 +91,7 @@ class Findings:
             yield dict(zip(names, (*key, count, moment(first_ns), message), strict=True))
 
 
-class Consumers:
+class ConsumerCounter:
     """Credit, lag and positions."""
 
     def __init__(self) -> None:
@@ -129,7 +127,7 @@ class Talk:
     length: list[int] = field(default_factory=lambda: [0, 0])
 
 
-class Connections:
+class ConnectionCounter:
     """Frames of each connection."""
 
     def __init__(self) -> None:
@@ -170,7 +168,7 @@ class Connections:
             }
 
 
-class Counting:
+class Counters:
     """Is told the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
 
     ``interval``: of throughput, seconds; None: one that fits. ``hops``: what servers pass on counts each time.
@@ -181,11 +179,11 @@ class Counting:
         self._confirms = Confirms(hops=hops) if "confirms" in names else None
         self._throughput = Throughput(interval) if "throughput" in names else None
         made: dict[str, Callable[[], Any]] = {
-            "frames": Frames,
+            "frames": FrameCounter,
             "latency": partial(Latency, hops=hops),
-            "findings": Findings,
-            "connections": Connections,
-            "consumers": Consumers,
+            "findings": FindingCounter,
+            "connections": ConnectionCounter,
+            "consumers": ConsumerCounter,
         }
         self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
         self._each = [counter.frame for counter in self._counters.values()]
@@ -216,8 +214,40 @@ class Counting:
         rows = [*self._counters[statistic.name].rows()]
         schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
         if self.connections is not None and statistic.name == "connections":
-            rows, schema = joined(rows, schema, self.connections.rows, whole=self.whole)
+            rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]
+            schema = pa.schema([*schema, *map(fact_field, CONNECTION_FACTS)])
         return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
+
+
+def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> Iterator[Row]:
+    """``rows``, counted by connection, with CONNECTION_FACTS of ``connections``, rows of their table.
+
+    ``whole``: connections without frames come, too.
+    """
+    told = {each["connection"]: each for each in connections}
+    if whole:
+        there = {row["connection"] for row in rows}
+        rows = rows + [without_frames(row) for number, row in told.items() if number not in there]
+    for row in rows:
+        known = told.get(row["connection"], {})
+        yield row | {name: fact(name, known) for name in CONNECTION_FACTS}
+
+
+def without_frames(row: Row) -> Row:
+    same = {name: row[name] for name in ("connection", "client", "server", "protocol", "seconds")}
+    sent = (f"{side}_{name}" for side in ("client", "server") for name in ("frames", "bytes"))
+    return {**same, **dict.fromkeys(sent, 0), "start": moment(row["time"])}
+
+
+def fact(name: str, row: Row) -> Any:
+    if not name.endswith("_us"):
+        return row.get(name)
+    ns = row.get(f"{name.removesuffix('_us')}_ns")
+    return None if ns is None else ns / 1e3
+
+
+def fact_field(name: str) -> pa.Field:
+    return pa.field(name, pa.float64()) if name.endswith("_us") else connections_schema().field(name)
 
 
 def type_of(column: str) -> pa.DataType:
