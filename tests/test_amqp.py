@@ -1,4 +1,4 @@
-"""AMQP 1.0 messages: both readers agree, nodes build the same bytes, nothing hostile gets through."""
+"""AMQP 1.0 messages: both readers agree, nothing hostile gets through."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from wiredecode.protocols.shared.amqp import (
     MAX_DEPTH,
     MAX_ZERO_WIDTH_ELEMENTS,
     Node,
-    build,
     message,
+    plain,
     record,
-    refusal,
-    values,
 )
+from wiredecode.protocols.shared.amqp.constructors import Category, key_text, unused_key
 
 # Entries of real streams, by various clients and brokers.
 VECTORS = {
@@ -228,14 +227,57 @@ EXPECTED: dict[str, dict[str, Any]] = {
 }
 
 
+def _plain(node: Node, data: bytes, show: Callable[[bytes], str]) -> Any:
+    """The value of a node as ``record`` gives it."""
+    children = node.children
+    match node.constructor.category:
+        case Category.LIST:
+            return [_plain(child, data, show) for child in children]
+        case Category.MAP:
+            entries: dict[str, Any] = {}
+            for index, (key, value) in enumerate(zip(children[::2], children[1::2], strict=True)):
+                text = key_text(plain(key, show)) if key.is_scalar else show(data[key.start : key.end])
+                entries[unused_key(text, index, entries)] = _plain(value, data, show)
+            return entries
+        case Category.ARRAY:
+            elements = [_plain(child, data, show) for child in children[1:]]
+            return _described(children[0], elements, data, show) if children else elements
+        case Category.DESCRIBED:
+            return {"descriptor": _plain(children[0], data, show), "value": _plain(children[1], data, show)}
+    return plain(node, show)
+
+
+def _described(constructor: Node, value: Any, data: bytes, show: Callable[[bytes], str]) -> Any:
+    """An array's elements share one descriptor: it is shown once, around all of them."""
+    if not constructor.children:
+        return value
+    descriptor, inner = constructor.children
+    return {"descriptor": _plain(descriptor, data, show), "value": _described(inner, value, data, show)}
+
+
+def _values(data: bytes, show: Callable[[bytes], str]) -> dict[str, Any]:
+    """What ``record`` makes of a message, made of its nodes."""
+    result: dict[str, Any] = {}
+    for node in message(data) or []:
+        body = node.children[1]
+        if node.name in ("header", "properties"):
+            fields = (child for child in body.children if child.code != 0x40)
+            result[node.name] = {child.name: _plain(child, data, show) for child in fields}
+        elif node.name in ("data", "sequence"):
+            result.setdefault(node.name, []).append(_plain(body, data, show))
+        else:
+            result[node.name] = _plain(body, data, show)
+    return result
+
+
 def _both(data: bytes) -> dict[str, Any] | None:
-    """The record, after making sure that both readers agree and that the nodes build the same bytes."""
+    """The record, after making sure that both readers agree and that the nodes' bytes are the message."""
     fast, nodes = record(data, bytes.hex), message(data)
-    assert (fast is None) == (nodes is None) == (refusal(data) is not None), (data.hex(), refusal(data))
+    assert (fast is None) == (nodes is None), data.hex()
     if nodes is None:
         return None
-    assert build(nodes) == data
-    slow = values(nodes, bytes.hex)
+    assert [node.end for node in nodes] == [*(node.start for node in nodes[1:]), len(data)]
+    slow = _values(data, bytes.hex)
     assert slow == fast and json.dumps(slow) == json.dumps(fast)  # the latter tells True from 1
     return fast
 
@@ -243,7 +285,7 @@ def _both(data: bytes) -> dict[str, Any] | None:
 def _value(encoded: str) -> Any:
     """The value of an amqp-value message, by both readers."""
     got = _both(bytes.fromhex("005377" + encoded))
-    assert got is not None and list(got) == ["value"], refusal(bytes.fromhex("005377" + encoded))
+    assert got is not None and list(got) == ["value"]
     return got["value"]
 
 
@@ -253,12 +295,8 @@ def _node(encoded: str) -> Node:
     return nodes[0].children[1]
 
 
-def _refused(encoded: str) -> str:
-    data = bytes.fromhex(encoded)
-    assert _both(data) is None
-    why = refusal(data)
-    assert why is not None
-    return why.reason
+def _refused(encoded: str) -> bool:
+    return _both(bytes.fromhex(encoded)) is None
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -284,8 +322,6 @@ def test_node_ranges_tile_the_message(name: str) -> None:
             check(child)
         if node.children:
             assert position == node.end
-        elif node.type != "list":
-            assert build([node]) == data[node.start : node.end]
 
     sections = message(data)
     assert sections is not None
@@ -436,12 +472,12 @@ def test_unassigned_code_has_the_width_of_its_group(code: int) -> None:
 
 @pytest.mark.parametrize("code", range(1, 0x40))
 def test_no_constructor_below_0x40(code: int) -> None:
-    assert _refused(f"005377{code:02x}00000000") == f"no constructor {code:#04x}"
+    assert _refused(f"005377{code:02x}00000000")
     for count in ("00", "01"):
-        assert _refused(f"005377e002{count}{code:02x}") == f"no constructor {code:#04x}"
+        assert _refused(f"005377e002{count}{code:02x}")
 
 
-def test_payloads_that_their_value_cannot_give_back_are_kept() -> None:
+def test_payloads_that_their_value_cannot_give_back() -> None:
     for encoded, expected in [
         ("5602", True),
         ("a103c328ff", "\\xc3(\\xff"),
@@ -450,9 +486,6 @@ def test_payloads_that_their_value_cannot_give_back_are_kept() -> None:
         ("727f800001", "NaN"),
     ]:
         assert _value(encoded) == expected
-    assert _node("5602").raw == b"\2"
-    assert _node("a301ff").raw == b"\xff"
-    assert _node("5601").raw is None
     assert math.isnan(float(_node("727f800001").value or 0))
 
 
@@ -462,7 +495,7 @@ def test_bytes_go_through_show() -> None:
     length = lambda payload: f"<{len(payload)}>"  # noqa: E731
     expected = {"application_properties": {"b": "<3>", "<1>": None}, "data": ["<2>"]}
     assert record(data, length) == expected
-    assert values(message(data) or [], length) == expected
+    assert _values(data, length) == expected
 
 
 def test_map_keys_that_are_no_strings() -> None:
@@ -576,7 +609,7 @@ def test_all_sections_with_two_bodies() -> None:
 @pytest.mark.parametrize("name", [name for name in ORDER if name != "value"])
 def test_section_with_a_value_of_another_type(name: str) -> None:
     for wrong in ("40", "5401", "a10161", "00534045"):
-        assert f"{name} of type" in _refused(SECTION_BYTES[name][:6] + wrong)
+        assert _refused(SECTION_BYTES[name][:6] + wrong)
 
 
 @pytest.mark.parametrize(
@@ -633,8 +666,6 @@ def _nested(levels: int, opening: bytes = b"\xd0") -> bytes:
 def test_nesting_limit() -> None:
     assert _both(_nested(MAX_DEPTH)) is not None
     assert _both(_nested(MAX_DEPTH + 1)) is None
-    why = refusal(_nested(MAX_DEPTH + 1))
-    assert why is not None and why.limit and "deep" in why.reason
     assert record(_nested(MAX_DEPTH + 1), bytes.hex, max_depth=MAX_DEPTH + 1) is not None
     assert message(_nested(MAX_DEPTH + 1), max_depth=MAX_DEPTH + 1) is not None
 
@@ -672,8 +703,6 @@ def test_element_limit() -> None:
     for limit, fits in [(1001, True), (1000, False)]:  # the section counts as well
         assert (record(data, bytes.hex, max_elements=limit) is not None) == fits
         assert (message(data, max_elements=limit) is not None) == fits
-    why = refusal(data, max_elements=1000)
-    assert why is not None and why.limit
 
 
 def test_elements_without_width_are_limited() -> None:
@@ -683,8 +712,6 @@ def test_elements_without_width_are_limited() -> None:
     assert _both(array(MAX_ZERO_WIDTH_ELEMENTS)) == {"value": [None] * MAX_ZERO_WIDTH_ELEMENTS}
     for count in (MAX_ZERO_WIDTH_ELEMENTS + 1, 2**32 - 1):
         assert _both(array(count)) is None
-        why = refusal(array(count))
-        assert why is not None and why.limit
     two = b"\0\x53\x77\xc0\x09\2" + b"\xe0\2\x03\x40" * 2
     for limit, fits in [(6, True), (5, False)]:  # counted over the whole message
         assert (record(two, bytes.hex, max_zero_width=limit) is not None) == fits
@@ -739,36 +766,6 @@ def test_many_duplicate_keys_are_not_quadratic() -> None:
 def test_plain_text_and_json_are_not_amqp() -> None:
     for text in (b"hello world", b'{"a": 1}', b"\0", b"\0\0\0\x05hello", b"\0Sunday"):
         assert _both(text) is None
-
-
-def test_build_from_scratch() -> None:
-    body = Node("data", 0, children=(Node("", 0x80, 0x75), Node("", 0xB0, b"abc")))
-    keys = Node("", 0xD1, children=(Node("", 0xA3, "k"), Node("", 0x83, -1)))
-    annotations = Node("message_annotations", 0, children=(Node("", 0x53, 0x72), keys))
-    data = build([annotations, body])
-    assert data.hex() == (
-        "005372d100000010" + "00000002" + "a3016b" + "83ffffffffffffffff" + "00800000000000000075b000000003616263"
-    )
-    assert _both(data) == {"message_annotations": {"k": "1969-12-31T23:59:59.999Z"}, "data": ["616263"]}
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        Node("", 0x53, 256),
-        Node("", 0x50, -1),
-        Node("", 0xA1, "x" * 256),
-        Node("", 0x98, "12"),
-        Node("", 0x71, "text"),
-        Node("", 0x73, ""),
-        Node("", 0x01),
-        Node("", 0xC0, children=[Node("", 0x40)] * 255),
-        Node("", 0x94, b"short"),
-    ],
-)
-def test_build_refuses_what_does_not_fit(node: Node) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        build([node])
 
 
 def _mutant(dice: random.Random) -> bytes:

@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 def frame(number: int, *, time_ns: int = 0, length: int = 10, request: int | None = None, asks: bool = False) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks}
     told |= {
-        "status": "ok",
+        "is_cut": False,
         "findings": (),
         "confirmations": (),
         "answers": (),
@@ -173,7 +173,7 @@ def test_a_response_tells_the_outcome() -> None:
 
 def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
     waits, request, response = Lookahead(), asked(), frame(2, request=1)
-    response.status = "partial"
+    response.is_cut = True
     waits.add(request)
     waits.add(response)
     assert (request.response, request.outcome) == (2, None)

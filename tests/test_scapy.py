@@ -64,13 +64,22 @@ def test_layers_are_known_to_ls() -> None:
 
 
 @pytest.mark.parametrize("protocol", protocols(), ids=lambda protocol: protocol.name)
-def test_every_layer_can_be_fuzzed(protocol: wiredecode.protocols.base.Protocol) -> None:
+def test_every_layer_can_be_fuzzed_and_shown(protocol: wiredecode.protocols.base.Protocol) -> None:
+    """Issue 11, point 6: random values, and fields that are absent, too."""
     random.seed(11)
     for layer in protocol.layers():
+        made = fuzz(layer())
+        assert made.show(dump=True).startswith(f"###[ {made.name} ]###")
         for _ in range(3):
-            raw = bytes(fuzz(layer()))
+            raw = bytes(made)
             if raw:
-                layer.within(raw, 0, len(raw))
+                layer.within(raw, 0, len(raw)).show(dump=True)
+
+
+@pytest.mark.parametrize("path", ONE_OF_EACH, ids=lambda path: path.parent.name)
+def test_every_packet_of_a_capture_can_be_shown(path: Path) -> None:
+    shown = {frame.type: frame.packet().show2(dump=True) for frame in wiredecode.read(path)}
+    assert shown and all(shown.values())
 
 
 def test_fuzz_tries_the_ends_of_integers() -> None:

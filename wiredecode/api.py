@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
@@ -188,7 +188,7 @@ class Dissection:
 
     # Frames and rows.
 
-    def _answers(self) -> Mapping[int, Known] | None:
+    def _answers(self) -> Mapping[int, KnownOutcome] | None:
         """What a first pass finds of requests that are answered late, where one is wanted."""
         if not self.two_passes or self.level not in (FRAMES, MESSAGES):
             return None

@@ -34,7 +34,9 @@ def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
     checker.report.first_ns = int(batches[0].time_ns[0])
     for batch in batches:
         checker.look(batch)
-    return checker.check(dissector.frames(batches))
+    for frame in dissector.frames(batches):
+        checker.frame(frame)
+    return checker.finish()
 
 
 def seconds_in(problem: Problem, before: str) -> float:

@@ -31,6 +31,17 @@ def test_totals_go_to_standard_output_where_that_is_named() -> None:
     assert b'"packets"' in subprocess.run(words, capture_output=True, check=True).stdout
 
 
+def test_a_file_that_standard_output_is_sent_to_stays_and_is_written_behind_what_is_there(tmp_path: Path) -> None:
+    """Not in place of the link: of /dev/stdout there is one for the whole machine."""
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "wiredecode", "pcap", str(CAPTURE), "-q", "-c", "1", "--summary-json", "/dev/fd/1"]
+    with out.open("wb") as file:
+        subprocess.run(words, stdout=file, check=True)
+    assert out.read_bytes().startswith(b"Frame 1 ")
+    assert b'"packets"' in out.read_bytes()
+    assert [*tmp_path.iterdir()] == [out]
+
+
 def test_saved_packets_are_for_their_owner_only(run: Run, tmp_path: Path) -> None:
     assert run("pcap", CAPTURE, "-w", tmp_path / "a.pcapng", "-q").code == 0
     assert (tmp_path / "a.pcapng").stat().st_mode & 0o777 == 0o600

@@ -21,7 +21,7 @@ from wiredecode.capture import PacketBatch
 from wiredecode.capture.write import write_pcap
 from wiredecode.cli import main
 from wiredecode.dissect.answers import find_answers
-from wiredecode.dissect.lookahead import Known
+from wiredecode.dissect.lookahead import KnownOutcome
 from wiredecode.frames.frame import LATE
 from wiredecode.net import Limits
 from wiredecode.tables.confirms import CONFIRM_COLUMNS
@@ -38,7 +38,7 @@ def slowly(packets: PacketBatch) -> PacketBatch:
 
 
 def rows(
-    packets: PacketBatch, level: str, columns: list[str], known: Mapping[int, Known] | None = None, **how: bool
+    packets: PacketBatch, level: str, columns: list[str], known: Mapping[int, KnownOutcome] | None = None, **how: bool
 ) -> list[dict[str, Any]]:
     reader = TableReader([packets], level, columns=columns, answers=known, **how)  # type: ignore[arg-type]
     return [row for batch in reader for row in batch.to_pylist()]

@@ -11,7 +11,7 @@ import pytest
 from tests.net.craft import ACK, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network
-from wiredecode.net.analysis import Conversation, Segment, options
+from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth, Times
 from wiredecode.net.types import Connection
 
@@ -119,9 +119,9 @@ def test_options_that_are_cut() -> None:
 @pytest.mark.parametrize(("left", "right", "needless"), [(0, 0x20, {2}), (0x20, 0x30, set()), (0x08, 0x20, set())])
 def test_a_segment_that_the_receiver_had_already_was_not_lost(left: int, right: int, needless: set[int]) -> None:
     """A block of SACK below the ACK says so (D-SACK); one above it, or of another segment, does not."""
-    begin, conversation = 0xFFFFFFF0, Conversation(ConnectionHealth())
+    begin, conversation = 0xFFFFFFF0, ConnectionAnalysis(ConnectionHealth())
     for packet, time_ns in ((1, 0), (2, 300_000_000)):
-        conversation.analyse(0, Segment(packet, time_ns, begin, 0x0A0B0C0D, ACK, 0x20, 0x1000))
+        conversation.analyse(0, SegmentHeader(packet, time_ns, begin, 0x0A0B0C0D, ACK, 0x20, 0x1000))
     blocks = b"".join((begin + each & 0xFFFFFFFF).to_bytes(4) for each in (left, right))
     header = bytes(12) + b"\x80" + bytes(7) + bytes([1, 1, 5, 10]) + blocks
     conversation.acknowledges(1, 300_000_001, begin + 0x20 & 0xFFFFFFFF, header)

@@ -14,6 +14,7 @@ import zstandard
 
 from tests.effort import grows_with_length_only
 from tests.net.craft import batches
+from tests.protocols.cursus_commands import command
 from tests.protocols.test_cursus_vectors import AS_TEXT, MESSAGE, raw_of, read
 from tests.support import Part, Run, craft, dissect, every
 from wiredecode.dissect.identify import DecodeAs
@@ -22,7 +23,6 @@ from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.batch import Batch, SeedBatch
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES
 from wiredecode.protocols.cursus.kinds import MAX_PIECES
-from wiredecode.protocols.cursus.layers import command
 
 C, S = 0, 1
 

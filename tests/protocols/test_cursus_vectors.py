@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.protocols.cursus_commands import command, positional
 from tests.support import STYLE, build
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
@@ -31,8 +32,6 @@ from wiredecode.protocols.cursus.layers import (
     ReplyField,
     Success,
     TextReply,
-    command,
-    positional,
 )
 from wiredecode.testing import readers_agree
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import crc32c
 import pytest
 
 from tests.protocols.liftbridge_nats import Said, carried, one
@@ -12,12 +13,21 @@ from tests.support import build
 from wiredecode.fields import Kind, compiler
 from wiredecode.protocols.liftbridge import Liftbridge, raft, session
 from wiredecode.protocols.liftbridge import layers as envelopes
-from wiredecode.protocols.liftbridge.layers import Ack, Publish, sealed
+from wiredecode.protocols.liftbridge.layers import CRC_FLAG, LONG_HEADER, Ack, Envelope, Publish
 
 ENVELOPES = [v for v in VECTORS if v.layer is not None and v.nr not in ("L42", "L43", "L44")]
 HEADER = {"magic", "version", "header_length", "flags", "message_type", "rpc_type"}
 AT_ONCE = ("L40", "L41")
 """Whole NATS messages."""
+
+
+def sealed(message: Envelope) -> Envelope:
+    """The message with the header that carries its CRC-32C."""
+    header_length = message.header_length
+    copy = type(message)(bytes(message))
+    payload = bytes(message)[header_length:]
+    copy.fields.update(header_length=LONG_HEADER, flags=message.flags | CRC_FLAG, crc=crc32c.crc32c(payload))
+    return copy
 
 
 def by_nr(nr: str) -> Vector:

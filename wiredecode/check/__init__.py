@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
@@ -30,15 +30,9 @@ class Checker:
         covered = {name: checks.covered for name, checks in offered.items()}
         ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
         titles = {one.name: one.title for one in protocols()}
-        self._everywhere: tuple[Requests, Findings] = (
-            Requests(self.report, offered),
-            Findings(self.report, covered),
-        )
-        self._clock, self._others, self._clear = (
-            ClockRule(self.report),
-            OtherProtocols(self.report, ports, titles),
-            ClearText(self.report),
-        )
+        self._everywhere = Requests(self.report, offered), Findings(self.report, covered)
+        self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
+        self._others = OtherProtocols(self.report, ports, titles)
         self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
         self._of_type: dict[tuple[str, str | None], list[Rule]] = {}
         for name, checks in offered.items():
@@ -99,12 +93,6 @@ class Checker:
             self._guarded(rule.finish)
         return sorted(self.report.problems.values(), key=order)
 
-    def check(self, frames: Iterable[Frame]) -> list[Problem]:
-        """All of it; whoever calls has :meth:`end` told the connections."""
-        for frame in frames:
-            self.frame(frame)
-        return self.finish()
-
     def _end(self, connection: Connection) -> None:
         for rule in self._rules:
             self._guarded(rule.ended, connection)
@@ -119,9 +107,7 @@ class Checker:
         except Exception as error:
             self._failed(method, error, subject)
 
-    def _failed(
-        self, method: Callable[..., None], error: Exception, subject: Frame | Connection | PacketBatch | None
-    ) -> None:
+    def _failed(self, method: Callable[..., None], error: Exception, subject: object) -> None:
         rule = type(getattr(method, "__self__", method)).__name__
         last = error.__traceback__
         while last is not None and last.tb_next is not None:

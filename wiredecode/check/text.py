@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wiredecode.frames.counted import counted, times
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.checking import SEVERITIES, Problem
 
@@ -59,9 +59,7 @@ def _problem(problem: Problem, first_ns: int) -> Iterator[str]:
 
 def wrapped(text: str, first: str, others: str) -> list[str]:
     """Escaped, cut where it is endless, wrapped."""
-    text = escape(text)
-    if len(text) > MOST_WORDS:
-        text = f"{text[: MOST_WORDS - 1]}…"
+    text = shorten(escape(text), MOST_WORDS)
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 

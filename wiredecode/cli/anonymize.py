@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +67,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
     from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile
 
-    _check(settings)
+    options.check_out(settings.out, settings.files, what="the output is a file", named=str(settings.out))
     try:
         key = _key(settings)
     except BadKey as error:
@@ -95,17 +94,6 @@ def _key(settings: AnonymizeOptions) -> Key:
     from wiredecode.anonymize.cryptopan import CryptoPan
 
     return CryptoPan(read_key(settings.key, exact=True))
-
-
-def _check(settings: AnonymizeOptions) -> None:
-    """Refuse what cannot be written."""
-    out = settings.out
-    if str(out) == "-":
-        raise options.UsageError("the output is a file; to hand packets on, write /dev/stdout")
-    for file in settings.files:
-        with suppress(OSError):
-            if out.exists() and out.samefile(file):
-                raise options.UsageError(f"{out} is what is read; choose another name")
 
 
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:

@@ -18,7 +18,7 @@ from wiredecode.export.lake import kind_of
 if TYPE_CHECKING:
     from wiredecode.cli.export import ExportOptions
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
@@ -38,7 +38,7 @@ def session_of(job: ExportOptions, dissector: Dissector | None) -> Session:
     return session
 
 
-def answers(job: ExportOptions) -> Mapping[int, Known] | None:
+def answers(job: ExportOptions) -> Mapping[int, KnownOutcome] | None:
     """What a first pass finds of requests that are answered late, where one is wanted."""
     if not job.two_passes or job.level not in ("frames", "messages"):
         return None

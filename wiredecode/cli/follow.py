@@ -169,25 +169,16 @@ class Choice:
     """The first pass over the capture: which connection is meant."""
 
     def __init__(self, settings: FollowOptions, source: list[Any]) -> None:
-        from wiredecode.capture import open_capture
-        from wiredecode.cli.session import Session
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
-        from wiredecode.net import Network
+        from wiredecode.cli.session import ALWAYS, Session
         from wiredecode.view.follow import Survey
 
         self.settings, display = settings, settings.display
-        demand = Demand(
-            style=None if display is None else display.style(None),
-            link_responses=display is not None and display.needs_responses,
-            copies=display is not None and display.needs_copies,
-            decode_as=settings.decoding.ports,
-        )
         self.survey: Survey = Survey(display)
-        network = Network(settings.decoding.limits, analyse=True)
-        dissector = Dissector(demand, network, on_end=self.survey.end)
-        output = Output()
-        self.session: Session = Session(open_capture(source), dissector, output, verbosity=settings.verbosity)
+        self.session: Session = Session.of(
+            *(source, settings.decoding, ALWAYS, settings.verbosity, display),
+            on_end=self.survey.end,
+            style=None if display is None else display.style(None),
+        )
         self.chosen: Seen | None = None
 
     def run(self) -> int:
@@ -208,12 +199,8 @@ class Choice:
         from wiredecode.view.follow import table
 
         session = self.session
-        frames = session.frames()
-        clock = self.settings.display.clock if self.settings.display is not None else None
         with Postponed() as damage:
-            for frame in frames:
-                if clock is not None:
-                    clock.first_ns = session.first_ns
+            for frame in session.decoded():
                 self.survey.see(frame)
         rows = [
             row
@@ -276,16 +263,17 @@ class Following:
         from wiredecode.fields.layer import Style
         from wiredecode.net import Network
 
-        shape, style = self.settings.form, None
-        if shape == "json":
-            style = Style(show_bytes(True, self.settings.bytes_), self.settings.show_secrets, text=True)
-        linked = shape not in ("raw", "messages")
-        how = {"link_responses": linked, "messages": self.messages, "select": only}
-        decoding = self.settings.decoding
-        network = Network(decoding.limits)
-        demand = Demand(style=style, decode_as=decoding.ports, **how)  # type: ignore[arg-type]
-        payload = self._payload() if shape == "raw" else None
-        return Dissector(demand, network, on_events=None if payload is None else payload.events)
+        settings = self.settings
+        style = Style(show_bytes(True, settings.bytes_), settings.show_secrets, text=True)
+        demand = Demand(
+            style=style if settings.form == "json" else None,
+            link_responses=settings.form not in ("raw", "messages"),
+            messages=self.messages,
+            select=only,
+            decode_as=settings.decoding.ports,
+        )
+        events = self._payload().events if settings.form == "raw" else None
+        return Dissector(demand, Network(settings.decoding.limits), on_events=events)
 
     def _payload(self) -> Payload:
         from wiredecode.view.follow import Payload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
     from wiredecode.settings import Settings
@@ -230,7 +231,7 @@ class Decoding:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
         return {"decode_as": self.ports, "limits": self.limits}
 
-    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, Known]:
+    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, KnownOutcome]:
         """What a first pass over captures finds of requests that are answered late."""
         from wiredecode.capture import open_capture
         from wiredecode.dissect.answers import find_answers
@@ -335,6 +336,16 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
         chosen[int(port)] = DecodeAs(protocol, dialect or None)
     return chosen
+
+
+def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
+    """Refuse to write packets to standard output, or to what is read; the errors speak of ``what``, or of its name."""
+    if str(out) == "-":
+        raise UsageError(f"{what}; to hand packets on, write /dev/stdout")
+    for file in files:
+        with suppress(OSError):
+            if out.exists() and out.samefile(file):
+                raise UsageError(f"{named} is what is read; choose another name")
 
 
 def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:

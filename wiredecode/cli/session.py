@@ -140,9 +140,7 @@ class Session:
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
         """Do the work, then tell the totals; return the exit code."""
-        gc.freeze()  # what was imported is never garbage
-        gc.set_threshold(*GC_THRESHOLDS)
-        gc.enable()
+        collect_less()
         failure: CaptureError | None = None
         interrupted = False
         if summary_json is not None:
@@ -198,12 +196,7 @@ class Session:
     @property
     def shows_all(self) -> bool:
         """Whether every frame is shown."""
-        return self.is_whole and self.display is None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether frames of all times are shown, however many."""
-        return self.count is None and self.times.is_whole
+        return self.count is None and self.times.is_whole and self.display is None
 
     def decoded(self) -> Iterator[Frame]:
         """All frames."""
@@ -290,14 +283,13 @@ class Session:
         if failure is not None and not totals.packets:
             return
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
-        width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
         spoken = () if totals.frames else protocols()
         shown = ""
         if self.shown is not None:
             shown = shown_text(
                 totals, self.shown, whole=not how and self.shown != self.count, matching=self.display is not None
             )
-        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=width, shown=shown))
+        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
 
     @property
     def totals(self) -> Totals:
@@ -321,17 +313,34 @@ class Session:
         dissector.watch_connections(self.connections.end)
 
     def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
-        import orjson
-
-        from wiredecode.export.atomic import NewFile
-
         row = self.totals_record()
         if self.connections is not None:
             row["connection_list"] = self.connections.records()
             row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
-        with NewFile(path, follow=False) as file:
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
+        write_summary(path, row)
+
+
+def collect_less() -> None:
+    """Collect garbage, which until now was not done."""
+    gc.freeze()  # what was imported is never garbage
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+
+
+def totals_width() -> int:
+    """Columns of the totals."""
+    return min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
+
+
+def write_summary(path: Path, row: dict[str, Any]) -> None:
+    """Write the file of ``--summary-json``."""
+    import orjson
+
+    from wiredecode.export.atomic import NewFile
+
+    with NewFile(path, follow=False) as file:
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
 
 
 def _single_error(error: CaptureError) -> CaptureError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -43,21 +43,16 @@ def complete_interface(incomplete: str) -> list[str]:
     return [name for name in (*names(), ANY) if name.startswith(incomplete)]
 
 
+def interface_option(begin: str) -> Any:
+    text, complete = f"{begin} (see wiredecode interfaces); any: everywhere.", complete_interface
+    return typer.Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
+
+
 @group
 class LiveCapture:
     """Where and how packets are captured."""
 
-    interface: Annotated[
-        str,
-        typer.Option(
-            "-i",
-            "--interface",
-            metavar="IFACE",
-            help="Where to listen (see wiredecode interfaces); any: everywhere.",
-            autocompletion=complete_interface,
-            show_default=False,
-        ),
-    ]
+    interface: Annotated[str, interface_option("Where to listen")]
     capture_filter: Annotated[
         str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'.")
     ] = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import signal
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
+from wiredecode.cli.session import totals_width, write_summary
 from wiredecode.export.lake import kind_of, open_lake
 from wiredecode.export.lake.run import AlreadyThere
 from wiredecode.frames.escape import escape
@@ -35,7 +35,6 @@ FAILED = 2
 STREAM_BUCKETS = 8
 """Of each source where nothing else is said: it must stay the same as long as a checkpoint is used."""
 PROGRESS_SECONDS = 0.5
-TOTALS_WIDTH = 120
 
 
 def run(options: SparkOptions) -> int:
@@ -45,10 +44,6 @@ def run(options: SparkOptions) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
     cluster = options.cluster
     check_combined(options)
-    if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
-        raise UsageError("--stream does not go with --split-bytes and --summary-json")
-    if options.plan_only and (options.stream is not None or options.level == "packets"):
-        raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
     try:
         session.check(cluster.master)
         demand = options.demand()
@@ -118,6 +113,10 @@ def check_combined(options: SparkOptions) -> None:
     going_on = options.stream is not None or options.increment is not None
     if options.overwrite and (going_on or not kind_of(options.out)):
         raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
+    if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
+        raise UsageError("--stream does not go with --split-bytes and --summary-json")
+    if options.plan_only and (options.stream is not None or options.level == "packets"):
+        raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
 
 
 @contextmanager
@@ -166,7 +165,7 @@ class SparkRun:
         sink = output.task_writer(folder, level, self.demand.schema.names)
         rows = pipeline.rows(spark, options.inputs, self.demand, sink=sink, planned=planned)
         accounts = output.publish(rows, folder, level)
-        if accounts.totals.packets or not accounts.problems:
+        if anything(accounts):
             folder.commit(self.summary(accounts))
             folder.keep_index(planned.index)
             self.written = True
@@ -177,26 +176,36 @@ class SparkRun:
 
     def add(self, spark: SparkSession, states: str) -> Accounts:
         """Add what is new to what earlier runs wrote."""
-        from wiredecode.export.lake.run import selection
         from wiredecode.spark.files import find
         from wiredecode.spark.increments import Book, Increment
         from wiredecode.spark.prepare import Stopped
 
-        options, source = self.options, self.options.source
+        options = self.options
         demand = replace(self.demand, buckets=options.partitions or STREAM_BUCKETS)
-        given = None if source == "none" else source
-        selected = selection(options.level, options.display_filter, source=given)
-        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
-        found = find(options.inputs, source)
+        found = find(options.inputs, options.source)
         if demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
         with self.progress(spark):
-            increment = Increment(options.out, Book(states), demand, selected, how)
+            increment = Increment(options.out, Book(states), demand, self.selected, self.how)
             accounts = increment.run(spark, found, finish=options.finish)
         if accounts is None:
             raise AlreadyThere("has all of these files")
-        self.written = bool(accounts.totals.packets) or not accounts.problems
+        self.written = anything(accounts)
         return accounts
+
+    @property
+    def selected(self) -> str:
+        """What of the captures is written, as tables remember it."""
+        from wiredecode.export.lake.run import selection
+
+        options = self.options
+        source = None if options.source == "none" else options.source
+        return selection(options.level, options.display_filter, source=source)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options of ``prepare.prepared``."""
+        return {name: getattr(self.options, name) for name in ("source", "partitions", "split_bytes")}
 
     def progress(self, spark: SparkSession) -> AbstractContextManager[None]:
         """Shows how far it is, on a terminal."""
@@ -204,30 +213,25 @@ class SparkRun:
 
     def into_tables(self, spark: SparkSession) -> Accounts:
         """Add to tables of Iceberg or Delta what is not there yet."""
-        from wiredecode.export.lake.run import selection
         from wiredecode.spark import lake, pipeline
 
-        options = self.options
-        level, source = options.level, options.source
-        selected = selection(level, options.display_filter, source=None if source == "none" else source)
+        options, selected = self.options, self.selected
         captures = lake.captures(options.inputs, selected)
         columns = tuple(self.demand.schema.names)
-        run = lake.LakeRun(options.out, level, columns, captures, selected, overwrite=options.overwrite)
+        run = lake.LakeRun(options.out, options.level, columns, captures, selected, overwrite=options.overwrite)
         with self.progress(spark):
             rows = pipeline.rows(spark, options.inputs, self.demand, sink=run.sink, planned=self.planned(spark))
             accounts = run.commit(rows)
-        self.written = bool(accounts.totals.packets) or not accounts.problems
+        self.written = anything(accounts)
         return accounts
 
     def planned(self, spark: SparkSession, folder: Folder | None = None) -> Planned:
         """Who is to decode what."""
         from wiredecode.spark.prepare import prepared
 
-        options = self.options
-        how = {name: getattr(options, name) for name in ("source", "partitions", "split_bytes")}
-        divide: Divide = "shuffle" if options.shuffle else "auto"
+        divide: Divide = "shuffle" if self.options.shuffle else "auto"
         known = None if folder is None else folder.index()
-        found = prepared(spark, options.inputs, self.demand, **how, divide=divide, known=known)
+        found = prepared(spark, self.options.inputs, self.demand, **self.how, divide=divide, known=known)
         self.lines = found.division.lines
         return found
 
@@ -308,12 +312,8 @@ class SparkRun:
 
         options, totals = self.options, accounts.totals
         if not options.verbosity.quiet and self.written:
-            width = min(shutil.get_terminal_size((TOTALS_WIDTH, 24)).columns, TOTALS_WIDTH)
-            say(
-                totals_text(
-                    totals, () if totals.frames else protocols(), verbose=options.verbosity.verbose, width=width
-                )
-            )
+            spoken = () if totals.frames else protocols()
+            say(totals_text(totals, spoken, verbose=options.verbosity.verbose, width=totals_width()))
             for line in self.lines:
                 say(f"{'plan':<10}{escape(line)}")
             for name, port in accounts.apart:
@@ -321,10 +321,7 @@ class SparkRun:
         for _, _, problem in accounts.problems:
             complain(escape(problem))
         if options.summary_json is not None:
-            import orjson
-
-            lines = orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2
-            options.summary_json.write_bytes(orjson.dumps(self.summary(accounts), option=lines))
+            write_summary(options.summary_json, self.summary(accounts))
         if not self.written:
             complain(self.undone("nothing could be read"))
         elif accounts.problems:
@@ -332,6 +329,11 @@ class SparkRun:
         elif not options.verbosity.quiet:
             say(f"{'written':<10}{escape(options.out)}")
         return FAILED if accounts.problems else 0
+
+
+def anything(accounts: Accounts) -> bool:
+    """Whether there is something to keep: not where all that could be told is why nothing was read."""
+    return bool(accounts.totals.packets) or not accounts.problems
 
 
 @contextmanager

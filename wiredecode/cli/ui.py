@@ -13,7 +13,7 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.sniff import LiveCapture, Saving, complete_interface, open_live
+from wiredecode.cli.sniff import LiveCapture, Saving, interface_option, open_live
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
@@ -34,17 +34,7 @@ RING_MIB, RING_FILES = 256, 8
 class OptionalLive(LiveCapture):
     """Where and how packets are captured, if they are."""
 
-    interface: Annotated[
-        str | None,
-        typer.Option(
-            "-i",
-            "--interface",
-            metavar="IFACE",
-            help="Listen there instead of reading files (see wiredecode interfaces); any: everywhere.",
-            autocompletion=complete_interface,
-            show_default=False,
-        ),
-    ] = None  # type: ignore[assignment]
+    interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]
 
 
 Files = Annotated[
@@ -81,10 +71,11 @@ def ui(
     arguments = {**decoding.arguments, "settings": options.settings()}
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
+    from wiredecode.cli.session import collect_less
     from wiredecode.ui.app import run
     from wiredecode.ui.packets import Growing
 
-    _collect_less()
+    collect_less()
     if live.interface is not None:
         sniffer = open_live(live.wanted, live.via, live.duration, saves=True)
         if sniffer is None:
@@ -135,16 +126,6 @@ def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[bool]:
             yield True
     finally:
         sniffer.close()
-
-
-def _collect_less() -> None:
-    import gc
-
-    from wiredecode.cli.session import GC_THRESHOLDS
-
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.enable()
 
 
 def _check(name: str, *, grows: bool) -> None:

@@ -16,7 +16,7 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.capture.private import MODE
 from wiredecode.cli import INTERRUPTED
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, check_out
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
 from wiredecode.frames.counted import counted
@@ -38,12 +38,8 @@ TOLD_FINDINGS, KEPT_FINDINGS = 10, 100_000
 
 def check(files: list[str], out: Path, *, selects: bool) -> None:
     """Refuse what cannot be written."""
-    if str(out) == "-":
-        raise UsageError("-w needs a file; to hand packets on, write /dev/stdout")
+    check_out(out, files, what="-w needs a file", named=f"-w {out}")
     for file in files:
-        with suppress(OSError):
-            if out.exists() and out.samefile(file):
-                raise UsageError(f"-w {out} is what is read; choose another name")
         if selects and not Path(file).is_file():
             what = "standard input" if file == "-" else f"{file} (no regular file)"
             raise UsageError(

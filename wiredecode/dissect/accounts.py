@@ -47,10 +47,7 @@ class Accounts:
     def packets(self, batch: PacketBatch) -> None:
         """These packets were read."""
         if len(batch):
-            first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-            totals = self.totals
-            totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
-            totals.last_ns = max(totals.last_ns, last)
+            self.totals.add_times(batch.time_ns)
 
     def note(self, note: Note) -> None:
         """Keep a note until the frame comes that it is about."""

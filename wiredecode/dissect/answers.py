@@ -16,7 +16,7 @@ from wiredecode.dissect.lookahead import (
     LOOKAHEAD_BYTES,
     LOOKAHEAD_FRAMES,
     LOOKAHEAD_NS,
-    Known,
+    KnownOutcome,
     confirmations,
     reply_captured,
     waits,
@@ -31,7 +31,7 @@ MOST_OPEN = 1_000_000
 
 
 @dataclass(slots=True)
-class OpenRequest:
+class WaitingRequest:
     """A request, and how much came before it."""
 
     connection: Connection
@@ -46,8 +46,8 @@ class LateAnswers:
     """Is told all frames in order. :attr:`known` is by id what became of requests that could not be held back."""
 
     def __init__(self) -> None:
-        self.known: dict[int, Known] = {}
-        self._open: OrderedDict[int, OpenRequest] = OrderedDict()
+        self.known: dict[int, KnownOutcome] = {}
+        self._open: OrderedDict[int, WaitingRequest] = OrderedDict()
         self._seen = self._size = 0
 
     def add(self, frame: Frame) -> None:
@@ -58,15 +58,17 @@ class LateAnswers:
             if confirmation.final is not None:
                 del self._open[confirmation.request]
                 if self._is_late(held, frame):
-                    self.known[confirmation.request] = Known(frame.id, confirmation.final or None, tuple(held.answers))
+                    self.known[confirmation.request] = KnownOutcome(
+                        frame.id, confirmation.final or None, tuple(held.answers)
+                    )
         if waits(frame):
-            self._open[frame.id] = OpenRequest(frame.connection, frame.side, frame.time_ns, self._seen, self._size)
+            self._open[frame.id] = WaitingRequest(frame.connection, frame.side, frame.time_ns, self._seen, self._size)
             if len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         self._seen += 1
         self._size += frame.length
 
-    def _is_late(self, request: OpenRequest, frame: Frame) -> bool:
+    def _is_late(self, request: WaitingRequest, frame: Frame) -> bool:
         many = self._seen - request.seen >= LOOKAHEAD_FRAMES or self._size - request.size > LOOKAHEAD_BYTES
         return many or frame.time_ns - request.time_ns > LOOKAHEAD_NS
 
@@ -75,13 +77,13 @@ class LateAnswers:
         for number, request in self._open.items():
             outcome = UNANSWERED if reply_captured(request) else None
             if request.answers or outcome is not None:
-                self.known[number] = Known(None, outcome, tuple(request.answers))
+                self.known[number] = KnownOutcome(None, outcome, tuple(request.answers))
         self._open.clear()
 
 
 def find_answers(
     packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
-) -> Mapping[int, Known]:
+) -> Mapping[int, KnownOutcome]:
     """Read a capture for what reading it once would tell too late: for :attr:`Demand.answers`. Damage ends it."""
     demand = Demand(link_responses=False, copies=False, decode_as=decode_as, stable_ids=stable_ids)
     found = LateAnswers()

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wiredecode.dissect.lookahead import LOOKAHEAD_NS, Known
+from wiredecode.dissect.lookahead import LOOKAHEAD_NS, KnownOutcome
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
@@ -41,7 +41,7 @@ class Demand:
     """How long, in capture time, requests wait for their response; live captures wait less."""
     copies: bool = True
     """Messages are told which one they are a copy of, also where only their contents tell."""
-    answers: Mapping[int, Known] | None = None
+    answers: Mapping[int, KnownOutcome] | None = None
     """What :mod:`wiredecode.dissect.answers` found of requests that wait longer than that; None: it was not asked."""
     messages: Messages | None = None
     """Collects the published and delivered messages; whoever gave it empties it."""

@@ -22,7 +22,7 @@ LOOKAHEAD_NS = 5_000_000_000
 """... and so long, in capture time, that an unanswered request does not hold up a live capture for good."""
 
 
-class Known(NamedTuple):
+class KnownOutcome(NamedTuple):
     """What became of a request."""
 
     response: int | None
@@ -36,7 +36,7 @@ class Lookahead:
     Nothing is kept of frames that are no requests, so whole runs of them can be passed at once.
     """
 
-    def __init__(self, most_ns: int = LOOKAHEAD_NS, known: Mapping[int, Known] | None = None) -> None:
+    def __init__(self, most_ns: int = LOOKAHEAD_NS, known: Mapping[int, KnownOutcome] | None = None) -> None:
         self._most_ns = most_ns
         """How long, in capture time, a request waits."""
         self._known = known
@@ -121,7 +121,7 @@ class Lookahead:
             head.outcome = LATE
         self._forget_first()
 
-    def _look_up(self, request: Frame, known: Mapping[int, Known]) -> None:
+    def _look_up(self, request: Frame, known: Mapping[int, KnownOutcome]) -> None:
         found = known.get(request.id) if waits(request) else None
         if found is not None:
             request.response, request.outcome, request.answers = found

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 NAME_BYTES = 200
 """Of the target's name in the name of its part: file systems take 255 bytes."""
+STREAMS = {"stdout": 1, "stderr": 2}
 INTERRUPTS = {
     number for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if (number := getattr(signal, name, None)) is not None
 }
@@ -45,12 +46,21 @@ def undisturbed() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _open_already(path: Path) -> int | None:
+    """The descriptor that a path stands for. It must not be replaced: /dev/stdout is everybody's."""
+    place = path.parent.resolve()
+    if place == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+        return int(path.name)
+    return STREAMS.get(path.name) if place == Path("/dev") else None
+
+
 class NewFile:
     """A new file for ``path``, or in place of it: write to ``stream``, then :meth:`commit` or :meth:`discard`.
 
     As a context manager it gives ``stream``, and commits unless something is raised.
 
-    What is no regular file (a pipe, a device) is written to directly. Links are followed, unless ``follow`` is false:
+    What is no regular file (a pipe, a device) and what is open already (``/dev/stdout``, whatever stands behind it) is
+    written to directly. Links are followed, unless ``follow`` is false:
     then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
     less what the umask takes. Raises OSError.
     """
@@ -58,8 +68,11 @@ class NewFile:
     def __init__(self, path: Path, *, follow: bool = True, mode: int = 0o666) -> None:
         self.path = Path(os.path.realpath(path)) if follow else path.parent.resolve() / path.name
         self._part: Path | None = None
+        if (number := _open_already(path)) is not None:
+            self.stream: BinaryIO = os.fdopen(os.dup(number), "wb")
+            return
         if self.path.exists() and not self.path.is_file():
-            self.stream: BinaryIO = self.path.open("wb")
+            self.stream = self.path.open("wb")
             return
         self._part = part_of(self.path)
         if self.path.exists() and not self.path.is_symlink():

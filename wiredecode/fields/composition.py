@@ -149,8 +149,8 @@ class Optional(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return self.kind.present(value, show)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return self.kind.i2repr(pkt, x)
+    def readable(self, value: Any) -> str:
+        return self.kind.readable(value)
 
 
 def plain(kind: Field[Any, Any]) -> Kind:

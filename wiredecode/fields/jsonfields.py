@@ -126,8 +126,8 @@ class Member(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return shown(value, True)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return dump(x).decode("utf-8", "backslashreplace")
+    def readable(self, value: Any) -> str:
+        return dump(value).decode("utf-8", "backslashreplace")
 
 
 class Others(Member):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scapy.fields import Field
+from scapy.volatile import VolatileValue
 
 from wiredecode.fields.filling import Fill
 
@@ -125,7 +126,11 @@ class Kind(Field[Any, Any]):
         """Generate the expression that does what :meth:`present` does."""
         return expression
 
-    # Scapy's contract, in terms of the above.
+    def readable(self, value: Any) -> str:
+        """The value as people read it, in trees and in Scapy's ``show()``."""
+        return repr(value)
+
+    # Scapy's contract, in terms of the above: a field may be absent (None), or random, as ``fuzz`` makes it.
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
         value, position = self.read(s, 0, len(s), pkt)
@@ -135,7 +140,7 @@ class Kind(Field[Any, Any]):
         return s + self.write(val, pkt)
 
     def i2repr(self, pkt: Any, x: Any) -> str:
-        return repr(x)
+        return repr(x) if x is None or isinstance(x, VolatileValue) else self.readable(x)
 
     def randval(self) -> Any:
         """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
@@ -172,5 +177,5 @@ class AsText(Kind):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.spell)}({expression})"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.spell(x))
+    def readable(self, value: Any) -> str:
+        return str(self.spell(value))

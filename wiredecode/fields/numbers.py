@@ -92,10 +92,10 @@ class Number(Kind):
 
         return whole(8 * self.width, signed=self.signed)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        if self.names and x in self.names:
-            return f"{self.names[x]} ({x})"
-        return f"{x} {self.unit}" if self.unit and x is not None else str(x)
+    def readable(self, value: Any) -> str:
+        if self.names and value in self.names:
+            return f"{self.names[value]} ({value})"
+        return f"{value} {self.unit}" if self.unit and value is not None else str(value)
 
 
 class UInt8(Number):
@@ -155,8 +155,8 @@ class Flags(UInt8):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"{em.constant(self.lists)}[{expression}]"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return f"0x{x:02x} ({' '.join(self.present(x, str)) or 'none'})"
+    def readable(self, value: Any) -> str:
+        return f"0x{value:02x} ({' '.join(self.present(value, str)) or 'none'})"
 
 
 class Boolean(UInt8):
@@ -170,8 +170,8 @@ class Boolean(UInt8):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"({expression} == 1 if {expression} < 2 else {expression})"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.present(x, str)).lower()
+    def readable(self, value: Any) -> str:
+        return str(self.present(value, str)).lower()
 
 
 def rfc3339_ns(nanoseconds: int) -> str | int:

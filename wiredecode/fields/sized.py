@@ -177,8 +177,8 @@ class Binary(Sized):
 
         return octets()
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return "null" if x is None else f"{len(x)} bytes"
+    def readable(self, value: Any) -> str:
+        return "null" if value is None else f"{len(value)} bytes"
 
 
 class Rest(Binary):

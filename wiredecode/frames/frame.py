@@ -38,8 +38,6 @@ OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
 ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "unanswered", "late", "not asked for")
 """Late: not answered when it could be held back no longer; its answer may be further on, and names it then."""
-WAITING = ""
-"""Outcome of a reply that is held back itself, until it is known what it answers: it asks for nothing."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wiredecode.capture.batch import Int64s
 
 PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
 """What is counted where packets are read; all else is counted where connections are decoded."""
@@ -48,6 +52,12 @@ class Totals:
         """Whether the accounting closes."""
         accounted = self.duplicate + self.late + self.ignored + self.framed + self.undecoded
         return self.captured == accounted + sum(self.other.values())
+
+    def add_times(self, time_ns: Int64s) -> None:
+        """Packets with these times were read."""
+        first, last = int(time_ns.min()), int(time_ns.max())
+        self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
+        self.last_ns = max(self.last_ns, last)
 
     def add_packets(self, part: Totals) -> None:
         """Count the packets that were read of another part of the capture."""

@@ -1,7 +1,7 @@
 """What Wireshark calls TCP analysis: each segment compared with those of its connection before it.
 
 The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so that both count the same. A
-:class:`Conversation` takes the segments of one connection in packet order, pure ACKs included.
+:class:`ConnectionAnalysis` takes the segments of one connection in packet order, pure ACKs included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wiredecode.net.health import (
     ZERO_WINDOW_PROBE_ACK,
     ConnectionHealth,
     DirectionHealth,
-    End,
+    FirstEnd,
 )
 from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
 from wiredecode.net.serial import MASK, distance
@@ -47,7 +47,7 @@ REORDERED_NS = 3_000_000
 """A segment so soon after a later one is out of order, where the handshake does not tell the round trip."""
 
 
-class Segment(NamedTuple):
+class SegmentHeader(NamedTuple):
     """The header of one TCP segment; ``length`` is the payload's on the wire, ``window`` as it is in the header."""
 
     packet: int
@@ -133,7 +133,7 @@ class Side:
         return any(now - time_ns <= REPEATED_NS for _, time_ns in self.repeated.values())
 
 
-class Conversation:
+class ConnectionAnalysis:
     """The state of one connection. ``analyse`` says which kinds (bits of `health.KINDS`) a segment is of."""
 
     __slots__ = ("_syn_ns", "health", "number", "sides")
@@ -148,7 +148,7 @@ class Conversation:
         """Whether the ACK that ends the handshake is still to come."""
         return self._syn_ns is not None and self.health.handshake_ns is None
 
-    def analyse(self, side: int, segment: Segment) -> int:
+    def analyse(self, side: int, segment: SegmentHeader) -> int:
         """Analyse the next segment, sent by ``side``."""
         forward, backward = self.sides[side], self.sides[1 - side]
         if segment.flags & CONTROL:
@@ -188,7 +188,7 @@ class Conversation:
             if packet and now - time_ns <= REPEATED_NS and len(sender.health.needless) < REMEMBERED:
                 sender.health.needless.add(packet)
 
-    def _control(self, side: int, segment: Segment, forward: Side, backward: Side) -> None:
+    def _control(self, side: int, segment: SegmentHeader, forward: Side, backward: Side) -> None:
         """SYN, FIN and RST: how the connection began and how it ends."""
         health, flags = self.health, segment.flags
         if len(forward.health.control) < REMEMBERED:
@@ -207,9 +207,9 @@ class Conversation:
         if flags & (FIN | RST) and health.end is None:
             how = "RST" if flags & RST else "FIN"
             left = _unacknowledged(forward, backward), _unacknowledged(backward, forward)
-            health.end = End(how, side, segment.packet, segment.time_ns, *left)
+            health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *left)
 
-    def _measure(self, segment: Segment, forward: Side, backward: Side, kinds: int) -> None:
+    def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int) -> None:
         """Round trips, idle times, and how long a window was closed."""
         now, health = segment.time_ns, forward.health
         self.health.last_ns = max(self.health.last_ns, now)
@@ -258,7 +258,7 @@ def _unacknowledged(sender: Side, receiver: Side) -> int:
     return max(distance(receiver.ack, sender.next), 0)
 
 
-def _window_kinds(segment: Segment, forward: Side, backward: Side) -> int:
+def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
     """What sequence number, ACK and window say, as long as nothing is repeated."""
     _, _, seq, ack, flags, length, window, _, _ = segment
     if length == 1 and seq == forward.next and backward.window == 0:
@@ -291,7 +291,7 @@ def _window_kinds(segment: Segment, forward: Side, backward: Side) -> int:
     return kinds
 
 
-def _repeat_kind(segment: Segment, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
+def _repeat_kind(segment: SegmentHeader, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
     """Which kind of repetition a segment with payload, SYN or FIN is, if it is one."""
     _, now, seq, _, _, length, _, _, _ = segment
     if kinds & KEEP_ALIVE:
@@ -311,7 +311,7 @@ def _repeat_kind(segment: Segment, forward: Side, backward: Side, kinds: int, ha
     return RETRANSMISSION
 
 
-def _remember(segment: Segment, forward: Side, kinds: int) -> None:
+def _remember(segment: SegmentHeader, forward: Side, kinds: int) -> None:
     end = segment.seq + segment.length + bool(segment.flags & (SYN | FIN)) & MASK
     if not kinds & ZERO_WINDOW_PROBE:
         if forward.next is None or after(end, forward.next):
@@ -337,10 +337,10 @@ class Analyser:
     """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet."""
 
     def __init__(self) -> None:
-        self._flows: dict[FlowKey, tuple[Conversation, int]] = {}
-        self._opened: dict[int, tuple[Conversation, FlowKey]] = {}
+        self._flows: dict[FlowKey, tuple[ConnectionAnalysis, int]] = {}
+        self._opened: dict[int, tuple[ConnectionAnalysis, FlowKey]] = {}
         """By number of their first packet: connections whose packets come with the next `analyse`."""
-        self._closed: list[tuple[Conversation, FlowKey]] = []
+        self._closed: list[tuple[ConnectionAnalysis, FlowKey]] = []
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
         self.connections: dict[int, int] | None = None
@@ -355,7 +355,7 @@ class Analyser:
     def open(self, connection: Connection, key: FlowKey) -> None:
         """A connection begins; its first packet was sent on flow ``key``."""
         connection.health = ConnectionHealth()
-        self._opened[connection.first] = Conversation(connection.health, connection.number), key
+        self._opened[connection.first] = ConnectionAnalysis(connection.health, connection.number), key
 
     def close(self, connection: Connection, key: FlowKey) -> None:
         """Nothing more of it comes after the next `analyse`."""
@@ -392,7 +392,7 @@ class Analyser:
                 self.connections[row[0]] = conversation.number
             if conversation.sides[1 - side].repeated and flags & ACK and header >= 0:
                 conversation.acknowledges(side, row[1], row[3], buffer[header : header + 60])
-            kinds = conversation.analyse(side, Segment(*row, *offered))
+            kinds = conversation.analyse(side, SegmentHeader(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds
         if copies is not None and self.connections is not None:

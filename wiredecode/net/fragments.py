@@ -15,7 +15,7 @@ MAX_DATAGRAM = 65535
 
 
 @dataclass(slots=True)
-class Piece:
+class FragmentPiece:
     """What one fragment gives to a datagram: wire bytes [start, end), of which ``data`` was captured."""
 
     start: int
@@ -31,7 +31,7 @@ class Datagram:
 
     clock: int
     """Capture time of its first fragment, ns."""
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[FragmentPiece] = field(default_factory=list)
     """Sorted, not overlapping."""
     total: int | None = None
     """Length on the wire, known from the last fragment."""
@@ -39,7 +39,7 @@ class Datagram:
     buffered: int = 0
     packets: int = 0
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: FragmentPiece) -> None:
         """Insert what of ``piece`` is not there yet."""
         at = bisect_left(self.pieces, piece.start, key=lambda known: known.end)
         cursor = piece.start
@@ -50,7 +50,7 @@ class Datagram:
             else:
                 end = piece.end if known is None else min(piece.end, known.start)
                 data = piece.data[cursor - piece.start : end - piece.start]
-                self.pieces.insert(at, Piece(cursor, end, data, piece.number, piece.time_ns))
+                self.pieces.insert(at, FragmentPiece(cursor, end, data, piece.number, piece.time_ns))
                 self.covered += end - cursor
                 self.buffered += len(data)
                 cursor = end
@@ -77,7 +77,7 @@ class Fragments:
         """Whether a datagram is being put together."""
         return key in self._datagrams
 
-    def add(self, key: Hashable, piece: Piece, more: bool, clock: int) -> Datagram | None:
+    def add(self, key: Hashable, piece: FragmentPiece, more: bool, clock: int) -> Datagram | None:
         """Take one fragment; the datagram it belongs to when that is complete now."""
         self._expire(clock)
         datagram = self._datagrams.setdefault(key, Datagram(clock))

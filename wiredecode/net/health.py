@@ -85,7 +85,7 @@ class Times:
         return self.largest
 
 
-class End(NamedTuple):
+class FirstEnd(NamedTuple):
     """The first FIN or RST of a connection."""
 
     how: str
@@ -217,7 +217,7 @@ class ConnectionHealth:
     """A RST answered the SYN."""
     handshake_ns: int | None = None
     """From the SYN to the ACK that ends the handshake; None: it was not captured whole."""
-    end: End | None = None
+    end: FirstEnd | None = None
     last_ns: int = 0
     """Time of the last packet."""
     payload_ns: int = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from wiredecode.net.fragments import Datagram, Fragments, Piece
+from wiredecode.net.fragments import Datagram, FragmentPiece, Fragments
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IPV4
 from wiredecode.net.names import TRUNCATED, protocol_name
@@ -162,7 +162,7 @@ class IpReader:
         end = start + packet.wire - at
         if end <= start:
             return MALFORMED_IPV4 if packet.version == 4 else MALFORMED_IPV6
-        piece = Piece(start, end, data, packet.number, packet.time_ns)
+        piece = FragmentPiece(start, end, data, packet.number, packet.time_ns)
         datagram = self.fragments.add(key, piece, more, packet.clock)
         return None if datagram is None else self._datagram(packet, protocol, datagram)
 
@@ -246,7 +246,7 @@ class IpReader:
         start: int,
         captured: int,
         length: int,
-        carrier: Packet | Piece,
+        carrier: Packet | FragmentPiece,
         header_at: int = -1,
     ) -> None:
         """Append a row; ``ahead`` is added to the sequence number, ``carrier`` has the bytes."""

@@ -21,7 +21,7 @@ from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
 from wiredecode.net.serial import HALF, MASK
 
 if TYPE_CHECKING:
-    from wiredecode.net.analysis import Conversation, Side
+    from wiredecode.net.analysis import ConnectionAnalysis, Side
 
 Mask = npt.NDArray[np.bool_]
 UNACKED_SEGMENTS = 4096
@@ -35,14 +35,14 @@ APART = 1 << 34
 class Undisturbed:
     """The segments of one batch, sorted by connection and in packet order within each."""
 
-    def __init__(self, segments: Segments, flows: Flows, known: dict[FlowKey, tuple[Conversation, int]]) -> None:
+    def __init__(self, segments: Segments, flows: Flows, known: dict[FlowKey, tuple[ConnectionAnalysis, int]]) -> None:
         self._segments, self._flows = segments, flows
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, where there are any."""
         places = {key: flow for flow, key in enumerate(flows.keys)}
         self._sides: list[Side | None] = []
         """By flow, and behind these of the flows that send nothing in this batch."""
-        self._conversations: list[Conversation | None] = []
+        self._conversations: list[ConnectionAnalysis | None] = []
         self._other: list[int] = []
         for key in flows.keys:
             found = known.get(key)

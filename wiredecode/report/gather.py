@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ class Gathering:
         self.by_time = Bins(len(COLUMNS))
         self.latency = Bins(LATENCIES)
         self.talks: dict[int, Talk] = {}
-        self.commands: dict[tuple[str, str, str | None], Command] = {}
+        self.commands: dict[tuple[str, str, str | None], Command] = defaultdict(Command)
         self.streams: dict[tuple[str, str], Stream] = {}
         self.series: dict[tuple[str, str], Series] = {}
         """By what is measured and of what: ``("credit", "orders, subscription 1 of #3")``."""
@@ -144,10 +144,7 @@ class Gathering:
             talk.client = frame.side if sender == "client" else 1 - frame.side
         if frame.findings:
             talk.findings += len(frame.findings)
-        key = frame.protocol, frame.type or frame.status, sender
-        command = self.commands.get(key)
-        if command is None:
-            command = self.commands[key] = Command()
+        command = self.commands[frame.protocol, frame.type or frame.status, sender]
         command.frames += 1
         command.length += length
         if frame.expects_response:

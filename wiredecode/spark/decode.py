@@ -177,7 +177,7 @@ def without_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[st
             yield reports.drop_null().to_pylist(), batch.filter(reports.is_null())
 
 
-def one_row(schema: pa.Schema, **values: Any) -> pa.RecordBatch:
+def one_row(schema: pa.Schema, /, **values: Any) -> pa.RecordBatch:
     """A row of which only these values are told."""
     return pa.RecordBatch.from_pylist([values], schema=schema)
 

@@ -64,14 +64,16 @@ def find(paths: Sequence[str], sources: str = NONE) -> Found:
     if sources == FOLDER:
         _check_folders(listed)
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
-        firsts = pool.map(_first_or_error, listed)
-        for (name, size), first in zip(listed.items(), firsts, strict=True):
+        for name, first in [(name, pool.submit(first_ns, name)) for name in listed]:
             source = source_of(name)
-            if isinstance(first, CaptureError):
-                found.problems.append(Problem(source, name, str(first)))
-            elif first is not None:
-                found.files.append(File(name, source, first))
-                found.sizes[name] = size
+            try:
+                time_ns = first.result()
+            except CaptureError as error:
+                found.problems.append(Problem(source, name, str(error)))
+                continue
+            if time_ns is not None:
+                found.files.append(File(name, source, time_ns))
+                found.sizes[name] = listed[name]
     found.files.sort(key=lambda file: (file.source, file.first_ns, file.id))
     found.problems.sort(key=lambda problem: problem.file)
     return found
@@ -118,10 +120,3 @@ def first_ns(name: str) -> int | None:
             if len(batch):
                 return int(batch.time_ns[0])
     return None
-
-
-def _first_or_error(name: str) -> int | CaptureError | None:
-    try:
-        return first_ns(name)
-    except CaptureError as error:
-        return error

@@ -107,11 +107,8 @@ class Indexer:
     def _add(self, batch: PacketBatch) -> None:
         segments = self._headers.read(batch, self._clock.advance(batch.time_ns))
         self._whole = self._whole and not len(tcp_fragments(batch, self._limits.vlan_tags))
-        totals = self._totals
-        totals.packets += len(batch)
-        first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-        totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
-        totals.last_ns = max(totals.last_ns, last)
+        self._totals.packets += len(batch)
+        self._totals.add_times(batch.time_ns)
         if not len(segments):
             return
         own, at, places = np.unique(units(segments, self._sessions), return_index=True, return_inverse=True)

@@ -94,7 +94,7 @@ class LakeSink:
             raise
         for each in writer.complete():
             file = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield pa.RecordBatch.from_pylist([file | {"schema": lake.schemas[each.table]}], schema=TOLD)
+            yield one_row(TOLD, **file, schema=lake.schemas[each.table])
 
 
 class LakeRun:

@@ -84,40 +84,29 @@ def step(
     small files of earlier steps with its own.
     """
     with alone(out):
-        return _step(Folder(out), level, columns, stream, number, rows_of, replaced)
-
-
-def _step(
-    folder: Folder,
-    level: str,
-    columns: Sequence[str],
-    stream: str,
-    number: int,
-    rows_of: Callable[[TaskWriter], DataFrame],
-    replaced: Sequence[str] | None,
-) -> tuple[Accounts, list[str]]:
-    there = folder.has_step(stream, number)
-    folder.begin()
-    try:
-        rows = rows_of(task_writer(folder, level, columns))
-        files, accounts = collected(rows, folder)
-        if there:  # who calls does not know, and wants the states to be brought to that step
+        folder = Folder(out)
+        there = folder.has_step(stream, number)
+        folder.begin()
+        try:
+            rows = rows_of(task_writer(folder, level, columns))
+            files, accounts = collected(rows, folder)
+            if there:  # who calls does not know, and wants the states to be brought to that step
+                folder.discard()
+                return accounts, [to for _, to in (folder.last_step() or {})["moves"]]
+            before = small_files(folder, {each.folder for each in files}) if replaced is None else []
+            moves = joined(rows.sparkSession, folder, [*before, *files])
+            for name, table in tables(accounts).items():
+                if len(table):
+                    moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
+                    folder.write(moves[-1][0], table)
+        except BaseException:
             folder.discard()
-            return accounts, [to for _, to in (folder.last_step() or {})["moves"]]
-        before = small_files(folder, {each.folder for each in files}) if replaced is None else []
-        moves = joined(rows.sparkSession, folder, [*before, *files])
-        for name, table in tables(accounts).items():
-            if len(table):
-                moves.append((f"{folder.run}/{name}.parquet", f"{name}/part-{folder.id}.parquet"))
-                folder.write(moves[-1][0], table)
-    except BaseException:
-        folder.discard()
-        raise
-    kept = {name for name, to in moves if name == to}
-    moves = [(name, to) for name, to in moves if name != to]
-    gone = [*(replaced or ()), *(each.file for each in before if each.file not in kept)]
-    folder.add(stream, number, moves, gone)
-    return accounts, [to for _, to in moves]
+            raise
+        kept = {name for name, to in moves if name == to}
+        moves = [(name, to) for name, to in moves if name != to]
+        gone = [*(replaced or ()), *(each.file for each in before if each.file not in kept)]
+        folder.add(stream, number, moves, gone)
+        return accounts, [to for _, to in moves]
 
 
 def small_files(folder: Folder, names: Iterable[str]) -> list[TaskFile]:

@@ -124,11 +124,8 @@ class PacketRows:
             buckets = np.concatenate([buckets[plain], everywhere])
         order = np.lexsort((rows, buckets))
         rows, buckets = rows[order], buckets[order]
-        totals = self.totals
-        totals.packets += len(batch)
-        first, last = int(batch.time_ns.min()), int(batch.time_ns.max())
-        totals.first_ns = first if totals.first_ns is None else min(first, totals.first_ns)
-        totals.last_ns = max(totals.last_ns, last)
+        self.totals.packets += len(batch)
+        self.totals.add_times(batch.time_ns)
         place, self._place = self._place, self._place + len(batch)
         return packet_rows(self.file, batch, clock, rows, buckets, place)
 

@@ -7,13 +7,13 @@ bucket, and the decoding task puts the packets of all parcels of a bucket in ord
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s
+from wiredecode.spark.decode import pieces
 from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, WITHIN, no_packets
 
 OUTER = ("source", "bucket", "file_ns", "file")
@@ -34,13 +34,13 @@ class Gathered(NamedTuple):
 
 def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of packets (:data:`PACKETS`) of one file, as parcels; what is no packet stays what it is."""
-    waiting: dict[int, Gathered] = {}
+    waiting: dict[int | None, Gathered] = {}
     total = 0
     for batch in batches:
         if len(batch) and batch.column("linktype")[0].as_py() in (REPORT, SECRETS):
             yield batch.select(PARCELS.names)
             continue
-        for bucket, part in by_bucket(batch):
+        for (_, bucket), part in pieces(batch):
             size = part.nbytes
             before = waiting.pop(bucket, Gathered([], 0))
             found = Gathered([*before.parts, part], before.size + size)
@@ -55,14 +55,6 @@ def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting.clear()
             total = 0
     yield from (parcel(each.parts) for each in waiting.values())
-
-
-def by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket; they stand together."""
-    buckets = batch.column("bucket").to_numpy()
-    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)] if len(buckets) else []
-    for low, high in pairwise(edges):
-        yield int(buckets[low]), batch.slice(low, high - low)
 
 
 def parcel(parts: list[pa.RecordBatch]) -> pa.RecordBatch:

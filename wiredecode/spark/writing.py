@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -149,7 +149,8 @@ class Attempt:
 
     def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
         in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
-        self.complete.append(_row(folder=folder, file=name, rows=rows, bytes=stream.tell(), in_order=in_order))
+        file = {"folder": folder, "file": name, "rows": rows, "bytes": stream.tell(), "in_order": in_order}
+        self.complete.append(one_row(FILES, **file))
 
 
 @dataclass
@@ -164,7 +165,3 @@ class Folders:
 
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
         self.attempt.end(f"{self.table}/{place}", stream, rows)
-
-
-def _row(**values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=FILES)

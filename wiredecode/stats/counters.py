@@ -5,6 +5,7 @@ The tables are those that :mod:`wiredecode.stats.queries` counts on Spark.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -51,13 +52,10 @@ class FrameCounter:
     """Frames by protocol, type and sender."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str | None, str | None], list[int]] = {}
+        self._counts: dict[tuple[str, str | None, str | None], list[int]] = defaultdict(lambda: [0] * 6)
 
     def frame(self, frame: Frame) -> None:
-        key = frame.protocol, frame.type, frame.sender
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = [0] * 6
+        counts = self._counts[frame.protocol, frame.type, frame.sender]
         counts[0] += 1
         counts[1] += frame.length
         if frame.status in STATES:

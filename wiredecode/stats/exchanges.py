@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,16 +55,16 @@ class Latency:
         self._open: OrderedDict[int, OpenRequest] = OrderedDict()
         self._answered: OrderedDict[int, tuple[Place, Connection] | None] = OrderedDict()
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._spreads: dict[Place, Spread] = {}
-        self._unanswered: dict[Place, int] = {}
+        self._spreads: defaultdict[Place, Spread] = defaultdict(Spread)
+        self._unanswered: Counter[Place] = Counter()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
-            for settled in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if settled.final is not None and (waiting := self._open.pop(settled.request, None)) is not None:
-                    self._remember(settled.request, (waiting.place, waiting.connection))
+            for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
+                if other.final is not None and (waiting := self._open.pop(other.request, None)) is not None:
+                    self._remember(other.request, (waiting.place, waiting.connection))
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
             return
         if not self._hops and "copy_of" in frame.generated:
@@ -86,7 +86,7 @@ class Latency:
         if waiting is not None:
             protocol, kind, _ = waiting.place
             if self._hops or waiting.connection is frame.connection:
-                self._add((protocol, kind, server), latency_ns)
+                self._spreads[protocol, kind, server].add(latency_ns)
                 del self._open[request]
                 self._remember(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
@@ -94,26 +94,20 @@ class Latency:
             else:
                 waiting.asks = False
         elif request not in self._answered:
-            self._add((frame.protocol, None, server), latency_ns)
+            self._spreads[frame.protocol, None, server].add(latency_ns)
         elif (known := self._answered[request]) is not None:
             self._answered.move_to_end(request)
             if self._hops or known[1] is frame.connection:
-                self._add((*known[0][:2], server), latency_ns)
-
-    def _add(self, place: Place, latency_ns: int) -> None:
-        found = self._spreads.get(place)
-        if found is None:
-            found = self._spreads[place] = Spread()
-        found.add(latency_ns)
+                self._spreads[*known[0][:2], server].add(latency_ns)
 
     def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected any more on its own connection."""
         protocol, kind, _ = waiting.place
         for server, latency_ns in waiting.elsewhere:
-            self._add((protocol, kind, server), latency_ns)
+            self._spreads[protocol, kind, server].add(latency_ns)
         always = (protocol, kind) in self._always
         if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
-            self._unanswered[waiting.place] = self._unanswered.get(waiting.place, 0) + 1
+            self._unanswered[waiting.place] += 1
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
@@ -130,7 +124,7 @@ class Latency:
                 "long_poll": protocol in checks and request in checks[protocol].waits,
                 "count": spread.count,
                 **spread.columns(),
-                "unanswered": self._unanswered.get(place, 0),
+                "unanswered": self._unanswered[place],
             }
 
 
@@ -172,7 +166,7 @@ class Confirms:
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
         self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
-        self._rows: dict[Place, Confirmed] = {}
+        self._rows: defaultdict[Place, Confirmed] = defaultdict(Confirmed)
         self._published: OrderedDict[int, Publication] = OrderedDict()
 
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
@@ -197,19 +191,13 @@ class Confirms:
                 fresh = {*part.shares} - shares
                 shares |= fresh
                 length = len(fresh)
-            found.append(Published(self._row(frame, part.topic), count, length, length))
+            to = self._rows[frame.protocol, part.topic, broker(frame)]
+            found.append(Published(to, count, length, length))
             count += length
         if found:
             self._published[frame.id] = Publication(frame.connection, frame.side, frame.time_ns, found)
             if len(self._published) > MOST_WAITING:
                 self._give_up(self._published.popitem(last=False)[1])
-
-    def _row(self, frame: Frame, stream: str | None) -> Confirmed:
-        place = frame.protocol, stream, broker(frame)
-        found = self._rows.get(place)
-        if found is None:
-            found = self._rows[place] = Confirmed()
-        return found
 
     def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
         publication = self._published[confirmation.request]

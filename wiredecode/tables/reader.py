@@ -41,7 +41,7 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.dissect.lookahead import Known
+    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
 
@@ -99,7 +99,7 @@ class TableReader:
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
-        answers: Mapping[int, Known] | None = None,
+        answers: Mapping[int, KnownOutcome] | None = None,
         network: Network | None = None,
     ) -> None:
         self.capture, self.level = capture, level

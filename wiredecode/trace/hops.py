@@ -44,15 +44,15 @@ class Hop:
 def hops(message: Message) -> list[Hop]:
     """In order of time. What a publisher sends with its offset comes from a log: that is replication."""
     logged = {each.type for each in message.sightings if each.operation == PUBLISH and each.offset is not None}
-    steps: dict[int, tuple[str, Sighting | Reply]] = {}
+    seen: dict[int, tuple[str, Sighting | Reply]] = {}
     for each in message.sightings:
         word = PUBLISHED if each.operation == PUBLISH else DELIVERED
-        steps[each.frame] = REPLICATED if each.type in logged else word, each
+        seen[each.frame] = REPLICATED if each.type in logged else word, each
     for each in message.sightings:
         for answer in each.answers:
-            steps.setdefault(answer.frame, (answer.word, answer))
+            seen.setdefault(answer.frame, (answer.word, answer))
     found: list[Hop] = []
-    for _, (word, what) in sorted(steps.items()):
+    for _, (word, what) in sorted(seen.items()):
         first_ns = found[0].what.time_ns if found else what.time_ns
         before_ns = found[-1].what.time_ns if found else what.time_ns
         found.append(Hop(word, what, what.time_ns - before_ns, what.time_ns - first_ns))

@@ -11,7 +11,6 @@ from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.checking import Names
 from wiredecode.trace.grouping import Message
 from wiredecode.trace.hops import Hop, conclusions, hops
-from wiredecode.trace.sighting import Sighting
 
 WIDTH = 80
 INDENT = 25
@@ -20,7 +19,7 @@ BODY = 40
 MOST_LISTED = 20
 """Other messages that are listed."""
 NUMBERS = ("partition", "sequence", "offset")
-"""What is told of a sighting, by these names."""
+"""What is told of a sighting, by these names; answers have none."""
 
 
 def title(message: Message) -> str:
@@ -51,10 +50,9 @@ def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:
     what = hop.what
     head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
     facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
-    if isinstance(what, Sighting):
-        if what.index:
-            facts.append(f"message {what.index}")
-        facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name)) is not None]
+    if index := getattr(what, "index", 0):
+        facts.append(f"message {index}")
+    facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
     yield from wrapped(", ".join(facts), head, " " * INDENT)
     ends, side = hop.connection.called, hop.what.side
     who = f"{ends[side]} → {ends[1 - side]}, {names.short(hop.connection)}"
@@ -104,7 +102,6 @@ def record(message: Message, names: Names, nth: int, matches: int) -> dict[str, 
 
 def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
     what = hop.what
-    of_message = isinstance(what, Sighting)
     return {
         "hop": hop.word,
         "time": rfc3339(what.time_ns),
@@ -112,7 +109,7 @@ def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
         "since_previous_ns": hop.since_ns,
         "since_first_ns": hop.since_first_ns,
         "frame": what.frame,
-        "index": what.index if isinstance(what, Sighting) else None,
+        "index": getattr(what, "index", None),
         "packets": what.packets,
         "connection": hop.connection.number,
         "description": _safe(names.describe(hop.connection)),
@@ -120,9 +117,7 @@ def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
         "dst": hop.destination,
         "protocol": what.protocol,
         "type": _safe(what.type),
-        "partition": what.partition if of_message else None,  # type: ignore[union-attr]
-        "sequence": what.sequence if of_message else None,  # type: ignore[union-attr]
-        "offset": what.offset if of_message else None,  # type: ignore[union-attr]
+        **{name: getattr(what, name, None) for name in NUMBERS},
         "told_by": _safe(what.rests_on) or None,
     }
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from wiredecode.frames.escape import escape
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.reading import Reading
-from wiredecode.ui.store import Row
+from wiredecode.ui.store import Row, Test
 from wiredecode.view import theme
 from wiredecode.view.console import UNBOUNDED_WIDTH
 from wiredecode.view.screen import cut
@@ -59,9 +59,13 @@ def connections(reading: Reading, job: Job, number: int, width: int) -> list[Lin
     return made if rows else [Line(Text("no connections"))]
 
 
-def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
-    found = reading.rows.find(0, 1, lambda rows: rows["connection"] == connection)
+def _first(reading: Reading, test: Test) -> tuple[int, ...]:
+    found = reading.rows.find(0, 1, test)
     return () if found is None else (found,)
+
+
+def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
+    return _first(reading, lambda rows: rows["connection"] == connection)
 
 
 def findings(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
@@ -129,15 +133,14 @@ def _counted(reading: Reading, row: dict[str, Any]) -> tuple[int, ...]:
     kind, time = (row.get("protocol"), row.get("type") or row.get("request")), row.get("first") or row.get("start")
     if kind in reading.rows.kinds:
         number = reading.rows.kinds.index(kind)
-        found = reading.rows.find(0, 1, lambda rows: rows["kind"] == number)
-    elif time is not None:
+        return _first(reading, lambda rows: rows["kind"] == number)
+    if time is not None:
         since, connection = round(time.timestamp() * 1e6) * 1000, row.get("connection")
-        found = reading.rows.find(
-            0, 1, lambda rows: (rows["time_ns"] >= since) & ((connection is None) | (rows["connection"] == connection))
+        return _first(
+            reading,
+            lambda rows: (rows["time_ns"] >= since) & ((connection is None) | (rows["connection"] == connection)),
         )
-    else:
-        found = None
-    return () if found is None else (found,)
+    return ()
 
 
 def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:

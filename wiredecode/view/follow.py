@@ -157,11 +157,11 @@ class Payload:
     """
 
     def __init__(self, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
-        self._number, self._side = number, side
-        self._waiting: list[Piece] = []
-        self._out = out
+        self._number, self._side, self._out = number, side, out
 
     def events(self, events: list[Event]) -> None:
+        """Hand on, in capture order, what is ready: nothing can come before it any more."""
+        pieces: list[Piece] = []
         for event in events:
             direction = event.direction
             if direction.connection.number != self._number:
@@ -169,19 +169,13 @@ class Payload:
             if self._side is not None and direction.side != self._side:
                 continue
             if isinstance(event, Chunk):
-                self._waiting += _pieces(event)
+                pieces += _pieces(event)
             elif isinstance(event, Gap):
                 hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
-                self._waiting.append((event.ready, event.ready_ns, hole))
-        if self._waiting:
-            self._release()
-
-    def _release(self) -> None:
-        """Hand on, in capture order, what is ready: nothing can come before it any more."""
-        self._waiting.sort(key=itemgetter(0))  # stable: each direction keeps its order
-        for piece in self._waiting:
+                pieces.append((event.ready, event.ready_ns, hole))
+        pieces.sort(key=itemgetter(0))  # stable: each direction keeps its order
+        for piece in pieces:
             self._out(piece)
-        self._waiting.clear()
 
 
 def _pieces(chunk: Chunk) -> Iterator[Piece]:

@@ -240,10 +240,10 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
         return _count
     if isinstance(kind, Number) and kind.names:
         return Named({value: fact(name) for value, name in kind.names.items()}).__getitem__
-    if isinstance(kind, Number) and type(kind).i2repr is Number.i2repr:
+    if isinstance(kind, Number) and type(kind).readable is Number.readable:
         return str
     if isinstance(kind, Number):  # times, truth values, flags
-        return lambda value: fact(kind.i2repr(None, value))
+        return lambda value: fact(kind.readable(value))
     if kind.tagged or kind.column not in ("string", "binary"):
         return _any
     return fact

@@ -179,7 +179,7 @@ class Fields:
         if kind.secret and isinstance(shown, str) and not isinstance(shown, Raw):
             text.append(shown, theme.VALUE)
         elif isinstance(kind, Number):
-            text.append(escape(kind.i2repr(None, value)), theme.VALUE)
+            text.append(escape(kind.readable(value)), theme.VALUE)
         else:
             text.append(value_text(shown, self.options), theme.VALUE)
         return ranged(text, span)

@@ -39,16 +39,6 @@ def how_to_grant() -> list[str]:
     ]
 
 
-def has_net_raw() -> bool:
-    """Whether CAP_NET_RAW is among the effective capabilities."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return os.geteuid() == 0
-    effective = next((int(line.split()[1], 16) for line in lines if line.startswith("CapEff:")), 0)
-    return bool(effective >> _CAP_NET_RAW & 1)
-
-
 def caller() -> tuple[int, int] | None:
     """User and group that called sudo, when this is root because of it."""
     try:

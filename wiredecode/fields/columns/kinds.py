@@ -220,7 +220,7 @@ class OwnColumn(Column):
         return [pa.array(values, self.type)]
 
 
-class FixedBytes(Column):
+class FixedBytesColumn(Column):
     """So many bytes, always: a UUID unless a protocol says otherwise."""
 
     width = 16
@@ -370,7 +370,7 @@ READERS: dict[type[Kind], Maker] = {
     fields.Boolean: BooleanColumn,
     fields.Timestamp: TimeColumn,
     fields.TimestampNs: NanosecondsColumn,
-    fields.Uuid: FixedBytes,
+    fields.Uuid: FixedBytesColumn,
     fields.Text: sized(TextColumn),
     fields.Binary: sized(SizedColumn),
     fields.Rest: sized(RestColumn),

@@ -122,8 +122,8 @@ class Bool(Scalar):
         em.line(f"{value} = {value} != 0")
         return value
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(x).lower()
+    def readable(self, value: Any) -> str:
+        return str(value).lower()
 
 
 class TimestampNs(Moment, Int64):

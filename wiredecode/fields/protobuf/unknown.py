@@ -18,8 +18,8 @@ class Content(Rest):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return value if isinstance(value, int) else show(value)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(x) if isinstance(x, int) else super().i2repr(pkt, x)
+    def readable(self, value: Any) -> str:
+        return str(value) if isinstance(value, int) else super().readable(value)
 
 
 class UnknownField(TaggedLayer):

@@ -80,8 +80,8 @@ class Stretch(Kind):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return printable(value)
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return repr(x)
+    def readable(self, value: Any) -> str:
+        return repr(value)
 
 
 class SecretStretch(Stretch):
@@ -177,8 +177,8 @@ class Sequence(UInt64):
     def shown(self, em: Emitter, expression: str) -> str:
         return f"(-1 if {expression} == {ALL_ONES} else {expression})"
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return str(self.present(x, None))
+    def readable(self, value: Any) -> str:
+        return str(self.present(value, None))
 
 
 DECIMAL = re.compile(r"-?[0-9]{1,10}\Z")

@@ -343,26 +343,6 @@ class Unknown(Message):
     ]
 
 
-def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
-    """A ``key=value`` command as today's clients send it, ready to build. ``envelope``: None sends it raw."""
-    pieces = [Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()]
-    fields = {"command_name": name, "arguments": pieces}
-    if envelope is not None:
-        fields["envelope_topic"] = envelope
-    if message is None:
-        return Command(**fields)
-    return Command(**fields, gap=" ", tail=MessageTail(message=message))
-
-
-def positional(name: str, *words: object) -> Message:
-    """A command of the older document, ready to build."""
-    return PositionalCommand(command_name=name, words=[Word(gap=" ", value=str(word)) for word in words])
-
-
-def _text(key: str, given: str) -> dict[str, str | bytes]:
-    return {"secret": given.encode()} if key.endswith("token") else {"value": given}
-
-
 TEXT_LAYERS: tuple[type[Message], ...] = (
     *(Command, PayloadCommand, AuthCommand, PositionalCommand, DiscoveryCommand, Envelope),
     *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, CompressedSecret, Unknown),

@@ -16,8 +16,8 @@ SHORT_HEADER, LONG_HEADER = 8, 12
 class Hex32(UInt32):
     """A number that people read in hexadecimal."""
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return "None" if x is None else f"0x{x:08x}"
+    def readable(self, value: Any) -> str:
+        return "None" if value is None else f"0x{value:08x}"
 
 
 def extension(header_length: int, checksum: bool) -> int:

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import crc32c
-
 from wiredecode.fields import Flags, Int64, Kind, Optional, Rest, UInt8, UInt64, When
 from wiredecode.fields.protobuf import Bool, Bytes, Embedded, Enum, Message, Repeated, String, TimestampNs, message
 from wiredecode.fields.protobuf import Int32 as PbInt32
@@ -279,12 +277,3 @@ LAYERS: dict[int, type[Envelope]] = {
     )
 }
 """By message type."""
-
-
-def sealed(message: Envelope) -> Envelope:
-    """The message with the header that carries its CRC-32C."""
-    header_length = message.header_length
-    copy = type(message)(bytes(message))
-    payload = bytes(message)[header_length:]
-    copy.fields.update(header_length=LONG_HEADER, flags=message.flags | CRC_FLAG, crc=crc32c.crc32c(payload))
-    return copy

@@ -21,7 +21,7 @@ MESSAGE_TYPES = {
     13: "PartitionStatusResponse",
     14: "PartitionNotification",
 }
-PUBLISH, ACK, REPLICATION_REQUEST, REPLICATION_RESPONSE = 0, 1, 2, 3
+PUBLISH, ACK, REPLICATION_RESPONSE = 0, 1, 3
 PARTITION_STATUS_REQUEST = 12
 REQUESTS = {2: 3, 4: 5, 6: 7, 8: 9, 10: 11, 12: 13}
 """The type of the response to each request."""
@@ -84,7 +84,6 @@ GRPC_CODES = {
 
 RPC_TYPES = {0: "AppendEntries", 1: "RequestVote", 2: "InstallSnapshot", 3: "TimeoutNow", 4: "RequestPreVote"}
 """First byte of a Raft RPC (hashicorp/raft: net_transport.go)."""
-INSTALL_SNAPSHOT = 2
 
 LOG_TYPES = {
     0: "LogCommand",

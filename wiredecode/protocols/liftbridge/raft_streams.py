@@ -33,7 +33,7 @@ STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
 PART, UNALIGNED, LIMIT = "part", "unaligned", "limit"
 
 
-class Piece(NamedTuple):
+class RpcPiece(NamedTuple):
     """What a message gave: a whole RPC, answer or snapshot, or bytes of one."""
 
     layer: type[Layer]
@@ -66,9 +66,9 @@ class RaftStream:
         self.pending, self.position, self.items = bytearray(), 0, 0
         self.snapshot, self.snapshot_left = None, 0
 
-    def feed(self, message: bytes) -> list[Piece]:
+    def feed(self, message: bytes) -> list[RpcPiece]:
         """Take the next message of the stream."""
-        pieces: list[Piece] = []
+        pieces: list[RpcPiece] = []
         position = 0
         while position < len(message):
             read = self._snapshot if self.snapshot_left else self._rpc
@@ -76,7 +76,7 @@ class RaftStream:
             pieces.append(piece)
         return pieces
 
-    def _rpc(self, message: bytes, start: int) -> tuple[Piece, int]:
+    def _rpc(self, message: bytes, start: int) -> tuple[RpcPiece, int]:
         """The RPC that begins or goes on at ``start``."""
         before = len(self.pending)
         data: bytes | bytearray = message[start:] if start else message
@@ -84,12 +84,12 @@ class RaftStream:
             self.pending += data
             data = self.pending
         elif not self._begins(data):
-            return Piece(raft.RaftBytes, bytes(data), start, UNALIGNED), len(message)
+            return RpcPiece(raft.RaftBytes, bytes(data), start, UNALIGNED), len(message)
         try:
             self.position, self.items = skip(data, self.position, len(data), self.items)
         except Short:
             self.reset()
-            return Piece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
+            return RpcPiece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
         if self.items:
             return self._wait(data, message[start:], start), len(message)
         whole = bytes(data[: self.position])
@@ -97,12 +97,12 @@ class RaftStream:
         layer = layer_of(whole)
         read = layer(whole)
         if read.problem is not None:  # a string, then no map: in the middle of something
-            return Piece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
+            return RpcPiece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
         if layer is raft.InstallSnapshot:
             size = read.fields.get("snapshot_size")
             self.snapshot_left = size if size is not None and 0 < size <= MAX_SNAPSHOT_BYTES else 0
             self.snapshot = bytearray()
-        return Piece(layer, whole, None if before else start), start + len(whole) - before
+        return RpcPiece(layer, whole, None if before else start), start + len(whole) - before
 
     def _begins(self, data: bytes | bytearray) -> bool:
         """Whether an RPC or an answer may begin with ``data``; prepares to step over it."""
@@ -114,15 +114,15 @@ class RaftStream:
             return False
         return True
 
-    def _wait(self, data: bytes | bytearray, part: bytes, start: int) -> Piece:
+    def _wait(self, data: bytes | bytearray, part: bytes, start: int) -> RpcPiece:
         if len(data) > MAX_RPC_BYTES:
             self.reset()
-            return Piece(raft.RaftBytes, part, start, LIMIT)
+            return RpcPiece(raft.RaftBytes, part, start, LIMIT)
         if data is not self.pending:
             self.pending = bytearray(data)
-        return Piece(raft.RaftBytes, part, start, PART)
+        return RpcPiece(raft.RaftBytes, part, start, PART)
 
-    def _snapshot(self, message: bytes, start: int) -> tuple[Piece, int]:
+    def _snapshot(self, message: bytes, start: int) -> tuple[RpcPiece, int]:
         part = message[start : start + self.snapshot_left]
         self.snapshot_left -= len(part)
         if self.snapshot is not None:
@@ -131,11 +131,11 @@ class RaftStream:
                 self.snapshot = None
         stop = start + len(part)
         if self.snapshot_left:
-            return Piece(raft.RaftBytes, part, start, PART), stop
+            return RpcPiece(raft.RaftBytes, part, start, PART), stop
         whole, self.snapshot = self.snapshot, None
         if whole is None:
-            return Piece(raft.RaftBytes, part, start, LIMIT), stop
-        return Piece(raft.Snapshot, bytes(whole), start if len(whole) == len(part) else None), stop
+            return RpcPiece(raft.RaftBytes, part, start, LIMIT), stop
+        return RpcPiece(raft.Snapshot, bytes(whole), start if len(whole) == len(part) else None), stop
 
 
 def layer_of(data: bytes) -> type[Layer]:
@@ -160,7 +160,7 @@ class RaftStreams:
         """Reply subject of a dial: inbox of the caller."""
         self.held = 0
 
-    def feed(self, key: Key, message: bytes) -> list[Piece]:
+    def feed(self, key: Key, message: bytes) -> list[RpcPiece]:
         """The next message of a stream; an empty one ends it."""
         stream = self.streams.setdefault(key, RaftStream())
         self.streams.move_to_end(key)

@@ -12,7 +12,7 @@ from wiredecode.protocols.liftbridge.acks import MAX_KEY_CHARACTERS
 from wiredecode.protocols.liftbridge.inner import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, Piece
+from wiredecode.protocols.liftbridge.raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
 from wiredecode.protocols.liftbridge.spelling import entries_spelled
 from wiredecode.protocols.nats.copies import mark_copy
 from wiredecode.protocols.shared.pairing import Request, link
@@ -78,7 +78,7 @@ REMARKS = {
 
 def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Session) -> None:
     key = subject, frame.connection.number, frame.side
-    pieces = state.raft.feed(key, data) or [Piece(raft.RaftBytes, data, 0)]
+    pieces = state.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
     for index, piece in enumerate(pieces):
         at = None if piece.start is None else start + piece.start
         reading = read(piece.layer, piece.data, style)
@@ -106,7 +106,7 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
                 frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)
 
 
-def _type_of(piece: Piece) -> str:
+def _type_of(piece: RpcPiece) -> str:
     if piece.layer is raft.Snapshot:
         return "RaftSnapshot"
     return "RaftEnd" if not piece.data else piece.layer.__name__

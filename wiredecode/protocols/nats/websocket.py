@@ -22,7 +22,7 @@ FRAGMENTS = frozenset(b"\x01\x02\x41\x42")
 """Those of the first of several fragments."""
 FINAL, COMPRESSED, MASKED = 0x80, 0x40, 0x80
 RESERVED = 0x30
-CONTINUATION, TEXT, BINARY, CLOSE, PONG = 0, 1, 2, 8, 10
+TEXT, BINARY, CLOSE, PONG = 1, 2, 8, 10
 TAIL = b"\x00\x00\xff\xff"
 """What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 WINDOW = 32 * 1024

@@ -108,14 +108,14 @@ class Meaning(Int64):
         super().__init__(name, doc, **kw)
         self.meanings = meanings or {}
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        return self.meanings[x] if x in self.meanings else super().i2repr(pkt, x)
+    def readable(self, value: Any) -> str:
+        return self.meanings[value] if value in self.meanings else super().readable(value)
 
 
 class RequestId(Int64):
     """Chosen by the client: Java clients put a flow into the upper half and count in the lower."""
 
-    def i2repr(self, pkt: Any, x: Any) -> str:
-        if not x or x < 1 << 32:
-            return str(x)
-        return f"{x:#x} (flow {x >> 32}, sequence {x & 0xFFFFFFFF})"
+    def readable(self, value: Any) -> str:
+        if not value or value < 1 << 32:
+            return str(value)
+        return f"{value:#x} (flow {value >> 32}, sequence {value & 0xFFFFFFFF})"

@@ -7,8 +7,8 @@ from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.base import Message, blob, control, late, nullable, segment, stack_trace, token
 from wiredecode.protocols.pravega.kinds import NO_VALUE, Meaning
 
-KEY_FIXED, VALUE_FIXED = 12, 4
-"""What the ``total`` of a key and of a value counts besides the bytes."""
+KEY_FIXED = 12
+"""What the ``total`` of a key counts besides the bytes."""
 VERSIONS = {NO_VALUE: "no version", -1: "does not exist"}
 
 

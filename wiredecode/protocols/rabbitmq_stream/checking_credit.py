@@ -17,8 +17,6 @@ LEAST_WAITS, LEAST_SHARE = 5, 0.2
 """Starved is who waited so often, and for so large a share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
 """... and for so long: a consumer that catches up with a stream is always out of credit, for moments."""
-MOST_SUBSCRIPTIONS = 256
-"""Per connection; as many as ids can name."""
 LEAST_STOPPED_NS = 5_000_000_000
 """So long without credit, while the stream goes on, a consumer has stopped."""
 LEAST_CLOSED_NS = 200_000_000

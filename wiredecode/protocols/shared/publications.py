@@ -31,7 +31,7 @@ class Publication:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class NumberRun:
     """Messages with the numbers ``low`` up to ``high``, the first of which is message ``index`` of its frame."""
 
     low: int
@@ -51,10 +51,10 @@ class Publisher:
     """The runs of one publisher: disjoint, in order; and numbers published again before they were confirmed."""
 
     lows: list[int] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[NumberRun] = field(default_factory=list)
     again: dict[int, deque[tuple[int, Publication]]] = field(default_factory=dict)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: NumberRun) -> None:
         """Wait for the confirm of a run; what of it waits already comes after that."""
         if not self.runs or run.low >= self.runs[-1].high:
             self.lows.append(run.low)
@@ -70,10 +70,10 @@ class Publisher:
                 low += 1
                 continue
             high = min(run.high, following)
-            self._insert(place, Run(low, high, index + low - run.low, publication))
+            self._insert(place, NumberRun(low, high, index + low - run.low, publication))
             low = high
 
-    def _insert(self, place: int, run: Run) -> None:
+    def _insert(self, place: int, run: NumberRun) -> None:
         self.lows.insert(place, run.low)
         self.runs.insert(place, run)
 
@@ -94,10 +94,10 @@ class Publisher:
                 self._wait_again(low, stop)
             low = stop
 
-    def _cut(self, place: int, run: Run, low: int, stop: int) -> None:
+    def _cut(self, place: int, run: NumberRun, low: int, stop: int) -> None:
         """Take ``low`` up to ``stop`` out of a run."""
         if stop < run.high:
-            rest = Run(stop, run.high, run.index + stop - run.low, run.publication)
+            rest = NumberRun(stop, run.high, run.index + stop - run.low, run.publication)
             if low == run.low:
                 self.lows[place], self.runs[place] = stop, rest
                 return
@@ -114,7 +114,7 @@ class Publisher:
             index, publication = waiting.popleft()
             if not waiting:
                 del self.again[number]
-            self.add(Run(number, number + 1, index, publication))
+            self.add(NumberRun(number, number + 1, index, publication))
 
     def forget_oldest(self) -> None:
         """Forget one run, or a number that was published again."""
@@ -143,7 +143,7 @@ class Publications:
         publication = Publication(frame.id, frame.time_ns, serial, 0 if whole else 1)
         before, index = len(known.runs), 0
         for low, high in numbers:
-            known.add(Run(low, high, index, publication))
+            known.add(NumberRun(low, high, index, publication))
             index += high - low
             if self._runs + len(known.runs) - before > MAX_RUNS or len(known.again) > MAX_RUNS:
                 known.forget_oldest()

@@ -8,19 +8,19 @@ from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Optional, T
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.base import Frame, correlated, endpoint, frame, partition, topic
+from wiredecode.protocols.tank.base import TankFrame, correlated, endpoint, frame, partition, topic
 from wiredecode.protocols.tank.kinds import U16, U32, U64, Endpoint, Seconds, Varint32
 
 # 3 and 4.
 
 
-class Ping(Frame):
+class Ping(TankFrame):
     """From the broker, once, when it has accepted the connection."""
 
     fields_desc = frame(names.PING)
 
 
-class RegisterReplica(Frame):
+class RegisterReplica(TankFrame):
     """Obsolete: brokers close the connection."""
 
     fields_desc = frame(names.REGISTER_REPLICA, U16("replica_id", "follower that reads"))
@@ -30,7 +30,7 @@ class RegisterReplica(Frame):
 # 6: Discover partitions.
 
 
-class DiscoverPartitions(Frame):
+class DiscoverPartitions(TankFrame):
     fields_desc = correlated(
         names.DISCOVER_PARTITIONS,
         topic(),
@@ -51,7 +51,7 @@ class PartitionState(Layer):
     ]
 
 
-class DiscoverPartitionsResponse(Frame):
+class DiscoverPartitionsResponse(TankFrame):
     """Records without partition ids: of all partitions in order, or of those asked for; disabled ones are left out."""
 
     fields_desc = correlated(
@@ -66,7 +66,7 @@ class DiscoverPartitionsResponse(Frame):
 # 7 and 8: administration.
 
 
-class CreateTopic(Frame):
+class CreateTopic(TankFrame):
     fields_desc = correlated(
         names.CREATE_TOPIC,
         topic(),
@@ -77,17 +77,17 @@ class CreateTopic(Frame):
     facts = ("request_id", "topic", "partition_count")
 
 
-class CreateTopicResponse(Frame):
+class CreateTopicResponse(TankFrame):
     fields_desc = correlated(names.CREATE_TOPIC, topic(), UInt8("result", "outcome", names=names.CREATE_RESULTS))
     facts = ("request_id", "topic", "result")
 
 
-class ReloadPartitionConfiguration(Frame):
+class ReloadPartitionConfiguration(TankFrame):
     fields_desc = correlated(names.RELOAD_CONFIGURATION, topic(), partition())
     facts = ("request_id", "topic", "partition")
 
 
-class ReloadPartitionConfigurationResponse(Frame):
+class ReloadPartitionConfigurationResponse(TankFrame):
     fields_desc = correlated(
         names.RELOAD_CONFIGURATION, topic(), partition(), UInt8("result", "outcome", names=names.RELOAD_RESULTS)
     )
@@ -97,12 +97,12 @@ class ReloadPartitionConfigurationResponse(Frame):
 # 10 to 12: the broker and its cluster.
 
 
-class Status(Frame):
+class Status(TankFrame):
     fields_desc = correlated(names.STATUS)
     facts = ("request_id",)
 
 
-class StatusResponse(Frame):
+class StatusResponse(TankFrame):
     """Older brokers stop after the cluster's fields, or before the release."""
 
     fields_desc = correlated(
@@ -122,7 +122,7 @@ class StatusResponse(Frame):
     facts = ("request_id", "topic_count", "partition_count", "cluster_name", "release")
 
 
-class DiscoverTopics(Frame):
+class DiscoverTopics(TankFrame):
     fields_desc = correlated(names.DISCOVER_TOPICS, UInt8("flags", "0"))
     facts = ("request_id",)
 
@@ -162,7 +162,7 @@ class ListedTopics(Array):
         return value
 
 
-class DiscoverTopicsResponse(Frame):
+class DiscoverTopicsResponse(TankFrame):
     fields_desc = correlated(
         names.DISCOVER_TOPICS,
         U32("topic_count", "topics"),
@@ -172,7 +172,7 @@ class DiscoverTopicsResponse(Frame):
     facts = ("request_id", "topic_count")
 
 
-class DiscoverTopology(Frame):
+class DiscoverTopology(TankFrame):
     fields_desc = correlated(names.DISCOVER_TOPOLOGY, UInt8("flags", "0"))
     facts = ("request_id",)
 
@@ -186,7 +186,7 @@ class Node(Layer):
     ]
 
 
-class DiscoverTopologyResponse(Frame):
+class DiscoverTopologyResponse(TankFrame):
     """65535 nodes: the broker stands alone."""
 
     fields_desc = correlated(

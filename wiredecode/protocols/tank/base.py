@@ -14,7 +14,7 @@ HEADER = struct.Struct("<BI")
 """Message id and payload length."""
 
 
-class Frame(Layer):
+class TankFrame(Layer):
     """Base of all messages: fills in ``payload_length`` when building."""
 
     filter_name = "tank"
@@ -65,7 +65,7 @@ def endpoint() -> Kind:
     return Endpoint("endpoint", "node to ask instead")
 
 
-class Unknown(Frame):
+class Unknown(TankFrame):
     """An id that does not exist, or a message that its sender never sends: the length still delimits it."""
 
     fields_desc = frame(0, Rest("body", "everything after the header"))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.fields import Array, Struct
-from wiredecode.fields.columns.kinds import READERS, Column, FixedBytes, Look, Scope, TimeColumn
+from wiredecode.fields.columns.kinds import READERS, Column, FixedBytesColumn, Look, Scope, TimeColumn
 from wiredecode.fields.columns.presence import reach
 from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
 from wiredecode.fields.columns.rows import Int64s, Rows, spelled
@@ -47,7 +47,7 @@ class SecondsColumn(TimeColumn):
     scale = 1000
 
 
-class EndpointColumn(FixedBytes):
+class EndpointColumn(FixedBytesColumn):
     width = 6
 
     def shown(self, values: npt.NDArray[np.bytes_]) -> pa.Array:

@@ -8,7 +8,7 @@ from wiredecode.fields import Array, Flags, Kind, LengthOf, Optional, UInt8, Whe
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.base import (
-    Frame,
+    TankFrame,
     correlated,
     endpoint,
     frame,
@@ -68,14 +68,14 @@ def produce(message_id: int, element: type[Layer]) -> list[Any]:
     )
 
 
-class Produce(Frame):
+class Produce(TankFrame):
     """``client_version u16 | request_id u32 | client_id str8 | required_acks u8 | ack_timeout u32 | topics u8 ...``"""
 
     fields_desc = produce(names.PRODUCE, ProducedTopic)
     facts = ("request_id", "client_id")
 
 
-class ProduceWithBaseSequenceNumber(Frame):
+class ProduceWithBaseSequenceNumber(TankFrame):
     """Produce of the mirror tool, which keeps the numbers of the origin. The answer has the id of Produce."""
 
     fields_desc = produce(names.PRODUCE_WITH_BASE, NumberedTopic)
@@ -89,7 +89,7 @@ class ProduceResult(Layer):
     ]
 
 
-class ProduceResponse(Frame):
+class ProduceResponse(TankFrame):
     """One result for each partition of the request, in its order; which one it belongs to, only the request tells.
 
     "unknown topic" and "read-only" stand for all partitions of their topic.
@@ -114,7 +114,7 @@ class WantedTopic(Layer):
     fields_desc = [topic(), Array("partitions", WantedPartition, "where to read", count=UInt8)]
 
 
-class Consume(Frame):
+class Consume(TankFrame):
     fields_desc = frame(
         names.CONSUME,
         *sent_by(2, ""),
@@ -164,7 +164,7 @@ class ConsumedTopic(Layer):
     )
 
 
-class ConsumeResponse(Frame):
+class ConsumeResponse(TankFrame):
     """The header (topics and partitions), then the chunks of the partitions that have one.
 
     ::
@@ -198,7 +198,7 @@ class PeerTopic(Layer):
     fields_desc = [topic(), Array("partitions", WantedPartition, "where to read", count=U16)]
 
 
-class ConsumeAsPeer(Frame):
+class ConsumeAsPeer(TankFrame):
     """Consume of a replica: no request id, wider counts. One is outstanding at a time."""
 
     fields_desc = frame(
@@ -222,7 +222,7 @@ class StrayBytes(InHeader, U32):
     """Inside the header."""
 
 
-class ConsumeAsPeerResponse(Frame):
+class ConsumeAsPeerResponse(TankFrame):
     """As the answer to Consume, without a request id; after a wait that expired, with four zero bytes in its place."""
 
     fields_desc = frame(

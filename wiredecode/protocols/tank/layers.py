@@ -11,11 +11,11 @@ Nothing tells a request from a response but the side that sends it.
 from __future__ import annotations
 
 from wiredecode.protocols.tank import admin, data, names
-from wiredecode.protocols.tank.base import HEADER, Frame, Unknown
+from wiredecode.protocols.tank.base import HEADER, TankFrame, Unknown
 
-__all__ = ["HEADER", "REQUESTS", "RESPONSES", "Frame", "Unknown"]
+__all__ = ["HEADER", "REQUESTS", "RESPONSES", "TankFrame", "Unknown"]
 
-REQUESTS: dict[int, type[Frame]] = {
+REQUESTS: dict[int, type[TankFrame]] = {
     names.PRODUCE: data.Produce,
     names.CONSUME: data.Consume,
     names.PING: admin.Ping,
@@ -31,7 +31,7 @@ REQUESTS: dict[int, type[Frame]] = {
 }
 """What clients send, by id; brokers send PING of these."""
 
-RESPONSES: dict[int, type[Frame]] = {
+RESPONSES: dict[int, type[TankFrame]] = {
     names.PRODUCE: data.ProduceResponse,
     names.CONSUME: data.ConsumeResponse,
     names.PING: admin.Ping,

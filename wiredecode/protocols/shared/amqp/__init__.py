@@ -1,11 +1,9 @@
 """AMQP 1.0 messages (OASIS AMQP 1.0 parts 1 and 3): bare sections, as brokers store them, without AMQP
 frames.
 
-``record`` reads a message into plain values, fast; ``message`` reads it into nodes with byte ranges,
-``build`` turns nodes back into the same bytes, ``values`` into the same plain values. Bytes that are no AMQP
-message give None, never an exception; ``refusal`` says why. Deviations of real encoders (string keys in
-annotations, symbolic or long descriptors, surplus fields, a missing body) are read; sizes and counts must
-agree to the byte.
+``record`` reads a message into plain values, fast; ``message`` reads it into nodes with byte ranges. Bytes that are
+no AMQP message give None, never an exception. Deviations of real encoders (string keys in annotations, symbolic or long
+descriptors, surplus fields, a missing body) are read; sizes and counts must agree to the byte.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from wiredecode.protocols.shared.amqp.constructors import (
 )
 from wiredecode.protocols.shared.amqp.fast import record
 from wiredecode.protocols.shared.amqp.sections import SECTIONS, Section
-from wiredecode.protocols.shared.amqp.tree import Node, Refusal, build, message, plain, refusal, values
+from wiredecode.protocols.shared.amqp.tree import Node, message, plain
 
 __all__ = [
     "CONSTRUCTORS",
@@ -29,12 +27,8 @@ __all__ = [
     "SECTIONS",
     "Constructor",
     "Node",
-    "Refusal",
     "Section",
-    "build",
     "message",
     "plain",
     "record",
-    "refusal",
-    "values",
 ]

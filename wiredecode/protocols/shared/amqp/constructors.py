@@ -6,7 +6,7 @@ Source: OASIS AMQP 1.0 part 1 (types), sections 1.2 (encodings) and 1.6 (primiti
     constructor  = format-code | 0x00 descriptor constructor
     payload      = fixed bytes | size bytes | size count items | size count constructor bare-items
 
-The tree reader, the record reader and the builder all follow ``CONSTRUCTORS``; none of them knows a type of
+The tree reader and the record reader follow ``CONSTRUCTORS``; none of them knows a type of
 its own.
 """
 
@@ -36,12 +36,7 @@ Show = Callable[[bytes], str]
 
 
 class NotAmqpError(Exception):
-    """The bytes are no AMQP 1.0 message. Never leaves the package: readers turn it into None or a
-    ``Refusal``."""
-
-    def __init__(self, reason: str = "not AMQP 1.0", position: int = 0, limit: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.position, self.limit = reason, position, limit
+    """The bytes are no AMQP 1.0 message, or beyond a limit. Never leaves the package: readers turn it into None."""
 
 
 class Category(Enum):
@@ -66,8 +61,6 @@ class Constructor:
     width: int
     decode: Callable[[bytes], Scalar]
     """Payload (of a fixed or variable type) to value."""
-    encode: Callable[[Any], bytes]
-    """Value to payload. Where ``encode(decode(payload))`` differs, nodes keep the payload as ``raw``."""
     plain: Callable[[Any, Show], Json] | None = None
     """Value to its form in records, where that is not the value itself."""
     packer: struct.Struct | None = None
@@ -78,14 +71,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = [f"{second:02}." for second in range(60)]
 _MILLISECONDS = [f"{millisecond:03}Z" for millisecond in range(1000)]
 """Joining ready-made pieces takes half the time of formatting."""
-
-
-def _bytes(value: bytes) -> bytes:
-    return bytes(value)
-
-
-def _nothing(value: object) -> bytes:
-    return b""
 
 
 def _text(payload: bytes) -> str:
@@ -122,10 +107,6 @@ def _char(payload: bytes) -> str | int:
     return code if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF else chr(code)
 
 
-def _char_payload(value: str | int) -> bytes:
-    return (ord(value) if isinstance(value, str) else value).to_bytes(4, "big")
-
-
 def _float(value: float, show: Show) -> float | str:
     """JSON has no NaN and no infinities."""
     if value - value == 0.0:
@@ -141,10 +122,9 @@ def _fixed(
     type_: str,
     encoding: str,
     decode: Callable[[bytes], Scalar],
-    encode: Callable[[Any], bytes],
     plain: Callable[[Any, Show], Json] | None = None,
 ) -> Constructor:
-    return Constructor(code, type_, encoding, Category.FIXED, _WIDTHS[code >> 4], decode, encode, plain)
+    return Constructor(code, type_, encoding, Category.FIXED, _WIDTHS[code >> 4], decode, plain)
 
 
 def _number(
@@ -159,37 +139,36 @@ def _number(
         Category.FIXED,
         packer.size,
         lambda payload: unpack(payload)[0],
-        packer.pack,
         plain,
         packer,
     )
 
 
 def _constant(code: int, type_: str, encoding: str, value: Scalar) -> Constructor:
-    return _fixed(code, type_, encoding, lambda payload: value, _nothing)
+    return _fixed(code, type_, encoding, lambda payload: value)
 
 
 def _opaque(code: int, type_: str, encoding: str) -> Constructor:
-    return _fixed(code, type_, encoding, _bytes, _bytes, _shown)
+    return _fixed(code, type_, encoding, bytes, _shown)
 
 
 def _sized(code: int, type_: str, encoding: str, category: Category, text: bool = False) -> Constructor:
     """A type with a size field: 1 byte where the code has an even high nibble, else 4."""
     width = 4 if code & 0x10 else 1
     if text:
-        return Constructor(code, type_, encoding, category, width, _text, str.encode)
-    return Constructor(code, type_, encoding, category, width, _bytes, _bytes, _shown)
+        return Constructor(code, type_, encoding, category, width, _text)
+    return Constructor(code, type_, encoding, category, width, bytes, _shown)
 
 
 def _known() -> list[Constructor]:
     return [
-        Constructor(0x00, "described", "described", Category.DESCRIBED, 0, _bytes, _bytes),
+        Constructor(0x00, "described", "described", Category.DESCRIBED, 0, bytes),
         _constant(0x40, "null", "null", None),
         _constant(0x41, "boolean", "true", True),
         _constant(0x42, "boolean", "false", False),
         _constant(0x43, "uint", "uint0", 0),
         _constant(0x44, "ulong", "ulong0", 0),
-        Constructor(0x45, "list", "list0", Category.LIST, 0, _bytes, _bytes),
+        Constructor(0x45, "list", "list0", Category.LIST, 0, bytes),
         _number(0x50, "ubyte", "ubyte", "B"),
         _number(0x51, "byte", "byte", "b"),
         _number(0x52, "uint", "smalluint", "B"),
@@ -202,7 +181,7 @@ def _known() -> list[Constructor]:
         _number(0x70, "uint", "uint", "I"),
         _number(0x71, "int", "int", "i"),
         _number(0x72, "float", "ieee-754", "f", _float),
-        _fixed(0x73, "char", "utf32", _char, _char_payload),
+        _fixed(0x73, "char", "utf32", _char),
         _opaque(0x74, "decimal32", "ieee-754"),
         _number(0x80, "ulong", "ulong", "Q"),
         _number(0x81, "long", "long", "q"),
@@ -210,7 +189,7 @@ def _known() -> list[Constructor]:
         _number(0x83, "timestamp", "ms64", "q", _timestamp),
         _opaque(0x84, "decimal64", "ieee-754"),
         _opaque(0x94, "decimal128", "ieee-754"),
-        _fixed(0x98, "uuid", "uuid", _uuid, lambda value: bytes.fromhex(value.replace("-", ""))),
+        _fixed(0x98, "uuid", "uuid", _uuid),
         _sized(0xA0, "binary", "vbin8", Category.VARIABLE),
         _sized(0xB0, "binary", "vbin32", Category.VARIABLE),
         _sized(0xA1, "string", "str8-utf8", Category.VARIABLE, text=True),

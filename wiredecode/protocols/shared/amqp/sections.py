@@ -56,14 +56,11 @@ BY_DESCRIPTOR: dict[int | str, Section] = {
 }
 
 
-def next_section(descriptor: object, previous: Section | None, position: int) -> Section:
+def next_section(descriptor: object, previous: Section | None) -> Section:
     """The section with that descriptor, if it may stand there; raises NotAmqpError."""
     section = BY_DESCRIPTOR.get(descriptor) if isinstance(descriptor, int | str) else None
-    if section is None:
-        raise NotAmqpError(f"{str(descriptor)[:40]!r} is no section descriptor", position)
-    if not section.follows(previous):
-        assert previous is not None
-        raise NotAmqpError(f"{section.name} after {previous.name}", position)
+    if section is None or not section.follows(previous):
+        raise NotAmqpError
     return section
 
 

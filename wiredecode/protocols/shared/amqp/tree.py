@@ -1,10 +1,8 @@
-"""The tree reader: every section and every value of a message as a node with its byte range, and back to
-bytes."""
+"""The tree reader: every section and every value of a message as a node with its byte range."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wiredecode.protocols.shared.amqp.constructors import (
@@ -19,7 +17,6 @@ from wiredecode.protocols.shared.amqp.constructors import (
     Scalar,
     Show,
     key_text,
-    unused_key,
 )
 from wiredecode.protocols.shared.amqp.sections import Section, field_name, next_section
 
@@ -41,9 +38,6 @@ class Node:
     start: int = 0
     end: int = 0
     children: Sequence[Node] = ()
-    raw: bytes | None = None
-    """The payload, where ``value`` alone cannot give it back (text that is not UTF-8, boolean 0x02,
-    signalling NaN)."""
 
     @property
     def constructor(self) -> Constructor:
@@ -69,22 +63,13 @@ class Node:
         return self.constructor.category in (Category.FIXED, Category.VARIABLE)
 
 
-@dataclass(slots=True, frozen=True)
-class Refusal:
-    """Why bytes are not taken for an AMQP message. ``limit``: they may be one, but beyond what is decoded."""
-
-    reason: str
-    position: int
-    limit: bool
-
-
 def message(
     data: bytes,
     max_depth: int = MAX_DEPTH,
     max_elements: int = MAX_ELEMENTS,
     max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
 ) -> list[Node] | None:
-    """The sections of an AMQP 1.0 message, in order, or None if the bytes are none (``refusal`` tells why).
+    """The sections of an AMQP 1.0 message, in order, or None if the bytes are none.
 
     A section is a described node named after it (header, properties, data, sequence, value ...) whose
     children are descriptor and value.
@@ -93,20 +78,6 @@ def message(
         return _Tree(data, max_elements, max_zero_width).sections(max_depth)
     except NotAmqpError:
         return None
-
-
-def refusal(
-    data: bytes,
-    max_depth: int = MAX_DEPTH,
-    max_elements: int = MAX_ELEMENTS,
-    max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
-) -> Refusal | None:
-    """Why ``message`` and ``record`` give None for these bytes; None if they do not."""
-    try:
-        _Tree(data, max_elements, max_zero_width).sections(max_depth)
-    except NotAmqpError as error:
-        return Refusal(error.reason, error.position, error.limit)
-    return None
 
 
 class _Tree:
@@ -118,40 +89,34 @@ class _Tree:
     def sections(self, depth: int) -> list[Node]:
         size, position = len(self.data), 0
         if not size:
-            raise NotAmqpError("no bytes")
+            raise NotAmqpError
         nodes: list[Node] = []
         previous: Section | None = None
         while position < size:
             start = position
             if self.data[start]:
-                raise NotAmqpError(f"{self.data[start]:#04x} where a section must start", start)
+                raise NotAmqpError
             descriptor = self.value("descriptor", start + 1, size, 0)
             if descriptor.type not in ("ulong", "symbol"):
-                raise NotAmqpError(f"a section descriptor of type {descriptor.type}", start + 1)
-            section = previous = next_section(descriptor.value, previous, start + 1)
-            self.count(1, start)
+                raise NotAmqpError
+            section = previous = next_section(descriptor.value, previous)
+            self.count(1)
             value = self.value(section.name, descriptor.end, size, depth, section)
             if value.code not in section.codes:
-                raise NotAmqpError(f"{section.name} of type {value.type}", descriptor.end)
+                raise NotAmqpError
             position = value.end
             nodes.append(Node(section.name, 0, None, start, position, (descriptor, value)))
         return nodes
 
-    def count(self, elements: int, position: int) -> None:
+    def count(self, elements: int) -> None:
         self.left -= elements
         if self.left < 0:
-            raise NotAmqpError("too many elements", position, limit=True)
-
-    def byte(self, position: int, end: int) -> int:
-        if position >= end:
-            raise NotAmqpError("the bytes end inside a value", position)
-        return self.data[position]
+            raise NotAmqpError
 
     def constructor(self, position: int, end: int) -> Constructor:
-        code = self.byte(position, end)
-        constructor = CONSTRUCTORS[code]
+        constructor = CONSTRUCTORS[self.data[position]] if position < end else None
         if constructor is None:
-            raise NotAmqpError(f"no constructor {code:#04x}", position)
+            raise NotAmqpError
         return constructor
 
     def value(self, name: str, position: int, end: int, depth: int, section: Section | None = None) -> Node:
@@ -171,7 +136,7 @@ class _Tree:
             start = position + row.width
             return self.scalar(node, row, start, start + self.number(position, row.width, end), end)
         if depth <= 0:
-            raise NotAmqpError("nested too deep", position, limit=True)
+            raise NotAmqpError
         if row.category is Category.DESCRIBED:
             descriptor = self.value("descriptor", position, end, depth - 1)
             node.children = (descriptor, self.value("value", descriptor.end, end, depth - 1))
@@ -184,16 +149,13 @@ class _Tree:
 
     def scalar(self, node: Node, row: Constructor, start: int, stop: int, end: int) -> Node:
         if stop > end:
-            raise NotAmqpError("the bytes end inside a value", start)
-        payload = self.data[start:stop]
-        node.value, node.end = row.decode(payload), stop
-        if row.encode(node.value) != payload:
-            node.raw = payload
+            raise NotAmqpError
+        node.value, node.end = row.decode(self.data[start:stop]), stop
         return node
 
     def number(self, position: int, width: int, end: int) -> int:
         if position + width > end:
-            raise NotAmqpError("the bytes end inside a size or count", position)
+            raise NotAmqpError
         return int.from_bytes(self.data[position : position + width], "big")
 
     def compound(
@@ -202,21 +164,21 @@ class _Tree:
         """List, map or array: its size, its count and what is in it must agree to the byte."""
         stop = position + row.width + self.number(position, row.width, end)
         if stop > end:
-            raise NotAmqpError(f"{row.type} longer than what contains it", position)
+            raise NotAmqpError
         count = self.number(position + row.width, row.width, stop)
         start = position + 2 * row.width
-        self.count(count, position)
+        self.count(count)
         if row.category is Category.ARRAY:
             node.children = self.elements(count, start, stop, depth)
         elif count > stop - start:
-            raise NotAmqpError(f"{row.type} of {count} items in {stop - start} bytes", position)
+            raise NotAmqpError
         elif row.category is Category.MAP:
             node.children = self.pairs(count, start, stop, depth - 1)
         else:
             node.children = self.items(count, start, stop, depth - 1, section)
         node.end = node.children[-1].end if node.children else start
         if node.end != stop:
-            raise NotAmqpError(f"{stop - node.end} bytes left over in a {row.type}", node.end)
+            raise NotAmqpError
 
     def items(self, count: int, position: int, end: int, depth: int, section: Section | None) -> list[Node]:
         named = section if section is not None and section.fields else None
@@ -229,7 +191,7 @@ class _Tree:
 
     def pairs(self, count: int, position: int, end: int, depth: int) -> list[Node]:
         if count & 1:
-            raise NotAmqpError(f"map of {count} keys and values", position)
+            raise NotAmqpError
         nodes: list[Node] = []
         for _ in range(count >> 1):
             key = self.value("key", position, end, depth)
@@ -249,9 +211,9 @@ class _Tree:
         if not row.width:
             self.zero_width_left -= count
             if self.zero_width_left < 0:
-                raise NotAmqpError("too many array elements without width", position, limit=True)
+                raise NotAmqpError
         if count * row.width > end - position:
-            raise NotAmqpError(f"array of {count} elements in {end - position} bytes", position)
+            raise NotAmqpError
         nodes = [constructor]
         for index in range(count):
             nodes.append(self.payload(f"[{index}]", row, position, end, depth - 1))
@@ -264,101 +226,14 @@ class _Tree:
         node = Node("constructor", row.code, None, position, position + 1)
         if row.category is Category.DESCRIBED:
             if depth <= 1:
-                raise NotAmqpError("nested too deep", position, limit=True)
+                raise NotAmqpError
             descriptor = self.value("descriptor", position + 1, end, depth - 2)
             inner, row, depth = self.element_constructor(descriptor.end, end, depth - 1)
             node.children, node.end = (descriptor, inner), inner.end
         return node, row, depth
 
 
-def build(nodes: Iterable[Node]) -> bytes:
-    """The bytes of sections (or of any values): ``build(message(data)) == data``. ValueError if a value does
-    not fit."""
-    try:
-        return b"".join(_encoded(node) for node in nodes)
-    except (ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
-        raise ValueError(f"cannot be encoded: {error}") from error
-
-
-def _encoded(node: Node) -> bytes:
-    return bytes([node.code]) + _payload(node)
-
-
-def _payload(node: Node) -> bytes:
-    row = node.constructor
-    match row.category:
-        case Category.FIXED | Category.VARIABLE:
-            payload = row.encode(node.value) if node.raw is None else node.raw
-            if row.category is Category.VARIABLE:
-                return len(payload).to_bytes(row.width, "big") + payload
-            if len(payload) != row.width:
-                raise ValueError(f"{row.encoding} has {row.width} bytes, not {len(payload)}")
-            return payload
-        case Category.DESCRIBED:
-            return b"".join(_encoded(child) for child in node.children)
-        case Category.ARRAY:
-            count = max(0, len(node.children) - 1)
-            body = b"".join(_constructor(child) for child in node.children[:1])
-            body += b"".join(_payload(child) for child in node.children[1:])
-        case _:
-            count = len(node.children)
-            body = b"".join(_encoded(child) for child in node.children)
-    if not row.width:
-        return b""
-    return (row.width + len(body)).to_bytes(row.width, "big") + count.to_bytes(row.width, "big") + body
-
-
-def _constructor(node: Node) -> bytes:
-    """An array's constructor: the code alone, or 0x00, descriptor and constructor."""
-    if not node.children:
-        return bytes([node.code])
-    descriptor, inner = node.children
-    return b"\0" + _encoded(descriptor) + _constructor(inner)
-
-
 def plain(node: Node, show: Show) -> Json:
-    """The value of a node as ``record`` gives it."""
+    """The value of a scalar as ``record`` gives it."""
     row = node.constructor
-    match row.category:
-        case Category.LIST:
-            return [plain(child, show) for child in node.children]
-        case Category.MAP:
-            return _plain_map(node, show)
-        case Category.ARRAY:
-            value: Json = [plain(child, show) for child in node.children[1:]]
-            return _described(node.children[0], value, show) if node.children else value
-        case Category.DESCRIBED:
-            return {"descriptor": plain(node.children[0], show), "value": plain(node.children[1], show)}
     return row.plain(node.value, show) if row.plain else node.value
-
-
-def _plain_map(node: Node, show: Show) -> dict[str, Json]:
-    entries: dict[str, Json] = {}
-    pairs = zip(node.children[::2], node.children[1::2], strict=True)
-    for index, (key, value) in enumerate(pairs):
-        text = key_text(plain(key, show)) if key.is_scalar else show(_encoded(key))
-        entries[unused_key(text, index, entries)] = plain(value, show)
-    return entries
-
-
-def _described(constructor: Node, value: Json, show: Show) -> Json:
-    """An array's elements share one descriptor: it is shown once, around all of them."""
-    if not constructor.children:
-        return value
-    descriptor, inner = constructor.children
-    return {"descriptor": plain(descriptor, show), "value": _described(inner, value, show)}
-
-
-def values(sections: Iterable[Node], show: Show) -> dict[str, Json]:
-    """The record of a message read as a tree: the same as ``record`` makes from its bytes."""
-    result: dict[str, Json] = {}
-    for node in sections:
-        body = node.children[1]
-        if node.name in ("header", "properties"):
-            fields = (child for child in body.children if child.code != 0x40)
-            result[node.name] = {child.name: plain(child, show) for child in fields}
-        elif node.name in ("data", "sequence"):
-            result.setdefault(node.name, []).append(plain(body, show))
-        else:
-            result[node.name] = plain(body, show)
-    return result
