@@ -296,7 +296,7 @@ class Dissector:
                 yield items
 
     def _pieces(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
-        """What is ready: by the megabyte, for decoded it takes more; all of it where there are runs, which lack order."""
+        """What is ready: by the megabyte, for decoded it takes more; all where there are runs: they lack order."""
         piece: list[Frame | Run] = []
         ordered, size = self._only_frames(), 0
         for item in self._release(watermark):
