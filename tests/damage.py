@@ -300,15 +300,14 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
     if frame.type not in (None, whole.type, *GENERIC) and not carries:
         yield f"{where}: its type is {whole.type}"
     said = dict(flat(whole.layers or {}))
-    undecided = frame.dialect is None and whole.dialect is not None  # as a finding tells
     if not values:
         return
     for path, value in flat(frame.layers or {}):
         if (path in said and said[path] == value) or name_of(path) in NUMBERS_OF_FRAMES:
             continue
-        if not (frame.type in GENERIC or undecided) or not is_raw(path, value, frame, whole):
+        if frame.type not in (*GENERIC, None) or not is_raw(path, value, frame, whole):
             yield f"{where}: {path} = {value!r}, not {said.get(path)!r}"
-    if frame.status == "malformed" and whole.status != "malformed" and not undecided:
+    if frame.status == "malformed" and whole.status != "malformed":
         yield f"{where}: malformed"
 
 

@@ -31,13 +31,6 @@ from wiredecode.testing import dissect as dissected
 
 LOSSY_BYTES = 60_000
 """Of captures up to this size packets are lost at random in the suite; of larger ones in the sweep."""
-SAID_TWICE = {
-    "c43_dedup.pcap": "publishes the same numbers again",
-    "seed_dialect.pcap": "only some messages tell its dialect",
-}
-"""Captures in which a frame that was lost and one that was not look the same to what comes later."""
-UNDECIDED = "seed_dialect.pcap"
-"""Cut, none of its messages tells the dialect: they are read as the shipped protocol, and a note says so."""
 STARTED_PACKETS = 2000
 """Packets of a capture that are read in all, from one start or another."""
 
@@ -47,9 +40,7 @@ def test_a_damaged_capture_says_what_the_whole_one_says(whole: Path, damaged: Pa
     assert compare(dissect(read(whole)), dissect(read(damaged))).wrong == []
 
 
-@pytest.mark.parametrize(
-    "capture", [path for path in small_captures() if path.name != UNDECIDED], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
 def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -> None:
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
@@ -77,7 +68,7 @@ def test_every_snapshot_length(capture: Path) -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    [path for path in small_captures() if path.stat().st_size <= LOSSY_BYTES and path.name not in SAID_TWICE],
+    [path for path in small_captures() if path.stat().st_size <= LOSSY_BYTES],
     ids=lambda path: path.name,
 )
 def test_where_packets_are_lost_nothing_is_told_that_is_not_so(capture: Path) -> None:
@@ -88,8 +79,7 @@ def test_where_packets_are_lost_nothing_is_told_that_is_not_so(capture: Path) ->
 @pytest.mark.sweep
 @pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
 def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
-    if capture.name not in SAID_TWICE:
-        assert losses(capture, range(5)).wrong == []
+    assert losses(capture, range(5)).wrong == []
 
 
 @pytest.mark.parametrize(

@@ -446,8 +446,10 @@ def test_layouts_that_both_dialects_have() -> None:
     early = bytes(OLDER[1][0](connection_id=W, segment="scope/s"))
     run = talk((0, early), (1, HEADER.pack(2, 33) + b"\0\x07scope/s" + W + bytes(8)))
     assert [frame.dialect for frame in run.frames] == [None, None]
-    assert [codes(frame) for frame in run.frames] == [["dialect-undecided"], []]
-    assert run.frames[1].request == 1
+    assert [codes(frame) for frame in run.frames] == [["dialect-undecided"]] * 2
+    told = [{"message_type_code", "message_length", "body"}] * 2
+    assert [(frame.type, frame.request) for frame in run.frames] == [(None, None)] * 2
+    assert [set(record(frame)) for frame in run.frames] == told
 
 
 def test_a_reply_without_the_id_of_its_request() -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.run import Run
 
+PIECE_BYTES = 1024 * 1024
 REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 
@@ -275,8 +276,13 @@ class Dissector:
 
     def _order(self, watermark: int | None) -> FrameOrder:
         """What is ready, in the order in which it is decoded."""
-        only_frames = self.demand.runs is None and not self.demand.tally
-        return (FrameOrder if only_frames else Order)(self._pending, watermark, self._number)
+        return (FrameOrder if self._only_frames() else Order)(self._pending, watermark, self._number)
+
+    def _only_frames(self) -> bool:
+        """Whether neither runs nor skipped frames wait."""
+        if self.demand.runs is None:
+            return not self.demand.tally
+        return all(isinstance(item, Frame) for item in self._pending)
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready, little by little: behind a hole much may have waited."""
@@ -284,11 +290,23 @@ class Dissector:
 
         for step in [*partial_watermarks(self._pending, watermark), watermark]:
             linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
-            items = [*self._release(step)]
-            for link in linkers:
-                link()
-            yield items
-            items = []  # not kept while the next ones are decoded
+            for items in self._pieces(step):
+                for link in linkers:
+                    link()
+                yield items
+
+    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
+        """What is ready: by the megabyte, for decoded it takes more; all where there are runs: they lack order."""
+        piece: list[Frame | Run] = []
+        ordered, size = self._only_frames(), 0
+        for item in self._release(watermark):
+            piece.append(item)
+            if ordered and isinstance(item, Frame):
+                size += item.length
+            if size >= PIECE_BYTES:
+                yield piece
+                piece, size = [], 0
+        yield piece
 
     def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
         """The frames, where it is wanted with their responses."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Int64s = npt.NDArray[np.int64]
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
+LAST_LOSSES = 64
+"""Of these, those that are looked through for what was lost between two times."""
 
 
 @dataclass(slots=True, eq=False)
@@ -153,6 +155,10 @@ class Direction:
         if time_ns is not None and len(self.losses) < MOST_LOSSES:
             last = self.losses[-1][0] if self.losses else 0
             self.losses.append((max(packet, given_up, last), time_ns, offset))
+
+    def lost_between(self, start_ns: int, stop_ns: int, packet: int) -> bool:
+        """Whether lost bytes show between two times, as is known at ``packet``; of very many losses the last."""
+        return any(start_ns <= shown <= stop_ns and known <= packet for known, shown, _ in self.losses[-LAST_LOSSES:])
 
     def open_hole(self, packet: int, first: int) -> None:
         """A hole is seen at ``packet``; nobody asks any more about packets before ``first``."""

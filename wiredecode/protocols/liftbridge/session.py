@@ -35,6 +35,8 @@ MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
+UNCOUNTED = -1
+"""In place of a frame: whose turn it is cannot be known any more."""
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
@@ -73,7 +75,9 @@ class Session(CarriedSession):
     """What asks for an ack, and acks, where that comes later."""
     publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
     got: Newest[tuple[Any, ...], int] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
-    """The last publication of each key that a subscription got."""
+    """The last publication of each key that a subscription got; or :data:`UNCOUNTED`."""
+    repeating: Newest[str | None, None] = field(default_factory=lambda: Newest(MAX_SUBJECTS))
+    """Subjects of which the same contents were published again."""
     lossy: bool = False
     """Messages may be missing: those of the same contents cannot be told apart any more."""
     """What clients published: what servers hand on is its copy."""
@@ -179,17 +183,25 @@ class Session(CarriedSession):
         return known
 
     def _published(self, frame: Frame, key: PublicationKey) -> int | None:
-        """What a subscription gets: of messages with the same contents the next one, where none were lost."""
+        """What a subscription gets: of messages with the same contents the next one, where none were lost.
+
+        Once it got one before the publish was captured, or more than that were published, they cannot be counted.
+        """
         numbers = self.publications.get(key)
-        if not numbers or (self.lossy and len(numbers) > 1):
-            return None
         who = key, frame.connection.number, frame.side, frame.values.get("sid")
         before = self.got.get(who)
-        if before == numbers[-1]:
+        if before == UNCOUNTED:
             return None
-        found = numbers[numbers.index(before) + 1] if before in numbers else numbers[-1]
+        if len(numbers) > 1 or (numbers and before == numbers[-1]):
+            self.repeating.put(key[0], None)
+        if before in numbers[:-1]:
+            found = numbers[numbers.index(before) + 1]
+        else:
+            found = numbers[0] if len(numbers) == 1 and before is None else UNCOUNTED
+        if self.lossy and (frame.code != names.PUBLISH or key[0] in self.repeating):
+            found = UNCOUNTED  # what servers say to each other is often the same
         self.got.put(who, found)
-        return found
+        return None if found == UNCOUNTED else found
 
     # Asked by NATS.
 

@@ -16,6 +16,7 @@ import numpy as np
 from crc32c import crc32c
 
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
     from wiredecode.frames.run import Int64s, Run
@@ -32,6 +33,8 @@ MAX_PUBLISHERS = 16
 """Publishers of the same contents that are told apart."""
 MAX_LAST = 1_024
 """Publishers whose last message a receiver remembers."""
+MAX_DOUBTED = 1_024
+"""Contents that a receiver got without a publish, and subjects with the same contents again, that are remembered."""
 
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
@@ -59,6 +62,12 @@ class Receiver:
     """What it gets is the first passage, where there was none before: between servers."""
     last: dict[Publisher, int] = field(default_factory=dict)
     """Number of the last message that it got of each publisher."""
+    doubted: Newest[Key, None] = field(default_factory=lambda: Newest(MAX_DOUBTED))
+    """Contents that it got before their publish was captured: its messages and those publishes cannot be counted."""
+
+    def doubt(self, key: Key) -> None:
+        self.gets_all = False
+        self.doubted.put(key, None)
 
 
 class Repeated:
@@ -79,7 +88,7 @@ class Repeated:
             self.forgotten = max(self.forgotten, places[MAX_SAME - 1][0])
             del places[:MAX_SAME]
 
-    def next(self, receiver: Receiver) -> tuple[Publisher, int, int] | None:
+    def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, int, int] | None:
         """The publisher, number and id of the message that a receiver gets next; None: that does not follow."""
         found: list[tuple[Place, Publisher]] = []
         count, exact = 0, receiver.gets_all
@@ -91,6 +100,8 @@ class Repeated:
                 count += len(places) - at
                 known = publisher in receiver.last or (receiver.since and receiver.server == publisher.server)
                 exact = exact and bool(known) and before >= self.forgotten
+        if not found:
+            receiver.doubted.put(key, None)
         if not found or not (exact or (count == 1 and not self.forgotten)):
             return None
         (number, ident), publisher = min(found, key=itemgetter(0))
@@ -105,7 +116,9 @@ class Copies:
         """What was published once: by whom, number and id of the frame."""
         self._before: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
         """Contents that were new before those."""
-        self._lossy = False
+        self.lossy = False
+        self._repeating: Newest[str, None] = Newest(MAX_DOUBTED)
+        """Subjects of which the same contents were published again."""
         self.links_later = False
         """Frames and runs do not come in order: :meth:`link` is called when all up to some packet came."""
         self._waiting: list[tuple[Frame | Run | None, Numbers, Sequence[Key], Sequence[Who]]] = []
@@ -115,7 +128,7 @@ class Copies:
         if self.links_later:
             self._waiting.append((None, [number], [NO_KEY], [None]))
         else:
-            self._lossy = True
+            self.lossy = True
 
     def note(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
         """A message was published, or delivered, or handed on to another server."""
@@ -142,6 +155,7 @@ class Copies:
         else:
             self._contents[key] = known = known if isinstance(known, Repeated) else Repeated(*known)
             known.add(publisher, (number, ident))
+            self._repeating.put(key[0], None)
         if len(self._contents) >= MAX_CONTENTS:
             self._before, self._contents = self._contents, {}
 
@@ -150,15 +164,22 @@ class Copies:
         known = self._contents.get(key) or self._before.get(key)
         if known is None and receiver.hands_on is not None:
             self._publish(key, receiver.hands_on, number, ident)
+        elif receiver.doubted and key in receiver.doubted:
+            return None
         elif isinstance(known, Repeated):
-            known = None if self._lossy else known.next(receiver)
+            known = None if self.lossy else known.next(receiver, key)
+            if known is None:
+                receiver.gets_all = False  # it got what cannot be counted
+                return None
+        elif self.lossy and key[0] in self._repeating:
+            return None  # another publish of the same may be lost
         if known is None:
-            receiver.gets_all = False  # it got what cannot be counted
+            receiver.doubt(key)
             return None
         publisher, found, original = known
         last = receiver.last
         if found <= last.get(publisher, receiver.since):
-            receiver.gets_all = False
+            receiver.doubt(key)
             return None
         if len(last) >= MAX_LAST:
             last.clear()
@@ -181,7 +202,7 @@ class Copies:
             if who.__class__ is Receiver:
                 found[at] = self._deliver(keys[at], who, *places[at]) or 0
             elif who is None:
-                self._lossy = True
+                self.lossy = True
             else:
                 self._publish(keys[at], who, *places[at])
         first = 0

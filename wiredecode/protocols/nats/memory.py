@@ -85,6 +85,8 @@ class Memory:
             self._delivered(frame, reply, values["subject"], digest)
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
+        if same and known is not None and self.copies.lossy:  # of the same again the publish may be lost
+            same = not any((each.connection, each.side) == (hop.connection, hop.side) for each in known.hops)
         if known is not None and same and not first and recent(known.hops[-1], frame):
             if "copy_of" not in frame.generated:
                 frame.generate("copy_of", known.hops[0].frame)
@@ -117,8 +119,8 @@ class Memory:
         if known is None:
             return
         hop = best_hop(known, frame)
-        if not recent(hop, frame):
-            return
+        if frame.time_ns < hop.time_ns or not recent(hop, frame):
+            return  # where packets were lost, an older request may wait behind a hole
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
         data = values.get("data") or b""

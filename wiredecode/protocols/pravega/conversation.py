@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import compiler
+from wiredecode.fields import Rest, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names
-from wiredecode.protocols.pravega.base import HEADER, NAME, Message
+from wiredecode.protocols.pravega.base import HEADER, NAME, Message, header
 from wiredecode.protocols.pravega.events import add_messages
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.kinds import JavaString
@@ -29,8 +29,18 @@ MAX_EMPTY_EVENTS = 64
 AMBIGUOUS = frozenset({4})
 """Codes of which an old message may by chance fit today's layout: without a Hello the old one goes first."""
 
+SAME = frozenset({-127, 100})
+"""Codes of messages that both dialects have alike, or one alone."""
+
 SIMPLE = frozenset({int, str, bytes, type(None)})
 """Values that cannot be, or hold, text that is not modified UTF-8."""
+
+
+class InDoubt(Unknown):
+    """A message while nothing tells the dialect: what its code means is not known either."""
+
+    fields_desc = [*header(0, dict.fromkeys(SAME, "")), Rest("body", "everything after the header", secret=True)]
+
 
 NEWER = "written by a newer version, readers skip them"
 
@@ -60,7 +70,8 @@ class PravegaConversation(Conversation):
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
         self.empty_events = 0
-        self.undecided_found = False
+        self.early = False
+        """The connection began without Hello: it is the proposal, or older than every release."""
 
     def started_by(self, side: int, client: bool | None) -> None:
         super().started_by(side, client)
@@ -82,6 +93,9 @@ class PravegaConversation(Conversation):
         frame.code = code
         if not self.fixed and not frame.is_cut:
             self._learn_dialect(frame, code)
+        if self.dialect is None and self._in_doubt(frame, code):
+            self._read_in_doubt(frame, style)
+            return
         proposed = self.dialect is not None and self.dialect != names.WIRE
         decoder = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
         frame.dialect = self.presets[0] if proposed else self.dialect
@@ -89,10 +103,6 @@ class PravegaConversation(Conversation):
         if self.client is None:
             self._learn_sides(frame, name)
         frame.sender = self.sender(frame)
-        if self.dialect is None and not self.undecided_found and name not in ("", "KeepAlive"):
-            self.undecided_found = True
-            message = "both dialects have messages like this; read as the shipped protocol until one tells"
-            frame.find("note", "protocol", "dialect-undecided", message)
         self._explain(frame, decoder.layer)
         self._report_misplaced(frame, name, proposed)
         talk = self.talk = self.proposed if proposed else self.shipped
@@ -133,6 +143,23 @@ class PravegaConversation(Conversation):
             message = f"{said} from here on: this message cannot be of {self.dialect}"
             frame.find("note", "protocol", "dialect", message)
         self.dialect = said
+
+    def _in_doubt(self, frame: Frame, code: int) -> bool:
+        """Whether a message may be of either dialect: nothing told so far. Of one that was cut all may depend on it."""
+        if code in SAME:
+            return False
+        self.early = self.early or (not frame.offset and self.connection.directions[frame.side].started)
+        if frame.is_cut:
+            return self.early
+        return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
+
+    def _read_in_doubt(self, frame: Frame, style: Style | None) -> None:
+        decoder_of(InDoubt).read(frame, style)
+        if frame.layers:
+            frame.layers[NAME].pop("message_type", None)  # its number is told
+        frame.sender = self.sender(frame)
+        message = "both dialects have a message like this, and nothing told so far which of them is spoken"
+        frame.find("note", "protocol", "dialect-undecided", message)
 
     def _agrees(self, frame: Frame, code: int) -> bool:
         """Whether the message raises no doubt about the dialect, judged cheaply."""
@@ -258,6 +285,6 @@ def decoder_of(layer: type[Message]) -> MessageDecoder:
     decoder = DECODERS.get(layer)
     if decoder is None:
         decoder = DECODERS[layer] = MessageDecoder(
-            layer, layer.type_name if layer is not Unknown else None, None, NEWER
+            layer, None if issubclass(layer, Unknown) else layer.type_name, None, NEWER
         )
     return decoder

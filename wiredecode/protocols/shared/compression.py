@@ -357,11 +357,11 @@ def _snappy_length(block: bytes) -> int:
     raise _DamageError("no length at the start of a snappy block")
 
 
-def _snappy_block(block: bytes, most: int) -> bytes:
-    """One raw block, known to announce at most ``most`` bytes."""
+def _snappy_block(block: bytes, most: int | None = None) -> bytes:
+    """One raw block; ``most`` bytes it may announce, where that is not known."""
     import cramjam
 
-    if _snappy_length(block) > most:
+    if most is not None and _snappy_length(block) > most:
         raise _DamageError(f"a snappy block announces more than {most} bytes")
     try:
         return bytes(cramjam.snappy.decompress_raw(block))
@@ -371,9 +371,7 @@ def _snappy_block(block: bytes, most: int) -> bytes:
 
 def _snappy_raw(data: bytes, limit: int) -> Decompressed:
     try:
-        if _snappy_length(data) > limit:
-            return _over(b"", limit)
-        return Decompressed(_snappy_block(data, limit))
+        return Decompressed(_snappy_block(data)) if _snappy_length(data) <= limit else _over(b"", limit)
     except _DamageError as error:
         return Decompressed(b"", Status.CORRUPT, str(error))
 

@@ -165,4 +165,5 @@ class Requester(Protocol):
 def link(frame: Frame, request: Requester) -> None:
     """Tie a response to its request."""
     frame.request = request.frame
-    frame.latency_ns = frame.time_ns - request.time_ns
+    latency_ns = frame.time_ns - request.time_ns
+    frame.latency_ns = latency_ns if latency_ns >= 0 else None  # packets in another order than they were sent

@@ -53,6 +53,8 @@ class Publisher:
     lows: list[int] = field(default_factory=list)
     runs: list[NumberRun] = field(default_factory=list)
     again: dict[int, deque[tuple[int, Publication]]] = field(default_factory=dict)
+    unsure: bool = False
+    """Numbers were published again while frames were lost: which publish a confirm is about is not known any more."""
 
     def add(self, run: NumberRun) -> None:
         """Wait for the confirm of a run; what of it waits already comes after that."""
@@ -116,6 +118,12 @@ class Publisher:
                 del self.again[number]
             self.add(NumberRun(number, number + 1, index, publication))
 
+    def doubt(self, frame: Frame) -> None:
+        """Where frames were lost, the first confirm of a number need not be about its first publish: wait for none."""
+        if self.again and not frame.all_seen():
+            self.unsure = True
+            self.lows, self.runs, self.again = [], [], {}
+
     def forget_oldest(self) -> None:
         """Forget one run, or a number that was published again."""
         if self.again:
@@ -139,6 +147,8 @@ class Publications:
         known = self._publishers.get(publisher)
         if known is None:
             known = self._publishers[publisher] = Publisher()
+        elif known.unsure:
+            return
         self._serial = serial = self._serial + 1
         publication = Publication(frame.id, frame.time_ns, serial, 0 if whole else 1)
         before, index = len(known.runs), 0
@@ -148,9 +158,10 @@ class Publications:
             if self._runs + len(known.runs) - before > MAX_RUNS or len(known.again) > MAX_RUNS:
                 known.forget_oldest()
                 self._report_limit(frame)
+        known.doubt(frame)
         publication.left += index
         self._runs += len(known.runs) - before
-        frame.expects_response = whole
+        frame.expects_response = whole and not known.unsure
 
     def _report_limit(self, frame: Frame) -> None:
         if not self.forgets and frame.connection.directions[1 - frame.side].captured:
@@ -166,8 +177,11 @@ class Publications:
         if known is None:
             return
         before = len(known.runs)
+        known.doubt(frame)
         shares = [share for low, high in numbers for share in known.pop(low, high)]
         self._runs += len(known.runs) - before
+        if any(side.losses for side in frame.connection.directions):
+            shares = [share for share in shares if is_sure(frame, share[0])]
         if shares:
             answer(frame, shares, refusal)
 
@@ -176,6 +190,15 @@ class Publications:
         known = self._publishers.pop(publisher, None)
         if known is not None:
             self._runs -= len(known.runs)
+
+
+def is_sure(frame: Frame, publication: Publication) -> bool:
+    """Whether a confirm cannot be about another publish of the same number, which was lost.
+
+    One that was sent before what it would confirm is. Else both that publish and the confirm of this one were lost.
+    """
+    span = publication.time_ns, frame.time_ns, frame.ready
+    return span[0] <= span[1] and not all(side.lost_between(*span) for side in frame.connection.directions)
 
 
 def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
