@@ -181,6 +181,16 @@ def test_on_its_own_port_bytes_that_all_parse_are_that_protocol(
     assert late(port, sides) == expected
 
 
+@pytest.mark.parametrize("port", [4222, 41234])
+@pytest.mark.parametrize("name", [b"HPUB a.b 12 15", b"HMSG a.b 7 12 15"])
+def test_an_operation_without_its_first_letter_is_no_other_one(name: bytes, port: int) -> None:
+    """HPUB without its H reads as PUB, with the size of its headers as reply subject."""
+    whole = name + b"\r\nNATS/1.0\r\n\r\nabc\r\n"
+    assert late(port, [(0, whole[1:]), (0, whole), (0, whole)]) == [
+        ("nats", kind) for kind in (None, *[name[:4].decode()] * 2)
+    ]
+
+
 def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it() -> None:
     name = b"scope/stream/0.#epoch.0"
     events = b"".join(bytes(4) + (len(text)).to_bytes(4) + text for text in [b'{"order":%d}' % k for k in range(900)])
