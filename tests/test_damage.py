@@ -203,6 +203,7 @@ def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it(
     assert late(6000, [(0, asked), (1, told)]) == expected
     assert late(6000, [(1, told), (0, asked)]) == expected[::-1]
     assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, told[60:])])}
+    assert late(9000, [(1, events)]) == [], "on the port of Cursus, too: empty frames between texts are not its own"
 
 
 @pytest.mark.parametrize(("name", "first"), [("produce", 228), ("produce", 230), ("consume", 28)])
