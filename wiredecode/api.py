@@ -153,9 +153,9 @@ class Dissection:
         if self._is_stream:
             raise TypeError("a stream can be read once: count while iterating")
         if self._length is None:
-            counting = replace(self, columns=self.schema.names[:1], strict=False, **self._fresh())
+            narrow = replace(self, columns=self.schema.names[:1], strict=False, **self._fresh())
             with warnings.catch_warnings(action="ignore", category=DamagedCapture):
-                self._length = sum(len(batch) for batch in counting.batches())
+                self._length = sum(len(batch) for batch in narrow.batches())
         return self._length
 
     def __bool__(self) -> bool:

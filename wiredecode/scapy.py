@@ -7,8 +7,9 @@ segment is its payload. :class:`Session` reads frames from reassembled streams: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial, partialmethod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw, bind_layers
 from scapy.sessions import DefaultSession
 
+from wiredecode.api import decoding
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
@@ -137,9 +139,10 @@ class Session(DefaultSession):
     the headers of the packet that completed it with the frame's layer on top; packets without payload come as they are.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, decode_as: Mapping[int, str] = MappingProxyType({}), **options: Any) -> None:
+        """``decode_as``: what is spoken on ports, as in ``wiredecode.read``; ``options``: of :class:`Demand`."""
         super().__init__(*args)
-        self.dissector = Dissector(Demand(link_responses=False, **options))
+        self.dissector = Dissector(Demand(link_responses=False, decode_as=decoding(decode_as), **options))
         self.count = 0
         self.headers: dict[int, Packet] = {}
 

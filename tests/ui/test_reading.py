@@ -41,7 +41,7 @@ def many_states(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_any_frame_is_the_same_when_reading_goes_on_from_a_state(name: str) -> None:
     made = whole(CAPTURES / name)
-    assert made.problem is None and len(made.states) > 3
+    assert made.problem is None and len(made.states._states) > 3
     expected = list(read(CAPTURES / name))
     assert made.rows.count == len(expected)
     for frame in expected[:: max(1, len(expected) // 25)]:
@@ -74,8 +74,8 @@ def test_states_are_bounded_and_the_files_go_away(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(states, "MOST_STATES", 4)
     made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
     folder = Path(made._folder.name)
-    assert 1 <= len(made.states) <= 4
-    assert len(list(folder.glob("state-*"))) == len(made.states)
+    assert 1 <= len(made.states._states) <= 4
+    assert len(list(folder.glob("state-*"))) == len(made.states._states)
     found = made.frame(100)
     assert found is not None and found.number == 100
     made.close()
@@ -110,7 +110,7 @@ def test_where_tls_is_decrypted_states_are_sealed_and_statistics_count_it(monkey
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
     made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
     made.run()
-    assert made.problem is None and made.rows.count > 20 and len(made.states) > 3
+    assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
     lines = [line.split() for line in (folder / "c43_tls.keylog").read_text().splitlines() if line[:1] != "#"]
     secrets = {bytes.fromhex(words[2]) for words in lines}
     assert secrets

@@ -255,10 +255,10 @@ def lines(timeline: Timeline, events: list[Event]) -> Iterator[str]:
         yield f"{'':14}and {left_out + timeline.untold:,} more that weigh less; --json has all that is known"
 
 
-def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:
+def throughput(timeline: Timeline) -> tuple[list[list[int]], float]:
     """Bytes per bin from clients and from servers, and the width of a bin in seconds."""
     timeline.bins.add(timeline.first_ns, 0, 0)
-    counts, width = timeline.bins.counts(most, timeline.last_ns)
+    counts, width = timeline.bins.counts(ROWS, timeline.last_ns)
     return [counts[:, column].tolist() for column in (0, 1)], width / 1e9
 
 

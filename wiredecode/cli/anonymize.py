@@ -62,7 +62,8 @@ def anonymize(settings: AnonymizeOptions) -> int:
 
     All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
     """
-    settings.decoding.without_keys("anonymize")
+    if settings.decoding.keylog or settings.decoding.keylog_dir:
+        raise options.UsageError("wiredecode anonymize decrypts no TLS: leave out --keylog and --keylog-dir")
     settings.decoding.without_names("anonymize")
     from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile

@@ -216,11 +216,6 @@ class Decoding:
         inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
         return [*(self.keylog or []), *inside]
 
-    def without_keys(self, command: str) -> None:
-        """``command`` works on the bytes of the wire, or elsewhere: key logs are refused."""
-        if self.keylog or self.keylog_dir:
-            raise UsageError(f"wiredecode {command} decrypts no TLS: leave out --keylog and --keylog-dir")
-
     def without_names(self, command: str) -> None:
         """``command`` shows nobody addresses."""
         if self.resolve != "none":

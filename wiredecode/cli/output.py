@@ -39,12 +39,11 @@ class TerminalStream(RawIOBase):
 class Output:
     """Collects what goes to standard output or a file; :meth:`flush` whenever more may take a while to come."""
 
-    def __init__(self, stream: TextIO | None = None, binary: BinaryIO | None = None) -> None:
-        stream = sys.stdout if stream is None else stream
+    def __init__(self, binary: BinaryIO | None = None) -> None:
         if binary is None:
-            stream.flush()
-        self._stream: BinaryIO = stream.buffer if binary is None else binary
-        self.encoding = stream.encoding or "utf-8"
+            sys.stdout.flush()
+        self._stream: BinaryIO = sys.stdout.buffer if binary is None else binary
+        self.encoding = sys.stdout.encoding or "utf-8"
         self._parts: list[bytes] = []
         self._texts: list[str] = []
         self._size = 0

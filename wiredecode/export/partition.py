@@ -120,11 +120,6 @@ class PartitionWriter:
         self._files: dict[str, int] = {}
         """Files begun, by folder."""
 
-    @property
-    def files(self) -> int:
-        """Files begun so far."""
-        return sum(self._files.values())
-
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
             rows = (part if self._shape is None else self._shape(part)).select(self._kept)

@@ -74,13 +74,12 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
         made[entry.name] = Field(entry.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
     severity = made["finding.severity"]
     made[severity.name] = replace(
-        severity, names=SEVERITIES, words=SEVERITIES.keys, codes=lambda frame: _ranks(severity.get(frame))
+        severity,
+        names=SEVERITIES,
+        words=SEVERITIES.keys,
+        codes=lambda frame: [SEVERITIES[each] for each in severity.get(frame)],
     )
     return made
-
-
-def _ranks(severities: Values) -> Values:
-    return [SEVERITIES[each] for each in severities]
 
 
 Getter = tuple[Level, Callable[[Frame], Values], Callable[[Frame], Any] | None, str | None]

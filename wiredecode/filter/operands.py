@@ -69,9 +69,9 @@ class Operands:
             raise self.fail(f"{found.name} is a structure: compare one of its fields, or count() it", node)
         return Operand(found.type, found.level, found.get, found, found.complete, found.one)
 
-    def operand(self, node: Node, *, presence: bool = False) -> Operand:
+    def operand(self, node: Node) -> Operand:
         """What stands there, which must not be a constant."""
-        made = self.make(node, presence=presence)
+        made = self.make(node)
         if isinstance(made, Constant):
             if isinstance(node, Word):
                 self.field(node)
@@ -101,8 +101,8 @@ class Operands:
         accepted, many, result, run = known
         if not node.arguments or (len(node.arguments) > 1 and not many):
             raise self.fail(f"{node.name}() takes one {'or more values' if many else 'value'}", node)
-        counting = node.name == "count"
-        arguments = [self._argument(each, node.name, accepted, counting) for each in node.arguments]
+        counts = node.name == "count"
+        arguments = [self._argument(each, node.name, accepted, counts) for each in node.arguments]
         types = {of.type for of in arguments}
         if len(types) > 1 and not types <= set(COUNTED):
             raise self.fail(f"{node.name}() of values of different types", node)
@@ -110,7 +110,7 @@ class Operands:
         gets = [_numbers(of) if numeric else of.get for of in arguments]
 
         def get(frame: Frame) -> Values:
-            values = [value for each in gets for value in each(frame) if counting or value is not None]
+            values = [value for each in gets for value in each(frame) if counts or value is not None]
             return run(values)
 
         own = arguments[0].type
@@ -118,10 +118,10 @@ class Operands:
         level = max(of.level for of in arguments)
         return Operand(type_, level, get, complete=any(of.complete for of in arguments))
 
-    def _argument(self, node: Node, name: str, accepted: Sequence[Type], counting: bool) -> Operand:
-        made = self.make(node, presence=counting)
+    def _argument(self, node: Node, name: str, accepted: Sequence[Type], counts: bool) -> Operand:
+        made = self.make(node, presence=counts)
         if isinstance(made, Constant):
-            if isinstance(node, Word) or counting:
+            if isinstance(node, Word) or counts:
                 return self.operand(node)
             made = self.constant(made)
         if made.type not in accepted and made.type is not Type.ANY:

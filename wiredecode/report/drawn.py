@@ -52,6 +52,6 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
             svg = plots.series([series[of] for of in chosen], name)
             add(name, title, note + more, [shorten(escape(of), 120) for of in chosen], svg)
     if gathering.sums()[OPENED] > 1:
-        svg = plots.levels(gathering.by_time, OPENED, CLOSED, "connections")
+        svg = plots.levels(gathering.by_time, OPENED, CLOSED)
         add("connections-open", "Connections", "That were seen: from the first packet to the last.", [], svg)
     return found

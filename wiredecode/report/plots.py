@@ -52,10 +52,10 @@ class Plots:
             axes.set_ylim(bottom=0)
         return out[0], width
 
-    def levels(self, bins: Bins, up: int, down: int, label: str) -> str:
-        """How many there are, from how many began and ended."""
+    def levels(self, bins: Bins, up: int, down: int) -> str:
+        """How many connections there are, from how many began and ended."""
         counts, width = bins.counts(MOST_BINS, self.last_ns)
-        with self._axes(label) as (axes, out):
+        with self._axes("connections") as (axes, out):
             opened = np.cumsum(counts[:, up]) - np.concatenate([[0], np.cumsum(counts[:-1, down])])
             seconds, values = self._steps(bins, opened, width)
             axes.step(seconds, values, where="post", color=LINES[0], linewidth=1.2)

@@ -103,7 +103,7 @@ def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from _all(held)
                 held, bucket = [], key
             if row.column("linktype")[0].as_py() in (REPORT, SECRETS):
-                yield _no_packet(row)
+                yield no_packets([{name: row.column(name)[0].as_py() for name in PARCELS.names}])
                 continue
             found = _open(row)
             counts = [each.before(found) for each in held]
@@ -139,7 +139,3 @@ def _all(parts: Iterable[Opened]) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches([each.rows for each in some]).combine_chunks()
     order = np.lexsort([table[name].to_numpy() for name in reversed(WITHIN)])
     yield from table.take(order).combine_chunks().to_batches()
-
-
-def _no_packet(row: pa.RecordBatch) -> pa.RecordBatch:
-    return no_packets([{name: row.column(name)[0].as_py() for name in PARCELS.names}])

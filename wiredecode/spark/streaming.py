@@ -96,7 +96,8 @@ def stream(
     settings = listed, source, idle, files, finish, demand, cores(spark)
     Ring(listed, source)  # raises ValueError
     spark.dataSource.register(RingSource)
-    parcels = spark.readStream.format(NAME).option("settings", _text(settings)).load()
+    text = base64.b64encode(pickle.dumps(settings)).decode()
+    parcels = spark.readStream.format(NAME).option("settings", text).load()
     if demand.level != PACKETS:
         parcels = parcels.groupBy("source", "bucket").applyInPandasWithState(
             MicroBatch(demand, expire),
@@ -117,10 +118,6 @@ def _check(spark: SparkSession, **numbers: float | None) -> None:
     for name, value in numbers.items():
         if value is not None and value < (1 if name == "files" else 0):
             raise ValueError(f"{name} cannot be {value}")
-
-
-def _text(settings: Any) -> str:
-    return base64.b64encode(pickle.dumps(settings)).decode()
 
 
 # From files to parcels.

@@ -224,12 +224,12 @@ def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> I
 
     ``whole``: connections without frames come, too.
     """
-    told = {each["connection"]: each for each in connections}
+    facts = {each["connection"]: each for each in connections}
     if whole:
         there = {row["connection"] for row in rows}
-        rows = rows + [without_frames(row) for number, row in told.items() if number not in there]
+        rows = rows + [without_frames(row) for number, row in facts.items() if number not in there]
     for row in rows:
-        known = told.get(row["connection"], {})
+        known = facts.get(row["connection"], {})
         yield row | {name: fact(name, known) for name in CONNECTION_FACTS}
 
 

@@ -110,7 +110,9 @@ def _latency(_: int) -> Parts:
 def _long_poll() -> str:
     """Whether a request waits for data: its latency says nothing about the broker."""
     waits = {name: checks.waits for name, checks in offers() if checks.waits}
-    conditions = (f"(protocol = '{name}' and request in ({_texts(types)}))" for name, types in waits.items())
+    conditions = (
+        f"(protocol = '{name}' and request in ({', '.join(map(repr, sorted(types)))}))" for name, types in waits.items()
+    )
     return f"coalesce({' or '.join(conditions) or 'false'}, false)"
 
 
@@ -203,10 +205,6 @@ QUERIES: dict[str, Callable[[int], Parts]] = {
 
 
 SEVERITY = "case severity when 'error' then 0 when 'warning' then 1 when 'note' then 2 else 3 end"
-
-
-def _texts(words: Iterable[str]) -> str:
-    return ", ".join(map(repr, sorted(words)))
 
 
 def _count(condition: str) -> str:

@@ -60,11 +60,8 @@ class FrameList(Lines):
         self._time = TIMES.get(settings.time or "")
         self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
         if self.looks.select is not None:
-            self.painter = Painter(self.reading, self.looks, self._painted)
+            self.painter = Painter(self.reading, self.looks, lambda: self.post_message(self.Painted()))
         self.refresh()
-
-    def _painted(self) -> None:
-        self.post_message(self.Painted())
 
     def on_frame_list_painted(self) -> None:
         self.refresh()

@@ -78,7 +78,7 @@ def _text(field: Field, frame: Frame) -> str:
 class Painter:
     """Reads the frames in view, behind the screen; whenever some looks are known, its thread calls ``painted``."""
 
-    def __init__(self, reading: Reading, looks: Looks, painted: Callable[[], None]) -> None:
+    def __init__(self, reading: Reading, looks: Looks, painted: Callable[[], object]) -> None:
         self._reading, self._looks, self._painted = reading, looks, painted
         self._known: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()

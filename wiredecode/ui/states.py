@@ -50,14 +50,6 @@ class States:
         self._since = 0.0  # the thread that reads has just begun
         self._seal = Seal()
 
-    def __len__(self) -> int:
-        return len(self._states)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all states."""
-        return sum(state.size for state in self._states)
-
     def offer(self, dissector: Dissector, frame: int, place: Place) -> None:
         """Keep the state of ``dissector``, if it is time."""
         began = thread_time()

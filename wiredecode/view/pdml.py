@@ -53,7 +53,7 @@ class Pdml:
         size, there = frame.length, frame.stop - frame.start
         when = frame.time_ns // 1_000_000_000, frame.time_ns % 1_000_000_000
         rows = (
-            ("num", frame.id, "Number", _digits(frame.id)),
+            ("num", frame.id, "Number", f"{frame.id:x}"),
             ("len", size, "Frame Length", f"{size:x}"),
             ("caplen", there, "Captured Length", f"{there:x}"),
             ("timestamp", rfc3339(frame.time_ns), "Captured Time", f"{when[0]}.{when[1]:09d}"),
@@ -141,7 +141,3 @@ class Pdml:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _digits(value: Any) -> str:
-    return f"{value:x}" if isinstance(value, int) else str(value)

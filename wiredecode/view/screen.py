@@ -83,7 +83,7 @@ class ScreenLines:
         """The line above all others."""
         width = self._width()
         form = columns(width)
-        text = form.heading(self._time_width(form), CONNECTION)
+        text = form.heading(form.time if self._times.is_usual else self._times.width, CONNECTION)
         return painted(cut(text, width), theme.HEAD, color=self._color) + "\n"
 
     def line(self, frame: Frame, first_ns: int) -> str:
@@ -104,9 +104,6 @@ class ScreenLines:
 
     def _paint(self, text: str, style: str) -> str:
         return painted(text, style, color=self._color) if text and style else text
-
-    def _time_width(self, form: Columns) -> int:
-        return form.time if self._times.is_usual else self._times.width
 
     def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
         """What stands before the arrow, the arrow, and what stands between it and the type."""

@@ -41,13 +41,13 @@ class SummaryLines:
         self._ways: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
 
-    def line(self, frame: Frame, first_ns: int, when: str | None = None) -> str:
-        """The line of ``frame``, with its newline; ``first_ns``: when the capture began, ``when``: its time as text."""
+    def line(self, frame: Frame, first_ns: int) -> str:
+        """The line of ``frame``, with its newline; ``first_ns``: when the capture began."""
         times = self.times
         way = frame.connection.number, frame.side, frame.sender
         text = self._head % (  # half the time of an f-string
             frame.number,
-            (frame.time_ns - first_ns) / 1e9 if times is None else when or times.column(frame.time_ns, first_ns),
+            (frame.time_ns - first_ns) / 1e9 if times is None else times.column(frame.time_ns, first_ns),
             self._ways.get(way) or self._way(frame),
             frame.protocol or "-",
             frame.type or frame.status,

@@ -34,7 +34,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, 
     title.stylize(style)
     tree = Tree(title, guide_style="dim")
     tree.add(_place(frame))
-    layer = _dissect(frame)
+    layer = frame.layer(frame.data) if frame.layer is not None else None
     if layer is not None:
         branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
         record = (frame.layers or {}).get(layer.filter_name, {})
@@ -48,10 +48,6 @@ def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, 
     for finding in frame.findings:
         tree.add(_finding(finding))
     return Group(tree, hexdump(frame, layer, options), Text()) if options.hexdump else tree
-
-
-def _dissect(frame: Frame) -> Layer | None:
-    return frame.layer(frame.data) if frame.layer is not None else None
 
 
 def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None:

@@ -38,15 +38,11 @@ def script(version: str) -> str:
 def _parts() -> Iterator[str]:
     yield f"local SECRET_NAME_PATTERN = {quoted(credentials.NAME.pattern)}"
     yield f"local SECRET_VALUE_PATTERN = {quoted(credentials.VALUE.pattern)}"
-    yield from map(_source, RUNTIME)
+    yield from ((files(__package__) / name).read_text() for name in RUNTIME)
     for protocol in protocols():
         script = protocol.wireshark()
         if script is not None:
             yield "\n".join(["do", *_protocol(protocol, script), "register(P)", "end"])
-
-
-def _source(name: str) -> str:
-    return (files(__package__) / name).read_text()
 
 
 def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
