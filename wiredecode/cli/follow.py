@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
-    from wiredecode.view.follow import ConnectionFilter, Payload, Piece, Seen, Survey
+    from wiredecode.net.types import Event
+    from wiredecode.view.follow import ConnectionFilter, Piece, Seen, Survey
     from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
@@ -272,17 +273,22 @@ class Following:
             select=only,
             decode_as=settings.decoding.ports,
         )
-        events = self._payload().events if settings.form == "raw" else None
+        events = self._payload() if settings.form == "raw" else None
         return Dissector(demand, Network(settings.decoding.limits), on_events=events)
 
-    def _payload(self) -> Payload:
-        from wiredecode.view.follow import Payload
+    def _payload(self) -> Callable[[list[Event]], None]:
+        from wiredecode.view.follow import payload
 
         side = None
         if self.settings.side is not None and self.seen is not None:
             client = self.seen.client_side
             side = client if self.settings.side == "client" else 1 - client
-        return Payload(self.number, side, self._piece)
+
+        def events(found: list[Event]) -> None:
+            for piece in payload(found, self.number, side):
+                self._piece(piece)
+
+        return events
 
     def run(self) -> int:
         show: dict[str, Callable[[Iterable[Frame]], None]] = {

@@ -223,22 +223,20 @@ def _print(
 ) -> None:
     """A table that is as wide as it needs to be, or the rows one below the other where that does not fit."""
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import Grid, markdown, vertical
+    from wiredecode.view.grid import grid, markdown, vertical
 
     if form == "markdown":
         output.text(markdown(schema.names, rows))
         return
-    grid = Grid(schema.names, [_is_number(field.type) for field in schema])
-    for row in rows:
-        grid.add(row)
+    table = grid(schema.names, [_is_number(field.type) for field in schema], rows)
     console = tree_console(output, color=color, terminal=sys.stdout.isatty())
     wide = console.options.update(width=UNBOUNDED_WIDTH)
-    needed = console.measure(grid.table, options=wide).maximum
+    needed = console.measure(table, options=wide).maximum
     if form == "vertical" or (form is None and needed > console.width):
         for line in vertical(schema.names, rows):
             console.print(line)
     else:
-        console.print(grid.table, width=needed, crop=False, no_wrap=True)
+        console.print(table, width=needed, crop=False, no_wrap=True)
 
 
 def _is_number(kind: pa.DataType) -> bool:

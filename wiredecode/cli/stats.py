@@ -214,7 +214,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
-    from wiredecode.stats.shown import grid, shown_columns
+    from wiredecode.stats.shown import counted_grid, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
 
@@ -235,14 +235,14 @@ def _show_tables(found: Found, *, color: bool) -> None:
 
         def width(names: list[str], shown: pa.Table = shown) -> int:
             narrow = [name for name in names if name != MESSAGE]
-            needed = console.measure(grid(shown, narrow, people=terminal), options=wide).maximum
+            needed = console.measure(counted_grid(shown, narrow, people=terminal), options=wide).maximum
             return needed + MESSAGE_WIDTH * (MESSAGE in names)
 
         optional = [name for name in names if name not in shown_columns(table, statistic.narrow)]
         while optional and width(names) > console.width:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
-        console.print(grid(shown, names, people=terminal))
+        console.print(counted_grid(shown, names, people=terminal))
         if left_out:
             console.print(Text(f"no room for {', '.join(left_out)}", "dim"))
     output.flush()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from wiredecode.stats.tables import SOURCE
 from wiredecode.tables.rows import values
-from wiredecode.view.grid import Grid
+from wiredecode.view.grid import grid
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -23,15 +23,11 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
-def grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
+def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     shown = table.select(columns)
     numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
-    made = Grid(columns, numbers)
-    for row in zip(
-        *(_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True)), strict=True
-    ):
-        made.add(row)
-    return made.table
+    cells = (_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True))
+    return grid(columns, numbers, zip(*cells, strict=True))
 
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:

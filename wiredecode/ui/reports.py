@@ -118,11 +118,11 @@ def _table(reading: Reading, table: pa.Table) -> Iterator[Line]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
     from rich.console import Console
 
-    from wiredecode.stats.shown import grid, shown_columns
+    from wiredecode.stats.shown import counted_grid, shown_columns
 
     text, rows = StringIO(), table.to_pylist()
     console = Console(file=text, width=UNBOUNDED_WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
-    console.print(grid(table, shown_columns(table, table.schema.names), people=True))
+    console.print(counted_grid(table, shown_columns(table, table.schema.names), people=True))
     lines = text.getvalue().splitlines()
     for place, line in enumerate(lines, len(rows) - len(lines)):  # those of rows stand below the heading
         yield Line(Text(line.rstrip()), _counted(reading, rows[place]) if place >= 0 else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
@@ -150,32 +150,21 @@ Piece = tuple[int, int, bytes | Hole]
 """Number of the packet that made it ready, that packet's time in ns, and what it is."""
 
 
-class Payload:
-    """The payload of one connection in the order in which it was complete; give it all :meth:`events` of a network.
-
-    ``side``: only of this endpoint. ``out`` is called with each piece.
+def payload(events: list[Event], number: int, side: int | None) -> list[Piece]:
+    """The payload of connection ``number`` among the events of a network, in capture order: nothing comes before it
+    any more. ``side``: only of this endpoint.
     """
-
-    def __init__(self, number: int, side: int | None, out: Callable[[Piece], None]) -> None:
-        self._number, self._side, self._out = number, side, out
-
-    def events(self, events: list[Event]) -> None:
-        """Hand on, in capture order, what is ready: nothing can come before it any more."""
-        pieces: list[Piece] = []
-        for event in events:
-            direction = event.direction
-            if direction.connection.number != self._number:
-                continue
-            if self._side is not None and direction.side != self._side:
-                continue
-            if isinstance(event, Chunk):
-                pieces += _pieces(event)
-            elif isinstance(event, Gap):
-                hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
-                pieces.append((event.ready, event.ready_ns, hole))
-        pieces.sort(key=itemgetter(0))  # stable: each direction keeps its order
-        for piece in pieces:
-            self._out(piece)
+    pieces: list[Piece] = []
+    for event in events:
+        direction = event.direction
+        if direction.connection.number != number or side not in (None, direction.side):
+            continue
+        if isinstance(event, Chunk):
+            pieces += _pieces(event)
+        elif isinstance(event, Gap):
+            hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
+            pieces.append((event.ready, event.ready_ns, hole))
+    return sorted(pieces, key=itemgetter(0))  # stable: each direction keeps its order
 
 
 def _pieces(chunk: Chunk) -> Iterator[Piece]:

@@ -15,18 +15,14 @@ from wiredecode.tables.rows import dumps
 from wiredecode.view import theme
 
 
-class Grid:
+def grid(names: Sequence[str], numbers: Sequence[bool], rows: Iterable[Iterable[Any]]) -> Table:
     """A table whose names and cells are escaped and shortened; ``numbers`` says which columns align right."""
-
-    def __init__(self, names: Sequence[str], numbers: Sequence[bool]) -> None:
-        self.table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
-        for name, number in zip(names, numbers, strict=True):
-            self.table.add_column(
-                Text(escape(name)), justify="right" if number else "left", no_wrap=number, overflow="fold"
-            )
-
-    def add(self, values: Iterable[Any]) -> None:
-        self.table.add_row(*map(_cell, values))
+    table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
+    for name, number in zip(names, numbers, strict=True):
+        table.add_column(Text(escape(name)), justify="right" if number else "left", no_wrap=number, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
 
 
 def vertical(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[Text]:
