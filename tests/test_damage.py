@@ -181,6 +181,16 @@ def test_on_its_own_port_bytes_that_all_parse_are_that_protocol(
     assert late(port, sides) == expected
 
 
+@pytest.mark.parametrize("port", [4222, 41234])
+@pytest.mark.parametrize("name", [b"HPUB a.b 12 15", b"HMSG a.b 7 12 15"])
+def test_an_operation_without_its_first_letter_is_no_other_one(name: bytes, port: int) -> None:
+    """HPUB without its H reads as PUB, with the size of its headers as reply subject."""
+    whole = name + b"\r\nNATS/1.0\r\n\r\nabc\r\n"
+    assert late(port, [(0, whole[1:]), (0, whole), (0, whole)]) == [
+        ("nats", kind) for kind in (None, *[name[:4].decode()] * 2)
+    ]
+
+
 def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it() -> None:
     name = b"scope/stream/0.#epoch.0"
     events = b"".join(bytes(4) + (len(text)).to_bytes(4) + text for text in [b'{"order":%d}' % k for k in range(900)])
@@ -193,6 +203,7 @@ def test_events_of_pravega_on_its_port_are_no_cursus_although_they_look_like_it(
     assert late(6000, [(0, asked), (1, told)]) == expected
     assert late(6000, [(1, told), (0, asked)]) == expected[::-1]
     assert not {"cursus"} & {protocol for protocol, _ in late(7000, [(1, told[60:])])}
+    assert late(9000, [(1, events)]) == [], "on the port of Cursus, too: empty frames between texts are not its own"
 
 
 @pytest.mark.parametrize(("name", "first"), [("produce", 228), ("produce", 230), ("consume", 28)])

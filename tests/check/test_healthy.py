@@ -6,6 +6,8 @@ import pytest
 
 from tests.check.support import CAPTURES, check, worse
 from tests.cli.conftest import Run, run
+from tests.net import craft
+from tests.protocols.rabbitmq_vectors import BY_NAME
 
 __all__ = ["run"]
 
@@ -59,3 +61,17 @@ NEAR = {
 @pytest.mark.parametrize("name", NEAR)
 def test_what_the_capture_lacks_is_not_the_fault_of_the_peers(name: str) -> None:
     assert set(worse(check(CAPTURES / name))) == NEAR[name]
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(0.05, False), (20.0, True)], ids=["at once", "later"])
+def test_bytes_that_were_sent_before_the_capture_began_are_no_loss_of_it(seconds: float, lost: bool) -> None:
+    """The first packet is one sent again: what the receiver had (SACK) lies behind it, and does not come again."""
+    talk = craft.Talk(server=("10.0.0.2", 5552))
+    heartbeat = BY_NAME["V53"].raw
+    again = talk.send(0, heartbeat)
+    talk.send(0, heartbeat * 2)  # before the capture
+    packets = [(0.0, *again), (0.001, talk.ack(1))]
+    packets += [(seconds, each) for each in (*talk.send(0, heartbeat), talk.ack(1))]
+    packets += [(seconds + 3, each) for each in (*talk.send(1, heartbeat), talk.ack(0), *talk.send(0, heartbeat))]
+    names = {problem.name for problem in check(craft.batches([*packets, (seconds + 6, talk.ack(1))]))}
+    assert ("capture.loss" in names) is lost

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wiredecode.check import codes
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
-from wiredecode.net.types import Connection
+from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.checking import Checks, Report, Rule
 
@@ -20,6 +20,8 @@ SLOW_NS = 200_000_000
 """Responses that took longer are held against losses and closed windows."""
 MAX_DETAILED = 3
 """Unanswered requests of one type that are told one by one."""
+SETTLED_NS = 1_000_000_000
+"""What is missing this long after the first byte of a connection that began earlier was not sent before that byte."""
 MOST_SLOW = 100
 """Per connection."""
 HOLES = frozenset({"hole", "no-frame", "header-cut"})
@@ -133,6 +135,13 @@ def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, pa
     return ""
 
 
+def may_be_before(direction: Direction) -> bool:
+    """Whether all that is missing may have been sent before the capture, behind what was then sent again (SACK)."""
+    if direction.started or direction.first_ns is None or not direction.losses:
+        return False
+    return all(shown - direction.first_ns <= SETTLED_NS for _, shown, _ in direction.losses)
+
+
 class Findings(Rule):
     """What was noticed about frames, grouped by code."""
 
@@ -159,8 +168,10 @@ class Findings(Rule):
     def _hole(self, frame: Frame, finding: Finding) -> None:
         """Bytes that are not in the capture, or frames that cannot be told for that reason."""
         connection = frame.connection
-        missing = any(direction.missing for direction in connection.directions)
-        late = finding.code == "no-frame" and not connection.directions[frame.side].started
+        missing = any(direction.missing and not may_be_before(direction) for direction in connection.directions)
+        late = not connection.directions[frame.side].started and (
+            finding.code == "no-frame" or may_be_before(connection.directions[frame.side])
+        )
         if late and not missing:
             self.report.add(codes.LATE_START, "connections began before the capture", frame=frame)
         elif missing or (frame.missing and finding.code in HOLES):

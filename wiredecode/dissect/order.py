@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -21,7 +21,7 @@ STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 
-def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
+def ready_columns(items: Sequence[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -74,14 +74,12 @@ def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection,
 
 def partial_watermarks(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
     """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
-    sizes = [
-        np.array([item.length], np.int64) if isinstance(item, Frame) else item.stops - item.starts
-        for item in pending
-        if not isinstance(item, Skipped)
-    ]
-    if sum(int(size.sum()) for size in sizes) < 2 * STEP_BYTES:
+    items = [item for item in pending if not isinstance(item, Skipped)]
+    total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
+    if total < 2 * STEP_BYTES:
         return []
-    ready, _ = ready_columns([item for item in pending if not isinstance(item, Skipped)])
+    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in items]
+    ready, _ = ready_columns(items)
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
     marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]

@@ -16,7 +16,7 @@ from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, ju
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.names import COMMANDS
 from wiredecode.protocols.cursus.reader import KEPT
-from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK
+from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
@@ -135,7 +135,8 @@ class Cursus(BehindProxy):
             cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
             if not (port or started) and not chain.is_conclusive:
                 needed = SURE + chain.score
-            if chain.score >= needed or cut_short or alone:
+            mixed = not started and chain.empty and EMPTY < chain.best < SURE  # as events of Pravega are
+            if not mixed and (chain.score >= needed or cut_short or alone):
                 return Verdict(position, client=chain.client)
             if chain.last.level >= CUT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)

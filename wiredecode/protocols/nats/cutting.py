@@ -30,7 +30,11 @@ NAME = re.compile(
     rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
 )
 """The name of an operation; those of the second kind need a blank after them."""
-OPERATION_START = rb"(?:\A|(?<=\n))(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
+TOKEN = rb"[ \t]+[^ \t\r\n]+"
+BEHEADED = rb"(?i:PUB%s|MSG%s%s)[ \t]+\d{1,9}[ \t]+\d{1,9}[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN)
+"""HPUB and HMSG without their first letter: the size of their headers would be the reply subject."""
+LINE_START = rb"(?:\A(?!" + BEHEADED + rb")|(?<=\n))"
+OPERATION_START = LINE_START + rb"(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
 LINE_CANDIDATE = re.compile(OPERATION_START)
 """Lines that begin like an operation."""
 CANDIDATE = re.compile(
@@ -40,7 +44,6 @@ CANDIDATE = re.compile(
 START_BYTES = 8
 """So many bytes tell whether there is something to look at."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
-TOKEN = rb"[ \t]+[^ \t\r\n]+"
 LINES = {
     "PUB": re.compile(rb"PUB%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
     "HPUB": re.compile(rb"HPUB%s(?:%s)?[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
