@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -21,7 +21,7 @@ STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 
-def ready_columns(items: list[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
+def ready_columns(items: Sequence[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)
