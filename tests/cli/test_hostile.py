@@ -14,7 +14,7 @@ import wiredecode
 from tests.cli.conftest import Run
 from wiredecode.cli.output import TerminalStream
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.frames.escape import json_safe, terminal_safe, valid
+from wiredecode.frames.escape import escape, json_safe, terminal_bytes, terminal_safe, valid
 from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.shared import compression
@@ -70,6 +70,11 @@ def test_controls_are_written_out_in_json_and_read_back_as_they_were() -> None:
 def test_the_last_guard_lets_only_colours_through() -> None:
     assert terminal_safe("\x1b[31mred\x1b[0m → é\n") == "\x1b[31mred\x1b[0m → é\n"
     assert terminal_safe("\x1b]0;owned\x07\x9b31m\u202e") == r"\x1b]0;owned\x07\x9b31m\u202e"
+    for lead in "\x7f\x80\x9f\u061c\u200b\u202e\u2066\ufeff\ufffa\r":  # each UTF-8 beginning of a harmful one
+        assert terminal_bytes(f"→{lead}é", "utf-8") == f"→{escape(lead)}é".encode()
+        assert terminal_bytes(f"→{lead}é", "ascii") == f"→{escape(lead)}é".encode("ascii", "backslashreplace")
+    for harmless in "→é\xa0日\uff01\u2100\uff5e\n":
+        assert terminal_bytes(harmless, "utf-8") == harmless.encode()
 
 
 def test_csv_on_a_terminal_has_no_controls_even_where_pieces_cut_a_character(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from tests.protocols.test_nats_messages import expected as expected_of_nats
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.record import record
+from wiredecode.protocols.liftbridge.inner import MAX_KNOWN, READERS, read
+from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.nats import Nats
 
 DEFAULTS = {"key": "", "partition": 0, "timestamp": "1970-01-01T00:00:00.000000000Z"}
@@ -132,3 +134,13 @@ def test_acks_are_messages_of_nats() -> None:
     ack = envelope(b"\x0a\x01s", kind=1)
     (row,) = rows(pub(ack, b"acks"))
     assert (row["topic"], row["body"], row["key"]) == ("acks", ack, None)
+
+
+def test_what_is_remembered_of_messages_is_bounded_and_long_ones_are_not_remembered() -> None:
+    payloads = [envelope(b"\x1a\x03%03d" % number) for number in range(MAX_KNOWN + 1)]
+    first = read(Publish, payloads[0], None)
+    assert read(Publish, payloads[0], None).fields is first.fields
+    long = envelope(b"\x1a\xac\x02" + bytes(300))
+    assert [read(Publish, each, None).fields["value"] for each in [*payloads, long]][:2] == [b"000", b"001"]
+    assert 0 < len(READERS[Publish].known) <= MAX_KNOWN
+    assert long not in READERS[Publish].known

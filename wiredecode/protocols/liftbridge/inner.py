@@ -36,7 +36,7 @@ class Reader(NamedTuple):
     """Without a style, what the last messages hold: each is seen on every hop."""
 
 
-MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
+MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256
 """Messages of one layer that are remembered, and the longest of them."""
 READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
