@@ -42,13 +42,18 @@ TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/ch
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
-LONG = "leader-killed"
-"""The longest capture of the repository, in names of files and in commands: seconds of each test."""
+LONG = ("leader-killed", "08-pipelined-small.pcap")
+"""The captures of the repository with most frames, in names of files and in commands: seconds of each test."""
+
+
+def is_long(case: object) -> bool:
+    """Whether a path or a command is of one of them."""
+    return any(name in str(case) for name in LONG)
 
 
 def long_are_slow(cases: Iterable[Any]) -> list[Any]:
-    """Parameters of tests, paths or words: those with the longest capture of the repository take seconds each."""
-    return [pytest.param(each, marks=[pytest.mark.slow] if LONG in str(each) else []) for each in cases]
+    """Parameters of tests, paths or words: those with the longest captures of the repository take seconds each."""
+    return [pytest.param(each, marks=[pytest.mark.slow] if is_long(each) else []) for each in cases]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import long_are_slow
 from tests.damage import (
     CAPTURES,
     chosen,
@@ -129,7 +130,7 @@ def test_behind_a_hole_that_is_given_up_requests_come_before_their_answers(name:
         assert frame.request is None or frame.request < frame.number
 
 
-@pytest.mark.parametrize("capture", small_captures(), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", long_are_slow(small_captures()), ids=lambda path: path.name)
 def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capture: Path) -> None:
     """At up to 15 packets, of larger captures at fewer; the sweep takes more."""
     report = starts(capture, 15, most=STARTED_PACKETS)

@@ -82,3 +82,22 @@ def test_a_signal_leaves_no_part(number: signal.Signals, tmp_path: Path) -> None
         process.send_signal(number)
         assert process.wait() in (130, 128 + number)
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pcap {} --summary-json",
+        "pcap {} -w",
+        "anonymize {}",
+        "report {} -o",
+        "export {} -o",
+        "sniff -i lo --summary-json",
+    ],
+)
+def test_a_folder_that_is_not_there_is_told_before_anything_is_read(run: Run, tmp_path: Path, words: str) -> None:
+    result = run(*words.format(CAPTURE).split(), tmp_path / "none" / "out.csv")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(
+        f"wiredecode: there is no folder {tmp_path}/none to write out.csv into (see wiredecode "
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.conftest import LONG
+from tests.conftest import is_long
 
 __all__ = ["run"]
 
@@ -26,7 +26,7 @@ WORDS = {
     "What is wrong at all?": "rabbitmq_stream.advertised-host",
 }
 """What the answer has to say, as the truth files beside the captures have it."""
-CASES = [pytest.param(*each, id=each[0], marks=[pytest.mark.slow] if LONG in each[1] else []) for each in QUESTIONS]
+CASES = [pytest.param(*each, id=each[0], marks=[pytest.mark.slow] if is_long(each[1]) else []) for each in QUESTIONS]
 
 
 def test_there_are_ten() -> None:

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.conftest import LONG
+from tests.conftest import is_long
 from tests.docs.test_reference import DOCS
 
 __all__ = ["run"]
 
 BLOCK = re.compile(r"```console\n\$ wiredecode check (\S+)\n(.*?)\n```", re.DOTALL)
 STORIES = BLOCK.findall((DOCS / "check.md").read_text())
-CASES = [pytest.param(*each, marks=[pytest.mark.slow] if LONG in each[0] else []) for each in STORIES]
+CASES = [pytest.param(*each, marks=[pytest.mark.slow] if is_long(each[0]) else []) for each in STORIES]
 
 
 def test_there_are_three_stories() -> None:

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.conftest import LONG
+from tests.conftest import is_long
 from tests.docs.test_reference import DOCS
 
 __all__ = ["run"]
 
 BLOCK = re.compile(r"```console\n\$ wiredecode trace (.*)\n((?:.*\n)*?)```")
 SHOWN = BLOCK.findall((DOCS / "trace.md").read_text())
-CASES = [pytest.param(*each, marks=[pytest.mark.slow] if LONG in each[0] else []) for each in SHOWN]
+CASES = [pytest.param(*each, marks=[pytest.mark.slow] if is_long(each[0]) else []) for each in SHOWN]
 
 
 @pytest.mark.parametrize(("words", "shown"), CASES)

@@ -227,7 +227,7 @@ def test_an_empty_capture_has_a_report_and_damage_shows_what_there_is(run: Run, 
         (["{starved}", "-n", "99", "-o", "r.html"], "there is no connection #99"),
         (["{starved}"], "Missing option '-o'"),
         (["missing.pcap", "-o", "r.html"], "missing.pcap"),
-        (["{starved}", "-o", "no/such/folder/r.html"], "No such file or directory"),
+        (["{starved}", "-o", "no/such/folder/r.html"], "there is no folder no/such/folder"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_no_file(

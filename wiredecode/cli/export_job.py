@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wiredecode.capture.remote import is_local
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, require_folder
 from wiredecode.cli.output import Output
 from wiredecode.cli.session import Session
 from wiredecode.export import target
@@ -92,8 +92,7 @@ def _check_place(job: ExportOptions) -> None:
             raise UsageError("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
         return
     out = Path(job.out)
-    if not out.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {out.parent} to write {out.name} into")
+    require_folder(out)
     if out.is_dir() and not job.partitions:
         raise UsageError(f"{job.out} is a folder; name a file, or say --partition-by")
     for file in job.files:

@@ -100,8 +100,25 @@ Utc = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")]
+
+
+def require_folder(file: Path) -> None:
+    """Raises UsageError where there is no folder to write the file into."""
+    if not file.resolve().parent.is_dir():
+        raise UsageError(f"there is no folder {file.parent} to write {file.name} into")
+
+
+def _for_totals(file: Path | None) -> Path | None:
+    if file is not None:
+        require_folder(file)
+    return file
+
+
 SummaryJson = Annotated[
-    Path | None, typer.Option("--summary-json", metavar="FILE", dir_okay=False, help="Write the totals as JSON.")
+    Path | None,
+    typer.Option(
+        "--summary-json", metavar="FILE", dir_okay=False, callback=_for_totals, help="Write the totals as JSON."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
@@ -337,6 +354,7 @@ def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
     """Refuse to write packets to standard output, or to what is read; the errors speak of ``what``, or of its name."""
     if str(out) == "-":
         raise UsageError(f"{what}; to hand packets on, write /dev/stdout")
+    require_folder(out)
     for file in files:
         with suppress(OSError):
             if out.exists() and out.samefile(file):

@@ -61,6 +61,7 @@ def report(settings: ReportOptions) -> int:
 
     for module in ("matplotlib", "jinja2"):
         need(module, "a report")
+    options.require_folder(settings.out)
     from wiredecode.cli.follow import rereadable
 
     with rereadable(settings.files) as source:
