@@ -23,6 +23,7 @@ from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.batch import Batch, SeedBatch
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES
 from wiredecode.protocols.cursus.kinds import MAX_PIECES
+from wiredecode.testing import Talk
 
 C, S = 0, 1
 
@@ -411,6 +412,15 @@ def test_a_reply_to_what_nobody_saw_makes_those_behind_it_uncertain() -> None:
     run = talk((C, cmd("LIST")), (S, OK), (S, ACK), (C, batch()), (C, cmd("HELP")), (S, OK))
     assert [frame.type for frame in run.frames] == ["LIST", "OK", "AckResponse", "Batch", "HELP", "OK"]
     assert pairs(run) == [(2, 1), (3, None), (6, None)]
+
+
+def test_the_first_reply_was_lost_with_the_syn_of_its_side() -> None:
+    made = Talk(server=("10.0.0.2", 9000))
+    syn, _, ack = made.handshake()
+    packets = [syn, ack, *made.send(0, cmd("LIST"))]
+    made.send(1, OK)
+    packets += [made.ack(0), *made.send(0, cmd("HELP")), *made.send(1, OK), made.ack(0)]
+    assert pairs(dissect(batches(packets), known=(Cursus(),))) == [(3, None)]
 
 
 def test_only_the_length_of_the_last_reply() -> None:

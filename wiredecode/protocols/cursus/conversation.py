@@ -129,6 +129,8 @@ class CursusConversation(Conversation):
         """Frames before this one are lost, in its direction or of the other side: pairing starts anew."""
         expected = self.next_offset[frame.side]
         self.next_offset[frame.side] = frame.offset + frame.length
+        if not frame.offset and not frame.connection.directions[frame.side].started:
+            self.uncertain = True  # what this side said first may be lost, with its SYN
         if (expected is not None and frame.offset != expected) or self.losses.news(frame):
             self.outstanding.clear()
             self.uncertain = True
