@@ -76,6 +76,15 @@ def test_the_receiver_resets_inside_a_frame(size: int | None) -> None:
     assert frame.missing == 0
 
 
+def test_what_came_before_a_frame_that_was_not_sent_to_its_end_is_answered_all_the_same() -> None:
+    talk = Talk(server=("10.0.0.2", 4222))
+    said = [*talk.send(1, b'INFO {"server_id":"a"}\r\n'), *talk.send(0, b"CONNECT {}\r\nPING\r\nPUB re.cut 10\r\n0123")]
+    packets = [*talk.handshake(), *said, talk.packet(0, flags=FIN | ACK), *talk.send(1, b"PONG\r\n")]
+    frames = dissect(batches(packets)).frames
+    assert [frame.type for frame in frames] == ["INFO", "CONNECT", "PING", "PUB", "PONG"]
+    assert frames[4].request == 3
+
+
 @SIZES
 def test_the_sender_closes_before_the_size_of_a_frame_is_known(size: int | None) -> None:
     run = closed_after(HEARTBEAT + PUBLISH[:3], FIN | ACK, size)

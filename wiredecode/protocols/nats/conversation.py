@@ -74,7 +74,7 @@ class NatsConversation(Conversation):
         frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
-            if frame.offset != said.reached or frame.is_cut:
+            if frame.offset != said.reached or frame.missing:
                 self._lost(frame, said)
             said.reached = frame.offset + frame.length
         if decoder is None:
