@@ -134,9 +134,9 @@ class Frame:
     first_ns: int
     """Time of the packet that carried its first byte."""
     status: str = OK
-    """``ok``, ``partial`` (bytes of it lack), ``malformed`` or ``undecoded`` (no frame was recognised)."""
+    """``ok``, ``partial`` (it is not complete), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     is_cut: bool = False
-    """Whether bytes of it lack: they were not captured, or never sent, as the connection ended inside of it."""
+    """Whether it is not complete: bytes were not captured, or never sent, as the connection ended inside of it."""
     findings: Sequence[Finding] = ()
     """What was noticed about it."""
     cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
