@@ -238,7 +238,7 @@ def test_what_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: Path) ->
     for typed, told in (
         ((copy, "-w", copy), "is what is read"),
         (("-", "-w", tmp_path / "b", "-Y", "tcp"), "standard input can be read once"),
-        ((copy, "-w", tmp_path / "none" / "b"), "cannot be written"),
+        ((copy, "-w", tmp_path / "none" / "b"), "there is no folder"),
         ((copy, "-w", "-"), "needs a file"),
     ):
         result = run(*typed)
