@@ -24,6 +24,8 @@ SEVERAL = (
 pytest.importorskip("pyspark")
 pytest.importorskip("duckdb")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> dict[str, DataFrame]:
