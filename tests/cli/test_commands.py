@@ -96,6 +96,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_a_command_imports_nothing_that_it_does_not_need_and_a_program_keeps_its_scapy(
     words: str, own: bool, basic: Path, tmp_path: Path
 ) -> None:
+    pytest.importorskip("cryptography")
     code = (
         f"import sys; from wiredecode.cli import main; main({words});"
         "from scapy.data import MANUFDB, IP_PROTOS; from scapy.config import conf; import cryptography;"
