@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
-pytestmark = pytest.mark.slow
-
 
 def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen: Any) -> SparkOptions:
     from wiredecode.cli.options import Decoding, Verbosity
@@ -141,6 +139,7 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
     }
 
 
+@pytest.mark.slow
 def test_another_run_replaces_what_was_there_and_takes_away_what_was_left(spark: SparkSession, tmp_path: Path) -> None:
     out, demand = tmp_path / "lake", TableDemand("messages")
     write(spark, job([BASIC], out, columns="type", display_filter='frame.type == "Publish"'))
@@ -207,6 +206,7 @@ def test_a_commit_that_is_killed_at_any_step_leaves_nothing_that_looks_complete(
     assert (tmp_path / "frames").read_text() == "newest"
 
 
+@pytest.mark.slow
 def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession, tmp_path: Path) -> None:
     for source in ("client", "broker"):
         for path in cut(tmp_path / source, packets(FAULTY), 3):

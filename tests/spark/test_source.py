@@ -38,8 +38,6 @@ NATS = CAPTURES / "nats" / "03-pubsub.pcap"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 FEW = "source,frame,time,connection,src,dst,protocol,type,offset,length"
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
@@ -51,6 +49,7 @@ def load(spark: SparkSession, paths: str | list[str], **options: Any) -> DataFra
     return spark.read.format("wiredecode").options(**options).load(paths)
 
 
+@pytest.mark.slow
 def test_frames_are_those_of_one_machine(session: SparkSession) -> None:
     columns = ["source", "time", "time_ns", "frame", "connection", "packets", "layers.rabbitmq_stream", "findings"]
     found = load(session, str(BASIC), partitions=2, columns=",".join(columns)).toArrow()

@@ -24,8 +24,6 @@ SEVERAL = (
 pytest.importorskip("pyspark")
 pytest.importorskip("duckdb")
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> dict[str, DataFrame]:
