@@ -24,7 +24,7 @@ from wiredecode.spark.folder import DONE, Folder
 from wiredecode.spark.index import INDEX, Indexer, settings_of
 from wiredecode.spark.packets import PacketRows, unpacked
 from wiredecode.spark.parcels import opened, parcels
-from wiredecode.spark.planner import Division, direct, divided
+from wiredecode.spark.planner import Divide, Division, direct, divided
 from wiredecode.spark.splits import merged
 from wiredecode.tables.reader import TableReader
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def division(
-    paths: list[Path], demand: TableDemand, tasks: int = 3, cores: int = 3, divide: str = "direct"
+    paths: list[Path], demand: TableDemand, tasks: int = 3, cores: int = 3, divide: Divide = "direct"
 ) -> Division:
     """The plan for some files, without Spark."""
     found = find([str(path) for path in paths])
@@ -42,7 +42,7 @@ def division(
         made = Indexer(file, demand.reassembly, demand.sessions)
         rows.append(made.row(merged([file]), found.sizes[file.name], settings_of(demand, 0)))
     index = pa.Table.from_batches(rows, INDEX)
-    return divided(index, found.files, demand, tasks, cores, divide)  # type: ignore[arg-type]
+    return divided(index, found.files, demand, tasks, cores, divide)
 
 
 def decoded(made: Division, demand: TableDemand) -> tuple[pa.Table, list[dict[str, object]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin
@@ -24,11 +25,11 @@ class LeanScapy:
         """The modules of Scapy that read those lists, to be run without them."""
         spec = PathFinder.find_spec(name, path, target) if name in RUN else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, name)  # type: ignore[assignment]
+            spec.loader = _Loader(spec.loader, name)
         return spec
 
 
-class _Loader:
+class _Loader(Loader):
     def __init__(self, loader: Any, name: str) -> None:
         self._loader, self._run = loader, RUN[name]
 
@@ -71,7 +72,7 @@ def _without_lists(module: ModuleType) -> Iterator[None]:
 
     lists = {name: ModuleType(name) for name in NOTHING}
     for name, each in lists.items():
-        each.DATA = NOTHING[name]  # type: ignore[attr-defined]
+        vars(each)["DATA"] = NOTHING[name]
     folder = scapy.main.SCAPY_CACHE_FOLDER
     scapy.main.SCAPY_CACHE_FOLDER = None
     vars(module)["open"] = readable

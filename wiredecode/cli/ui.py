@@ -34,7 +34,7 @@ RING_MIB, RING_FILES = 256, 8
 class OptionalLive(LiveCapture):
     """Where and how packets are captured, if they are."""
 
-    interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]
+    interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]  # files, else
 
 
 Files = Annotated[

@@ -255,7 +255,10 @@ class Dissector:
 
     def _release(self, watermark: int | None) -> Iterator[Frame | Run]:
         """Decode and hand on what nothing can come before any more. Frames are in order where there are no runs."""
-        order, select = self._order(watermark), self.demand.select
+        yield from self._decode_ready(self._order(watermark), watermark)
+
+    def _decode_ready(self, order: FrameOrder, watermark: int | None) -> Iterator[Frame | Run]:
+        select = self.demand.select
         for item, number in order:
             if not isinstance(item, Frame):
                 if self._decode_run(item):
@@ -276,13 +279,9 @@ class Dissector:
 
     def _order(self, watermark: int | None) -> FrameOrder:
         """What is ready, in the order in which it is decoded."""
-        return (FrameOrder if self._only_frames() else Order)(self._pending, watermark, self._number)
-
-    def _only_frames(self) -> bool:
-        """Whether neither runs nor skipped frames wait."""
-        if self.demand.runs is None:
-            return not self.demand.tally
-        return all(isinstance(item, Frame) for item in self._pending)
+        pending, demand = self._pending, self.demand
+        mixed = demand.tally if demand.runs is None else not all(isinstance(item, Frame) for item in pending)
+        return (Order if mixed else FrameOrder)(pending, watermark, self._number)
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready, little by little: behind a hole much may have waited."""
@@ -298,10 +297,11 @@ class Dissector:
     def _pieces(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
         """What is ready: by the megabyte, for decoded it takes more; all where there are runs: they lack order."""
         piece: list[Frame | Run] = []
-        ordered, size = self._only_frames(), 0
-        for item in self._release(watermark):
+        order, size = self._order(watermark), 0
+        in_order = not isinstance(order, Order)
+        for item in self._decode_ready(order, watermark):
             piece.append(item)
-            if ordered and isinstance(item, Frame):
+            if in_order and isinstance(item, Frame):
                 size += item.length
             if size >= PIECE_BYTES:
                 yield piece

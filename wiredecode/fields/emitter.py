@@ -15,7 +15,8 @@ from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Stru
 from wiredecode.fields import redacted as hide
 from wiredecode.fields.kind import Cut
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.scope import Scope, first_of_length, note_mark, note_number, tightened, unnamed
+from wiredecode.fields.scope import Scope
+from wiredecode.fields.stepping import first_of_length, note_mark, note_number, tightened, unnamed
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import Short, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
+from wiredecode.protocols.shared.pairing import Newest
 
 
 @dataclass(slots=True)
@@ -32,8 +33,8 @@ class Reader(NamedTuple):
 
     style: Style | None
     decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-    known: dict[bytes, dict[str, Any]]
-    """Without a style, what the last messages hold: each is seen on every hop."""
+    known: Newest[bytes, dict[str, Any]]
+    """Without a style, what the last short messages hold: each is seen on every hop."""
 
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256
@@ -47,18 +48,16 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
     known = READERS.get(layer)
     if known is None or known.style is not style:
         mode = "walk" if style is None else "record"
-        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), {})
-    fields = None if cut else known.known.get(data)
-    if fields is not None:
+        known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
+    short = style is None and not cut and len(data) <= MAX_KNOWN_BYTES
+    if short and (fields := known.known.get(data)) is not None:
         return Reading(layer, fields)
     try:
         if cut:
             raise compiler.Cut
         fields = known.decode(data, 0, len(data))[0]
-        if style is None and len(data) <= MAX_KNOWN_BYTES:
-            if len(known.known) >= MAX_KNOWN:
-                known.known.clear()
-            known.known[data] = fields
+        if short:
+            known.known.put(data, fields)
         return Reading(layer, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
