@@ -13,7 +13,6 @@ import typer
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.commands import Commands
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
-from wiredecode.cli.lean import LeanScapy
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
 from wiredecode.cli.tshark import translate
@@ -91,8 +90,6 @@ def run(words: list[str]) -> int:
     """Run the command line; return the exit code. Never a traceback, unless asked for."""
     gc.disable()  # until a command has imported what it needs
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
-    if interrupt.is_own_process():
-        sys.meta_path.insert(0, LeanScapy())
     name_the_shell(words)
     try:
         tree = command_line()

@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperGroup
 
 from wiredecode.cli.help import Command
-from wiredecode.cli.lean import plainly
 
 
 class Entry(NamedTuple):
@@ -87,10 +86,6 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = Loading()  # type: ignore[assignment]
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Options and arguments; ``ctx`` is click's."""
-        return plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands; ``ctx`` and ``formatter`` are click's."""

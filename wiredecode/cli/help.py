@@ -6,7 +6,6 @@ from typing import Any
 
 import typer.core
 
-from wiredecode.cli.lean import plainly
 from wiredecode.cli.options import UsageError
 
 GROUPS = {
@@ -24,10 +23,6 @@ OTHERS = "Options"
 
 class Command(typer.core.TyperCommand):
     """A command whose options stand in groups; with ``--sandbox`` it is confined before it runs."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Options and arguments; ``ctx`` is click's."""
-        return plainly(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; ``ctx`` is click's."""

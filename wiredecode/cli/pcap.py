@@ -218,14 +218,14 @@ def pcap(
     from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
-    from wiredecode.cli.writing import check as check_writing
-    from wiredecode.cli.writing import run as run_writing
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     live = is_pipe(files) or follow_file
     packets = _grows(files) if follow_file else files if live else open_capture(files)
     whole = count is None and span.is_whole
     if write is not None:
+        from wiredecode.cli.writing import check as check_writing
+
         check_writing(files, write, selects=display is not None or not whole)
         if follow_file:
             raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
@@ -243,6 +243,8 @@ def pcap(
         verbosity=verbosity,
     )
     if write is not None:
+        from wiredecode.cli.writing import run as run_writing
+
         return run_writing(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
     return session.run(shower(session, frames), summary_json)
 
