@@ -288,7 +288,7 @@ class Dissector:
         from wiredecode.dissect.order import partial_watermarks
 
         for step in [*partial_watermarks(self._pending, watermark), watermark]:
-            linkers = {tracker.linker for tracker in self._trackers.values() if tracker.linker is not None}
+            linkers = dict.fromkeys(each.linker for each in self._trackers.values() if each.linker is not None)
             for items in self._pieces(step):
                 for link in linkers:
                     link()

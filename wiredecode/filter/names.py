@@ -281,7 +281,7 @@ class Names:
             short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
             short = _by_end(known) | short
             return _elsewhere(same) or nearest(name, [*short, *known], short)
-        first = {each.partition(".")[0] for each in known}
+        first = dict.fromkeys(each.partition(".")[0] for each in known)
         if word not in first and not (below := close(word, first)):
             return _elsewhere([each for each in known if each.endswith(f".{rest}")])
         prefix = f"{word if word in first else below[0]}."

@@ -176,7 +176,7 @@ class Builder:
         given = _scatter(records)
         unknown: dict[int, dict[str, Any]] = {}
         names = {member.name for member in kind}
-        for name in given.keys() - names:
+        for name in sorted(given.keys() - names):
             for row, value in enumerate(given[name]):
                 if value is not None:
                     unknown.setdefault(row, {})[name] = value
@@ -230,8 +230,8 @@ class Builder:
             column = given.pop(field.name, None)
             if column is not None:
                 columns[field.name] = self.array(field, column, _below(misfit, f".{field.name}"))
-        for name, column in given.items():  # no member is called so
-            for row, value in enumerate(column):
+        for name in sorted(given):  # no member is called so
+            for row, value in enumerate(given[name]):
                 if value is not None:
                     misfit(row, f".{name}", value)
         if others is not None and (made := others()) is not None:
@@ -280,7 +280,7 @@ def text_array(values: list[str | None], kind: pa.DataType) -> pa.Array:
 
 
 def _scatter(records: Iterable[dict[str, Any] | None]) -> dict[str, list[Any]]:
-    """Records as columns, one per key that occurs: the fastest way depends on how alike they are."""
+    """Records as columns, one per key that occurs and in no order: the fastest way depends on how alike they are."""
     rows = [record or {} for record in records]
     names = set().union(*rows)
     given, size = sum(map(len, rows)), len(names) * len(rows)

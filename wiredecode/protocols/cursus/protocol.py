@@ -186,4 +186,9 @@ class Cursus(BehindProxy):
         return [*BATCHES.values(), *TEXT_LAYERS, *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
-        return [*names.COMMANDS, *names.DISCOVERY, *names.OTHER_TYPES, *(name for _, name in naming.JSON_TYPES)]
+        return [
+            *sorted(names.COMMANDS),
+            *names.DISCOVERY,
+            *sorted(names.OTHER_TYPES),
+            *(name for _, name in naming.JSON_TYPES),
+        ]
