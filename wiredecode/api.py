@@ -18,6 +18,7 @@ from wiredecode.extras import need
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
@@ -199,18 +200,11 @@ class Dissection:
         return find_answers(open_capture(self.paths), self.limits, self.decode_as, stable_ids=self.ids == STABLE)
 
     def _frames(self) -> Generator[Frame]:
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
-        from wiredecode.net import Network
         from wiredecode.view.notebook import keep_raw, style
 
-        shown = style(show_secrets=self.show_secrets)
-        stable = self.ids == STABLE
         display, packets = self._display(), open_capture(self.paths)
-        made = shown if display is None else display.style(shown)
-        chosen = {"answers": self._answers(), "stable_ids": stable, "decode_as": self.decode_as}
-        demand = Demand(style=made, select=display, **chosen)  # type: ignore[arg-type]
-        dissector = self._reader_in_use = Dissector(demand, Network(self.limits))
+        shown = style(show_secrets=self.show_secrets)
+        dissector = self._dissector({"style": shown, "select": display, "answers": self._answers()})
         if display is None:
             yield from self._whole(dissector.frames(packets))
             return
@@ -224,24 +218,22 @@ class Dissection:
 
         ``messages`` gets theirs before they come; ``connections`` is told every connection when it is over.
         """
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
-        from wiredecode.net import Network
-
         display, packets = self._display(), open_capture(self.paths)
-        demand = Demand(
-            link_responses=display is not None and display.needs_responses,
-            messages=messages,
-            stable_ids=self.ids == STABLE,
-            decode_as=self.decode_as,
-        )
-        network = Network(self.limits, analyse=connections is not None)
-        dissector = self._reader_in_use = Dissector(
-            demand, network, on_over=None if connections is None else connections.end
-        )
+        wanted = {"link_responses": False, "messages": messages}
+        over = None if connections is None else connections.end
+        dissector = self._dissector(wanted, filters=[display], analyse=over is not None, on_over=over)
         frames = dissector.frames(packets if display is None else display.watch(packets))
         for frame in self._whole(frames):
             yield frame, display is None or display.matches(frame)
+
+    def _dissector(self, wanted: dict[str, Any], **how: Any) -> Dissector:
+        """A dissector whose totals are those of the run; ``how``: as for ``build_dissector``."""
+        from wiredecode.dissect.build import build_dissector
+        from wiredecode.dissect.demand import Demand
+
+        demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, **wanted)
+        made = self._reader_in_use = build_dissector(demand, self.limits, **how)
+        return made
 
     def _display(self) -> Filter | None:
         """The filter, new for every run."""

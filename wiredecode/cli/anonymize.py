@@ -9,7 +9,7 @@ import typer
 
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain, say
+from wiredecode.cli.output import complain, say
 
 if TYPE_CHECKING:
     from wiredecode.anonymize import Anonymizer
@@ -100,9 +100,6 @@ def _key(settings: AnonymizeOptions) -> Key:
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.anonymize import Anonymizer
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.net import Network
 
     anonymizer = Anonymizer(
         *(target.stream, key, settings.decoding.limits),
@@ -111,10 +108,12 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         keep_unknown=settings.keep_unknown,
         patches=not target.is_direct,
     )
-    demand = Demand(link_responses=False, copies=False, decode_as=settings.decoding.ports, decrypt=False)
-    network = Network(settings.decoding.limits)
-    dissector = Dissector(demand, network, on_events=anonymizer.events, on_over=anonymizer.over)
-    session = Session(settings.files, dissector, Output(), verbosity=settings.verbosity)
+    session = Session.of(
+        *(settings.files, settings.decoding, settings.verbosity),
+        on_events=anonymizer.events,
+        on_over=anonymizer.over,
+        decrypt=False,
+    )
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code

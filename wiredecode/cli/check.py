@@ -61,7 +61,7 @@ def check(
     when = Timeline() if timeline else None
     kind = PipeSession if is_pipe(files) else Session
     over = None if when is None else when.end
-    session = kind.of(files, decoding, span, verbosity, on_end=checker.end, on_over=over)
+    session = kind.of(files, decoding, verbosity, span=span, analyse=True, on_end=checker.end, on_over=over)
     session.quiet = verbosity.quiet or not verbosity.verbose
     least = severity or ("note" if verbosity.verbose else "warning")
     found: list[Problem] = []

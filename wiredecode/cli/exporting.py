@@ -163,12 +163,11 @@ class Records(Export):
     """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
     def prepare(self) -> Session:
+        from wiredecode.dissect.build import build_dissector
         from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
         from wiredecode.export.columns import UnknownColumn, checked, record_columns
         from wiredecode.fields.layer import Style
         from wiredecode.frames.record import BYTES
-        from wiredecode.net import Network
 
         job = self.job
         try:
@@ -176,19 +175,16 @@ class Records(Export):
                 self.columns = checked(self.columns, record_columns())
         except UnknownColumn as error:
             raise UsageError(str(error)) from None
-        style = Style(BYTES[job.bytes_ or "hex"], job.show_secrets)
-        if job.display is not None:
-            if has_stable_ids(job):
-                check_stable(job.display)
-            style = job.display.style(style) or style
+        if job.display is not None and has_stable_ids(job):
+            check_stable(job.display)
         demand = Demand(
-            style=style,
+            style=Style(BYTES[job.bytes_ or "hex"], job.show_secrets),
             answers=answers(job),
             select=job.display,
             decode_as=job.decoding.ports,
             stable_ids=has_stable_ids(job),
         )
-        session = session_of(job, Dissector(demand, Network(job.decoding.limits)))
+        session = session_of(job, build_dissector(demand, job.decoding.limits))
         self.open()
         session.output = Output(binary=self.packed)
         return session

@@ -14,12 +14,12 @@ import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain, say, wants_color
+from wiredecode.cli.output import complain, say, wants_color
 from wiredecode.cli.pcap import record_lines
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Event
@@ -170,15 +170,13 @@ class Choice:
     """The first pass over the capture: which connection is meant."""
 
     def __init__(self, settings: FollowOptions, source: list[Any]) -> None:
-        from wiredecode.cli.session import ALWAYS, Session
+        from wiredecode.cli.session import Session
         from wiredecode.view.follow import Survey
 
         self.settings, display = settings, settings.display
         self.survey: Survey = Survey(display)
         self.session: Session = Session.of(
-            *(source, settings.decoding, ALWAYS, settings.verbosity, display),
-            on_end=self.survey.end,
-            style=None if display is None else display.style(None),
+            *(source, settings.decoding, settings.verbosity), display=display, analyse=True, on_end=self.survey.end
         )
         self.chosen: Seen | None = None
 
@@ -230,7 +228,6 @@ class Following:
     """The pass that shows one connection."""
 
     def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Seen | None = None) -> None:
-        from wiredecode.capture import open_capture
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Session
         from wiredecode.frames.message import Messages
@@ -239,15 +236,19 @@ class Following:
         wants_bodies = settings.form in ("text", "messages")
         self.messages = Messages(secrets=settings.show_secrets) if wants_bodies else None
         self.shown = self.holes = 0
-        display = self._only()
+        only = self._only()
         kind = PipeSession if seen is None and is_pipe(settings.files) else Session
-        packets = source if kind is PipeSession else open_capture(source)
-        self.session: Session = kind(
-            *(packets, self._dissector(display), Output()),
+        self.session: Session = kind.of(
+            *(source, settings.decoding, settings.verbosity),
             count=settings.count,
             span=settings.span,
-            display=display,
-            verbosity=settings.verbosity,
+            display=only,
+            on_events=self._payload() if settings.form == "raw" else None,
+            style=self._style(),
+            link_responses=settings.form not in ("raw", "messages"),
+            copies=True,
+            messages=self.messages,
+            select=only,
         )
 
     def _only(self) -> Filter:
@@ -257,24 +258,13 @@ class Following:
         side = "" if other is None or self.settings.form == "raw" else f' && !(frame.sender == "{other}")'
         return compile_filter(f"tcp.stream == {self.number}{side}")
 
-    def _dissector(self, only: Filter) -> Dissector:
+    def _style(self) -> Style | None:
+        if self.settings.form != "json":
+            return None
         from wiredecode.cli.pcap import show_bytes
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
         from wiredecode.fields.layer import Style
-        from wiredecode.net import Network
 
-        settings = self.settings
-        style = Style(show_bytes(True, settings.bytes_), settings.show_secrets, text=True)
-        demand = Demand(
-            style=style if settings.form == "json" else None,
-            link_responses=settings.form not in ("raw", "messages"),
-            messages=self.messages,
-            select=only,
-            decode_as=settings.decoding.ports,
-        )
-        events = self._payload() if settings.form == "raw" else None
-        return Dissector(demand, Network(settings.decoding.limits), on_events=events)
+        return Style(show_bytes(True, self.settings.bytes_), self.settings.show_secrets, text=True)
 
     def _payload(self) -> Callable[[list[Event]], None]:
         from wiredecode.view.follow import payload

@@ -7,30 +7,25 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain, wants_color
+from wiredecode.cli.output import complain, wants_color
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wiredecode.capture import Capture
     from wiredecode.cli.session import Session
-    from wiredecode.dissect.dissector import Dissector
     from wiredecode.fields.layer import Style
-    from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.view.colors import ColorRules
     from wiredecode.view.fieldlines import FieldLines
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
-
-LARGE_BYTES = 64 * 1000 * 1000
-"""From this size on, frames of connections that a filter excludes are only counted: making a frame costs more."""
 
 EXAMPLES = """\b
 Examples:
@@ -177,6 +172,23 @@ class FrameOptions:
         return rules
 
     @property
+    def wanted(self) -> dict[str, Any]:
+        """What :meth:`Session.of` is asked for."""
+        lines = self.lines
+        colors = None if self.rules is None else self.rules.select
+        if lines is None:
+            linked, copies, analyse = self.style is not None, self.shape is not Shape.LINES, False
+        else:
+            linked, copies, analyse = lines.needs_responses, lines.needs_copies, lines.needs_analysis
+        return {
+            "style": self.style,
+            "link_responses": linked,
+            "copies": copies,
+            "analyse": analyse,
+            "colors": colors,
+        }
+
+    @property
     def tree_options(self) -> TreeOptions:
         from wiredecode.view.theme import TreeOptions
 
@@ -231,16 +243,8 @@ def pcap(
             raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
     elif whole_connections:
         raise options.UsageError("--whole-connections goes with -w")
-    size = None if isinstance(packets, list) else packets.bytes_total
-    tally = frames.shape is Shape.LINES and whole and (size or 0) >= LARGE_BYTES
-    session = (PipeSession if live else Session)(
-        packets,
-        dissector(frames, display, decoding, tally=tally and write is None),
-        Output(),
-        count=count,
-        span=span,
-        display=display,
-        verbosity=verbosity,
+    session = (PipeSession if live else Session).of(
+        *(packets, decoding, verbosity), count=count, span=span, display=display, select=display, **frames.wanted
     )
     if write is not None:
         from wiredecode.cli.writing import run as run_writing
@@ -257,41 +261,6 @@ def _grows(files: list[str]) -> Capture:
     if len(files) != 1 or not Path(files[0]).is_file():
         raise options.UsageError("--follow-file is for one file that is there; standard input is read as it comes")
     return open_capture(files, idle_seconds=IDLE_SECONDS, follow=True)
-
-
-def dissector(
-    frames: FrameOptions,
-    display: Filter | None,
-    decoding: options.Decoding,
-    *,
-    tally: bool = False,
-    lookahead_ns: int | None = None,
-) -> Dissector:
-    """The dissector of a command that shows frames. ``tally``: if it may, see :class:`Demand`."""
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.lookahead import LOOKAHEAD_NS
-    from wiredecode.net import Network
-
-    style = frames.style
-    lines = frames.lines
-    linked = style is not None if lines is None else lines.needs_responses
-    analyse = lines is not None and lines.needs_analysis
-    copies = frames.shape is not Shape.LINES if lines is None else lines.needs_copies
-    for asks in (display, None if frames.rules is None else frames.rules.select):
-        if asks is not None:
-            style, linked = asks.style(style), linked or asks.needs_responses
-            analyse, copies = analyse or asks.needs_analysis, copies or asks.needs_copies
-    demand = Demand(
-        style=style,
-        link_responses=linked,
-        copies=copies,
-        lookahead_ns=LOOKAHEAD_NS if lookahead_ns is None else lookahead_ns,
-        select=display,
-        tally=tally and display is not None and not linked,
-        decode_as=decoding.ports,
-    )
-    return Dissector(demand, Network(decoding.limits, analyse=analyse))
 
 
 def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]], None]:

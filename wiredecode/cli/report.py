@@ -79,7 +79,7 @@ class Reporting:
 
         display = options.display_filter(self.settings.display_filter, utc=self.settings.span.utc)
         gathering = Gathering(filtered=display is not None)
-        watched = {"on_end": gathering.end, "on_over": gathering.over}
+        watched = {"analyse": True, "on_end": gathering.end, "on_over": gathering.over}
         session = self._session(display, messages=gathering.messages, **watched)
         code = session.work(lambda: self._gather(session, gathering))
         totals = session.totals
@@ -101,7 +101,9 @@ class Reporting:
             if not isinstance(each, str):
                 each.seek(0)
         settings = self.settings
-        return Session.of(self._source, settings.decoding, settings.span, settings.verbosity, display, **wanted)
+        return Session.of(
+            *(self._source, settings.decoding, settings.verbosity), span=settings.span, display=display, **wanted
+        )
 
     @staticmethod
     def _gather(session: Session, gathering: Gathering) -> None:

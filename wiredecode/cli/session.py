@@ -18,14 +18,13 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from wiredecode.dissect.build import Told
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
-    from wiredecode.net.types import Connection
+    from wiredecode.net.types import Event
     from wiredecode.tables.connections import ConnectionTable
-
-    Told = Callable[[Connection, str | None], None]
 
 Shown = TypeVar("Shown")
 
@@ -109,30 +108,38 @@ class Session:
     @classmethod
     def of(
         cls,
-        source: list[str] | list[str | BinaryIO],
+        source: list[str] | list[str | BinaryIO] | Packets,
         decoding: Decoding,
-        span: Span,
         verbosity: Verbosity,
-        display: Filter | None = None,
         *,
+        count: int | None = None,
+        span: Span = ALWAYS,
+        display: Filter | None = None,
+        colors: Filter | None = None,
+        analyse: bool = False,
         on_end: Told | None = None,
         on_over: Told | None = None,
+        on_events: Callable[[list[Event]], None] | None = None,
         **demand: Any,
     ) -> Self:
-        """For who counts or judges frames: no request waits for its answer, and plain messages are not told what they
-        copy, unless the filter asks for that.
+        """Build the session and its dissector.
 
-        ``on_end``, ``on_over``: as for the dissector, with TCP analysis. ``demand``: more that is wanted.
+        No request waits for its answer, and plain messages are not told what they copy, unless ``display``, ``colors``
+        (a filter that only colours output) or ``demand`` (see :class:`Demand`) ask for that.
         """
+        from wiredecode.dissect.build import build_dissector
         from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
-        from wiredecode.net import Network
 
-        links, copies = (False, False) if display is None else (display.needs_responses, display.needs_copies)
-        wanted = Demand(**{"link_responses": links, "copies": copies, "decode_as": decoding.ports, **demand})
-        network = Network(decoding.limits, analyse=(on_end or on_over) is not None)
-        dissector = Dissector(wanted, network, on_end=on_end, on_over=on_over)
-        return cls(source, dissector, Output(), span=span, display=display, verbosity=verbosity)
+        dissector = build_dissector(
+            Demand(**{"link_responses": False, "copies": False, "decode_as": decoding.ports, **demand}),
+            decoding.limits,
+            filters=(display, colors),
+            analyse=analyse,
+            on_end=on_end,
+            on_over=on_over,
+            on_events=on_events,
+        )
+        return cls(*(source, dissector, Output()), count=count, span=span, display=display, verbosity=verbosity)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""

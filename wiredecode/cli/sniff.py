@@ -11,8 +11,8 @@ import typer
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import Output, complain, say
-from wiredecode.cli.pcap import FrameOptions, dissector, shower
+from wiredecode.cli.output import complain, say
+from wiredecode.cli.pcap import FrameOptions, shower
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.saving import Rotation
@@ -141,7 +141,6 @@ def sniff(
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
-    decoder = dissector(frames, display, decoding, lookahead_ns=PATIENCE_NS)
     saves = saving.save is not None or summary_json is not None
     sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
     if sniffer is None:
@@ -149,8 +148,14 @@ def sniff(
     try:
         if not saving.begin(sniffer):
             return 2
-        output = Output()
-        session = SniffSession(sniffer, decoder, output, count=count, display=display, verbosity=verbosity)
+        session = SniffSession.of(
+            *(sniffer, decoding, verbosity),
+            count=count,
+            display=display,
+            select=display,
+            lookahead_ns=PATIENCE_NS,
+            **frames.wanted,
+        )
         show = shower(session, frames)
         if not verbosity.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")

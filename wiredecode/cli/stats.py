@@ -94,7 +94,7 @@ class CaptureOptions:
         """The captures; ``watched``: as for :meth:`Session.of`."""
         from wiredecode.cli.session import Session
 
-        return Session.of(self.files, self.decoding, self.span, self.verbosity, self.display, **watched)
+        return Session.of(*(self.files, self.decoding, self.verbosity), span=self.span, display=self.display, **watched)
 
 
 @with_groups
@@ -130,7 +130,8 @@ def _counted(
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
     watched = counters.connections
-    session = settings.session(on_over=None if watched is None else watched.end, messages=counters.messages)
+    over = None if watched is None else watched.end
+    session = settings.session(analyse=over is not None, on_over=over, messages=counters.messages)
     counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
@@ -155,7 +156,7 @@ def _timeline(settings: CaptureOptions) -> int:
         if settings.display is None or connection in chosen:
             changes.end(connection, other)
 
-    session = settings.session(on_over=over)
+    session = settings.session(analyse=True, on_over=over)
 
     def work() -> None:
         try:

@@ -11,7 +11,7 @@ import typer
 from wiredecode.cli import INTERRUPTED, options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Output, say
+from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
@@ -138,19 +138,16 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
     """One pass; the second one is told nothing of."""
     from wiredecode.capture import open_capture
     from wiredecode.cli.session import ALWAYS, Session
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.net import Network
 
-    files, decoding = settings.files, settings.decoding
-    demand = Demand(link_responses=again, messages=messages, decode_as=decoding.ports)
+    files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
-    session = Session(
+    session = Session.of(
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
-        Dissector(demand, Network(decoding.limits)),
-        Output(),
+        *(settings.decoding, settings.verbosity),
         span=ALWAYS if again else settings.span,
-        verbosity=settings.verbosity,
+        link_responses=again,
+        copies=True,
+        messages=messages,
     )
     session.quiet = again or session.quiet or not session.verbose
     return session

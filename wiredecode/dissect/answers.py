@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
+from wiredecode.dissect.build import build_dissector
 from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.dissect.lookahead import (
     LOOKAHEAD_BYTES,
@@ -22,7 +22,6 @@ from wiredecode.dissect.lookahead import (
     waits,
 )
 from wiredecode.frames.frame import UNANSWERED, Answer, Frame
-from wiredecode.net import Network
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Connection
 
@@ -88,7 +87,7 @@ def find_answers(
     demand = Demand(link_responses=False, copies=False, decode_as=decode_as, stable_ids=stable_ids)
     found = LateAnswers()
     with suppress(CaptureError):
-        for frame in Dissector(demand, Network(limits)).frames(packets):
+        for frame in build_dissector(demand, limits).frames(packets):
             found.add(frame)
     found.finish()
     return found.known

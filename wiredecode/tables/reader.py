@@ -11,13 +11,13 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
+from wiredecode.dissect.build import build_dissector
 from wiredecode.dissect.demand import Demand, RunsFor
-from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits, Network
+from wiredecode.net import Limits
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
@@ -40,10 +40,12 @@ from wiredecode.tables.schema import (
 )
 
 if TYPE_CHECKING:
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
+    from wiredecode.net import Network
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
@@ -131,9 +133,9 @@ class TableReader:
         one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
         runs = {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
-            style=style if self._select is None else self._select.style(style),
+            style=style,
             recorded=recorded_in(self.schema) if records and self._select is None else None,
-            link_responses=responses or (self._select is not None and self._select.needs_responses),
+            link_responses=responses,
             copies=level == FRAMES and (shows_copies(self.schema) or (display is not None and display.needs_copies)),
             messages=self.messages,
             runs=None if one_by_one else runs.get(level),
@@ -145,9 +147,11 @@ class TableReader:
         self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else None
         self.matched: set[Connection] = set()
         """Connections of which a frame matches, where that is asked for."""
-        self.dissector = Dissector(
+        self.dissector = build_dissector(
             demand,
-            network or Network(limits or Limits(), analyse=self._ended is not None),
+            limits,
+            analyse=self._ended is not None,
+            network=network,
             on_over=None if self._ended is None else self._over,
         )
         """At level ``packets`` it has nothing to do."""

@@ -11,11 +11,10 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dissect.build import build_dissector, with_filters
 from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
-from wiredecode.net import Network
 from wiredecode.net.limits import Limits
 from wiredecode.ui.jobs import Stopped
 from wiredecode.ui.packets import Files, Growing, Place, Stop
@@ -25,6 +24,7 @@ from wiredecode.view.follow import Survey
 from wiredecode.view.values import Raw
 
 if TYPE_CHECKING:
+    from wiredecode.dissect.dissector import Dissector
     from wiredecode.dissect.identify import DecodeAs
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
@@ -150,7 +150,7 @@ class Reading:
 
     def demand(self, **wanted: Any) -> Demand:
         """What is wanted of the capture; ports are decoded as the user said."""
-        return Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted})
+        return with_filters(Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted}))
 
     def dissector(
         self,
@@ -161,9 +161,8 @@ class Reading:
         on_over: Callable[[Connection, str | None], None] | None = None,
     ) -> Dissector:
         """A dissector with the limits and secrets that the user gave."""
-        network = Network(self.limits, analyse=analyse)
         over = None if on_over is None else Ends(on_over).over
-        return Dissector(demand, network, on_end=Ends(on_end).over, on_over=over)
+        return build_dissector(demand, self.limits, analyse=analyse, on_end=Ends(on_end).over, on_over=over)
 
     def frames(
         self, dissector: Dissector, job: Job, look: Callable[[PacketBatch], None] = lambda batch: None
@@ -282,7 +281,7 @@ class Reading:
         if select is None:
             return self.demand()
         select.clock.first_ns = self.first_ns
-        return self.demand(style=select.style(None), link_responses=select.needs_responses, select=select)
+        return self.demand(select=select)
 
     def fitting(self, select: Filter, job: Job) -> Iterator[int]:
         """The numbers of all frames that fit, and while more comes of those to come. Raises :class:`Stopped`."""
