@@ -10,7 +10,7 @@ from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
 from tests.protocols.test_tank_surprises import PING, message, plain, produce, produced
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.shared.checking import Problem
+from wiredecode.protocols.shared.problems import Problem
 
 Case = str | Callable[[], list[Problem]]
 

@@ -10,9 +10,9 @@ from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream.base import Property
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
-from wiredecode.protocols.shared.checking import Problem
+from wiredecode.protocols.rabbitmq_stream.layers_base import Property
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.shared.problems import Problem
 
 Said = tuple[int, Layer | bytes]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.check.cases import CRAFTED, NEAR, found, near
 from tests.docs.test_reference import DOCS, script
 from wiredecode.check.codes import codes
-from wiredecode.protocols.shared.checking import SEVERITIES, Code
+from wiredecode.protocols.shared.problems import SEVERITIES, Code
 
 HERE = Path(__file__).parent
 CODES = codes()

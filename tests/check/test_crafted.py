@@ -17,9 +17,10 @@ from wiredecode.check import text
 from wiredecode.check.codes import GENERIC
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream import layers, responses
-from wiredecode.protocols.rabbitmq_stream.checking import Admission
-from wiredecode.protocols.shared.checking import Problem
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
+from wiredecode.protocols.rabbitmq_stream.problems import Admission
+from wiredecode.protocols.shared.problems import Problem
 
 DECLARED: list[tuple[int, Layer | bytes]] = [
     (CLIENT, layers.DeclarePublisher(correlation_id=0x01020304, publisher_id=7, stream="orders")),

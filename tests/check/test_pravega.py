@@ -7,8 +7,9 @@ import pytest
 from tests.check.support import CAPTURES, check, named, talk, worse
 from tests.protocols.test_pravega_surprises import HELLO, SEGMENT, SET_UP, SETUP, W, block, block_end, event
 from wiredecode.check import Problem
-from wiredecode.protocols.pravega import errors, layers
-from wiredecode.protocols.pravega.kinds import NO_VALUE
+from wiredecode.protocols.pravega import layers
+from wiredecode.protocols.pravega import layers_errors as errors
+from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 
 PORT = 12345
 OPENING = ((0.1, 0, HELLO), (0.2, 1, HELLO))

@@ -25,7 +25,7 @@ PUBLIC = {
     "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
     "Undecided Verdict",
     "wiredecode.protocols.reading": "FrameDecoder Plan",
-    "wiredecode.protocols.shared.checking": "CAUSE DEED EFFECT Checks Code Publishing Rule",
+    "wiredecode.protocols.shared.problems": "CAUSE DEED EFFECT Checks Code Publishing Rule",
     "wiredecode.protocols.shared.pairing": "Outstanding Request link",
     "wiredecode.testing": "Part ProtocolTests batches build craft dissect every readers_agree samples",
 }

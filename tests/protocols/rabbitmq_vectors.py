@@ -14,7 +14,7 @@ from tests.test_amqp import EXPECTED as MESSAGE_SECTIONS
 from tests.test_amqp import VECTORS as MESSAGES
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers as rs
-from wiredecode.protocols.rabbitmq_stream import responses
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 
 __all__ = ["BY_NAME", "MESSAGES", "MESSAGE_SECTIONS", "VECTORS", "Vector"]
 

@@ -18,8 +18,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES
 from wiredecode.net.types import Connection
-from wiredecode.protocols.cursus import reader
-from wiredecode.protocols.cursus.batch import LABELS, Batch, SeedBatch, batch_layer, choose
+from wiredecode.protocols.cursus import conversation_bodies
 from wiredecode.protocols.cursus.layers import (
     TEXT_LAYERS,
     Argument,
@@ -33,6 +32,7 @@ from wiredecode.protocols.cursus.layers import (
     Success,
     TextReply,
 )
+from wiredecode.protocols.cursus.layers_batch import LABELS, Batch, SeedBatch, batch_layer, choose
 from wiredecode.testing import readers_agree
 
 VECTORS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("cursus_vectors.json").read_text("utf-8"))
@@ -51,7 +51,7 @@ def frame_of(raw: bytes, sender: str | None) -> Frame:
 
 def read(raw: bytes, sender: str | None, style: Style | None = STYLE, forced: str | None = None) -> Frame:
     frame = frame_of(raw, sender)
-    reader.read(frame, style, reader.FrameContext(forced))
+    conversation_bodies.read(frame, style, conversation_bodies.FrameContext(forced))
     return frame
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.filter.support import numbers, records
 from tests.protocols.liftbridge_nats import Said, one, run
 from wiredecode.protocols.liftbridge.layers import PartitionStatusResponse, PropagatedRequest, Publish
-from wiredecode.protocols.liftbridge.operations import CreateStreamOp, Stream
+from wiredecode.protocols.liftbridge.layers_operations import CreateStreamOp, Stream
 from wiredecode.view.tree import frame_tree
 
 EPOCH = "LeaderEpochOffsetRequest"

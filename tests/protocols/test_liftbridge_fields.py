@@ -21,9 +21,10 @@ from wiredecode.fields.layer import Style
 from wiredecode.filter import compile_filter
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import field_ranges
-from wiredecode.protocols.liftbridge import operations, raft
+from wiredecode.protocols.liftbridge import layers_operations as operations
+from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import Publish
-from wiredecode.protocols.liftbridge.raft import Configuration, LogEntry, Server
+from wiredecode.protocols.liftbridge.layers_raft import Configuration, LogEntry, Server
 from wiredecode.protocols.nats import Nats
 from wiredecode.tables.schema import frames_schema
 from wiredecode.view.tree import frame_tree

@@ -18,8 +18,8 @@ from tests.protocols.test_nats_messages import expected as expected_of_nats
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.record import record
-from wiredecode.protocols.liftbridge.inner import MAX_KNOWN, READERS, read
 from wiredecode.protocols.liftbridge.layers import Publish
+from wiredecode.protocols.liftbridge.layers_reading import MAX_KNOWN, READERS, read
 from wiredecode.protocols.nats import Nats
 
 DEFAULTS = {"key": "", "partition": 0, "timestamp": "1970-01-01T00:00:00.000000000Z"}

@@ -11,9 +11,12 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.test_liftbridge_vectors import by_nr, codes, payload_of
 from tests.support import STYLE
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import operations, packing, raft, raft_streams
+from wiredecode.protocols.liftbridge import conversation_raft_streams
+from wiredecode.protocols.liftbridge import layers_operations as operations
+from wiredecode.protocols.liftbridge import layers_packing as packing
+from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import PropagatedRequest
-from wiredecode.protocols.liftbridge.raft import AppendEntries, Configuration, InstallSnapshot, LogEntry, Server
+from wiredecode.protocols.liftbridge.layers_raft import AppendEntries, Configuration, InstallSnapshot, LogEntry, Server
 
 GROUP = "ns.raft.metadata"
 CALLER = f"{GROUP}.server-a.request._INBOX.aaaaaaaaaaaaaaaaaaaaaa"
@@ -196,7 +199,7 @@ def test_answers_are_not_counted_across_a_message_that_was_not_captured() -> Non
 
 
 def test_rpcs_that_are_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_streams, "MAX_RPC_BYTES", 100)
+    monkeypatch.setattr(conversation_raft_streams, "MAX_RPC_BYTES", 100)
     big = bytes(AppendEntries(entries=[LogEntry(data=bytes(300))]))
     frames = carried(to_callee(big[:120], big[120:], HEARTBEAT))
     assert codes(frames[0]) == [("warning", "raft-rpc")]
@@ -204,9 +207,9 @@ def test_rpcs_that_are_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_held_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_streams, "MAX_HELD_BYTES", 100)
-    monkeypatch.setattr(raft_streams, "MAX_STREAMS", 5)
-    streams = raft_streams.RaftStreams()
+    monkeypatch.setattr(conversation_raft_streams, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(conversation_raft_streams, "MAX_STREAMS", 5)
+    streams = conversation_raft_streams.RaftStreams()
     for number in range(50):
         streams.feed(("subject", number, 0), HEARTBEAT[:60])
         assert streams.held <= 100
@@ -216,7 +219,7 @@ def test_held_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pieces_are_stepped_over_once() -> None:
     """Byte by byte, an array of many items is still linear: what was seen is not looked at again."""
-    stream = raft_streams.RaftStream()
+    stream = conversation_raft_streams.RaftStream()
     body = b"\x00\x81\xa7Another" + b"\xdc\x27\x10" + b"\x01" * 10_000
     pieces = [piece for place in range(len(body)) for piece in stream.feed(body[place : place + 1])]
     assert pieces[-1].layer is AppendEntries

@@ -11,8 +11,9 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
 from wiredecode.fields import Kind, compiler
-from wiredecode.protocols.liftbridge import Liftbridge, raft, session
+from wiredecode.protocols.liftbridge import Liftbridge, conversation
 from wiredecode.protocols.liftbridge import layers as envelopes
+from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import CRC_FLAG, LONG_HEADER, Ack, Envelope, Publish
 
 ENVELOPES = [v for v in VECTORS if v.layer is not None and v.nr not in ("L42", "L43", "L44")]
@@ -260,7 +261,7 @@ def test_values_of_internal_streams() -> None:
 
 
 def stored(*offsets: int, damage: int | None = None) -> bytes:
-    from wiredecode.protocols.liftbridge.replication import Entry, MessageHeader
+    from wiredecode.protocols.liftbridge.layers_replication import Entry, MessageHeader
 
     headers = [MessageHeader(key="subject", value=b"foo"), MessageHeader(key="reply", value=None)]
     entries = [bytearray(bytes(Entry(offset=o, key=b"k", value=b"v" * o, headers=headers))) for o in offsets]
@@ -338,7 +339,7 @@ def test_field_names_are_documented() -> None:
 
 
 def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MAX_EXCHANGES", 3)
+    monkeypatch.setattr(conversation, "MAX_EXCHANGES", 3)
     publishes = [Said(bytes(Publish(ack_inbox="acks", correlation_id=str(number)))) for number in range(5)]
     acks = [Said(bytes(Ack(ack_inbox="acks", correlation_id=str(number))), "acks", side=1) for number in range(5)]
     frames = carried(publishes + acks)
@@ -347,13 +348,13 @@ def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_endless_ids_are_not_remembered() -> None:
-    memory = session.Session()
-    long = "x" * (session.MAX_KEY_CHARACTERS + 1)
+    memory = conversation.Session()
+    long = "x" * (conversation.MAX_KEY_CHARACTERS + 1)
     frame = one(b"x")
     memory.ask(("ack", "inbox", long), frame, 0, {})
     memory.ask(("reply", "inbox"), frame, 2, {"replica_id": long})
     assert memory.copy_of(frame, long, b"") is None
-    assert memory.meaning(long) == session.Meaning(numbered=False)
+    assert memory.meaning(long) == conversation.Meaning(numbered=False)
     assert (len(memory.exchanges), len(memory.publications), len(memory.meanings)) == (0, 0, 0)
 
 
@@ -362,7 +363,7 @@ def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
     assert "stream" not in one(raw, subject="custom.ns.s.0.replicate", reply="_INBOX.1").generated
     told = carried([Said(b"id", "custom.ns.raft.metadata.bootstrap"), Said(raw, "custom.ns.s.0.replicate", "_INBOX.1")])
     assert told[1].generated["stream"] == "s"
-    memory = session.Session()
+    memory = conversation.Session()
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
     assert memory.client_named("LIFT.my.ns.a.raft") == names
     assert memory.client_named("LIFT.app") == {}

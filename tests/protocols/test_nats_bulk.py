@@ -19,8 +19,8 @@ from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
 from wiredecode.frames.run import Cut, Run
 from wiredecode.net.types import Connection
+from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.names import MAGIC
-from wiredecode.protocols.liftbridge.session import Session
 from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.bulk import NatsBulk
 from wiredecode.protocols.nats.conversation import NatsConversation

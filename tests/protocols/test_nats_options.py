@@ -10,7 +10,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.jsonfields import MAX_DEPTH, MAX_MEMBERS
 from wiredecode.fields.layer import Style
 from wiredecode.protocols.nats.layers import Connect
-from wiredecode.protocols.nats.options import ConnectOptions
+from wiredecode.protocols.nats.layers_options import ConnectOptions
 
 
 def parsed(text: bytes) -> ConnectOptions:

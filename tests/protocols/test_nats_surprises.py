@@ -16,10 +16,11 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.nats import Nats, carried, s2
+from wiredecode.protocols.nats import Nats, transport_streams
+from wiredecode.protocols.nats import transport_s2 as s2
+from wiredecode.protocols.nats.conversation_memory import MAX_REQUESTS, Memory
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
-from wiredecode.protocols.nats.memory import MAX_REQUESTS, Memory
-from wiredecode.protocols.nats.websocket import UPGRADE, unmask
+from wiredecode.protocols.nats.transport_websocket import UPGRADE, unmask
 from wiredecode.protocols.shared.proxy import SIGNATURE
 
 INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'
@@ -337,8 +338,8 @@ def test_garbage_in_a_chunk_is_told_with_its_reason() -> None:
 
 
 def test_more_operations_in_a_chunk_than_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carried, "MAX_OPERATIONS", 10)
-    monkeypatch.setattr(carried, "SLICE_BYTES", 30)
+    monkeypatch.setattr(transport_streams, "MAX_OPERATIONS", 10)
+    monkeypatch.setattr(transport_streams, "SLICE_BYTES", 30)
     run = talk((S, ROUTE), (C, s2.IDENTIFIER + chunk(b"PING\r\n" * 100) + chunk(b"PONG\r\n" * 9)), port=6222)
     assert inside(run) == [("PING", "ok")] * 15 + [("PONG", "ok")] * 9
     assert codes(run.frames[2]) == ["carried"]

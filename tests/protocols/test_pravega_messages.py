@@ -19,9 +19,9 @@ from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import Pravega, layers
-from wiredecode.protocols.pravega.base import HEADER
-from wiredecode.protocols.pravega.kinds import NO_VALUE
-from wiredecode.protocols.pravega.proposal import assignment
+from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
+from wiredecode.protocols.pravega.layers_proposal import assignment
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "pravega"
 CAPTURES = sorted(FOLDER.glob("*.pcap"))

@@ -10,10 +10,10 @@ from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega import Pravega
-from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.evidence import CURRENT, alternatives
+from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.pravega.names import PROPOSALS
-from wiredecode.protocols.pravega.proposal import assignment
 from wiredecode.testing import Case, ProtocolTests
 
 

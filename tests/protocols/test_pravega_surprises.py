@@ -16,13 +16,15 @@ from tests.support import Part, Run, careful_values, craft, dissect, every
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import Pravega, errors, layers, tables
-from wiredecode.protocols.pravega.base import HEADER
-from wiredecode.protocols.pravega.events import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
-from wiredecode.protocols.pravega.kinds import NO_VALUE
+from wiredecode.protocols.pravega import Pravega, layers
+from wiredecode.protocols.pravega import layers_errors as errors
+from wiredecode.protocols.pravega import layers_tables as tables
+from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
+from wiredecode.protocols.pravega.layers_older import OLDER
+from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.messages import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.names import PROPOSALS
-from wiredecode.protocols.pravega.older import OLDER
-from wiredecode.protocols.pravega.proposal import assignment
 
 PORT = 12345
 W, X = bytes(range(16)), bytes(range(16, 32))

@@ -12,14 +12,15 @@ from tests.protocols.truth_pravega import fields
 from tests.support import STYLE, build
 from wiredecode.fields import compiler
 from wiredecode.fields.compiler import Decoded
-from wiredecode.protocols.pravega import layers, tables
-from wiredecode.protocols.pravega.appends import rebuild
-from wiredecode.protocols.pravega.base import HEADER, Message
-from wiredecode.protocols.pravega.events import walk
+from wiredecode.protocols.pravega import layers
+from wiredecode.protocols.pravega import layers_tables as tables
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
-from wiredecode.protocols.pravega.kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
+from wiredecode.protocols.pravega.layers_base import HEADER, Message
+from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
+from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
+from wiredecode.protocols.pravega.messages import walk
+from wiredecode.protocols.pravega.messages_appends import rebuild
 from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS
-from wiredecode.protocols.pravega.proposal import Assignment, assignment
 from wiredecode.testing import readers_agree
 
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "pravega_vectors.json").read_text())

@@ -11,8 +11,8 @@ from tests.support import RABBITMQ, capture, capture_files
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
-from wiredecode.protocols.rabbitmq_stream.chunk import number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import number_offsets
 from wiredecode.testing import ProtocolTests
 
 FILES = sorted(path for path in RABBITMQ.iterdir() if ".pcap" in path.name and path.suffix != ".json")

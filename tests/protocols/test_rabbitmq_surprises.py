@@ -20,8 +20,8 @@ from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craf
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
-from wiredecode.protocols.rabbitmq_stream import responses
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.shared import compression, pairing
 
 C, S = 0, 1

@@ -14,7 +14,7 @@ from tests.support import STYLE, Part, Run, at, build, craft, dissect, every
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 
 each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector.name for vector in VECTORS])
 WELL_FORMED = [vector for vector in VECTORS if vector.problem is None]

@@ -18,10 +18,11 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.shared import compression
-from wiredecode.protocols.tank import Tank, bundle, contents
+from wiredecode.protocols.tank import Tank, conversation_bundles
+from wiredecode.protocols.tank import layers_bundle as bundle
 from wiredecode.protocols.tank.conversation import TankConversation
-from wiredecode.protocols.tank.kinds import LongForm, shortest, varint
 from wiredecode.protocols.tank.layers import RESPONSES
+from wiredecode.protocols.tank.layers_kinds import LongForm, shortest, varint
 
 PING = b"\x03\0\0\0\0"
 TIME = 1_700_000_000_000
@@ -293,7 +294,7 @@ def test_decompression_stops_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_findings_about_bundles_are_bounded() -> None:
     frame = answer(consumed([sized(*[b"\x06x"] * 100)]))
-    assert len(codes(frame)) == contents.MAX_REPORTED + 1
+    assert len(codes(frame)) == conversation_bundles.MAX_REPORTED + 1
     assert frame.findings[-1].code == "more-findings"
 
 
@@ -546,7 +547,7 @@ def test_a_hole_in_a_chunk_is_no_partial_bundle() -> None:
 
 def test_messages_of_a_bundle_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "MAX_MESSAGES", 5)
-    monkeypatch.setattr(contents, "MAX_MESSAGES", 5)
+    monkeypatch.setattr(conversation_bundles, "MAX_MESSAGES", 5)
     monkeypatch.setattr(compiler, "decoder", compiler.decoder.__wrapped__)
     data = consumed([sized(b"\x18" + message() * 6)])
     scapy = RESPONSES[2](data)

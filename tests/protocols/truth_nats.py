@@ -16,7 +16,7 @@ from tests.support import dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
-from wiredecode.protocols.nats.carried import INSIDE
+from wiredecode.protocols.nats.transport_streams import INSIDE
 
 PUBLISHED = {"PUB": ("PUB",), "HPUB": ("HPUB",), "request": ("PUB", "HPUB"), "js publish": ("PUB", "HPUB")}
 DELIVERED = {

@@ -19,9 +19,10 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.protocols.rabbitmq_stream import layers, responses
-from wiredecode.protocols.rabbitmq_stream.base import Property
-from wiredecode.protocols.rabbitmq_stream.responses import plain_response
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
+from wiredecode.protocols.rabbitmq_stream.layers_base import Property
+from wiredecode.protocols.rabbitmq_stream.layers_responses import plain_response
 from wiredecode.report.sequence import Sequence
 
 __all__ = ["run"]

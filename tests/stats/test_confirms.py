@@ -12,7 +12,8 @@ pytest.importorskip("pyarrow")
 from tests.net.craft import Talk
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, write
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream import layers, responses
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.stats import statistics
 
 Step = tuple[int, Layer]

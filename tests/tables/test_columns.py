@@ -21,7 +21,7 @@ from wiredecode.fields.columns.rows import Rows, Source
 from wiredecode.fields.columns.steps import FIXED, NO_NULL, SIGNED, SIZED, UNLESS
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Token
-from wiredecode.protocols.cursus.kinds import DecimalText
+from wiredecode.protocols.cursus.layers_kinds import DecimalText
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Publish, PublishConfirm, StoreOffset, Tune
 from wiredecode.protocols.registry import protocols
 from wiredecode.tables import schema

@@ -10,8 +10,8 @@ from tests.support import Part, craft, every
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.message import DELIVER, FrameElements, Messages
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, FilteredMessage, Publish, PublishedMessage, PublishV2
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 
 
 def told(*layers: Publish | PublishV2 | Deliver) -> tuple[pa.Table, pa.Table, int]:

@@ -20,8 +20,8 @@ from wiredecode.protocols.base import (
     Verdict,
 )
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.checking import DEED, Checks, Code, Rule
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
+from wiredecode.protocols.shared.problems import DEED, Checks, Code, Rule
 
 HEADER = 5
 MAX_SIZE = 4096

@@ -11,7 +11,8 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.rabbitmq_stream import layers, responses
+from wiredecode.protocols.rabbitmq_stream import layers
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.view.values import Raw
 
 CLIENT, SERVER = 0, 1

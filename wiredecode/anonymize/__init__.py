@@ -24,7 +24,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Chunk, Connection, Event
 from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.anonymity import Disguises, Rules
+from wiredecode.protocols.shared.redaction import Disguises, Rules
 
 WINDOW_BYTES = 32 * 1024 * 1024
 """Packets that wait for their frames, before they are written."""

@@ -12,7 +12,7 @@ from wiredecode.anonymize.key import BLANK, Key, blank
 from wiredecode.fields import Kind, plain
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.frame import UNDECODED, Frame
-from wiredecode.protocols.shared.anonymity import Disguises, Rules
+from wiredecode.protocols.shared.redaction import Disguises, Rules
 from wiredecode.view.hexdump import secrets
 
 LOCAL = frozenset({"localhost"})

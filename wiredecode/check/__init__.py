@@ -16,7 +16,7 @@ from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
-from wiredecode.protocols.shared.checking import SEVERITIES, Problem, Publishing, Report, Rule
+from wiredecode.protocols.shared.problems import SEVERITIES, Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 

@@ -14,7 +14,7 @@ from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.serial import distance
-from wiredecode.protocols.shared.checking import Report, Rule
+from wiredecode.protocols.shared.problems import Report, Rule
 
 BACK_NS = 1_000_000_000
 """Packets of several queues or interfaces are written out of order by less."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.checking import CAUSE, DEED, EFFECT, REMARK, Checks, Code
+from wiredecode.protocols.shared.problems import CAUSE, DEED, EFFECT, REMARK, Checks, Code
 
 INTERNAL = Code(
     "check.internal",

@@ -10,7 +10,7 @@ from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, UNDECODED, Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import Report, Rule
+from wiredecode.protocols.shared.problems import Report, Rule
 
 MOST_SERVERS = 10_000
 """Addresses of servers that are remembered."""

@@ -14,7 +14,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.health import Times
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""

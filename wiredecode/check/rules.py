@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
-from wiredecode.protocols.shared.checking import Checks, Report, Rule
+from wiredecode.protocols.shared.problems import Checks, Report, Rule
 
 MOST_REQUESTS = 65_536
 """Requests of the capture that may wait at once; the oldest are then not judged."""

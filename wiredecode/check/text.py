@@ -10,7 +10,7 @@ from typing import Any
 from wiredecode.frames.counted import counted, times
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.checking import SEVERITIES, Problem
+from wiredecode.protocols.shared.problems import SEVERITIES, Problem
 
 WIDTH = 80
 INDENT = "  "

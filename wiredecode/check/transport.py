@@ -8,7 +8,7 @@ from wiredecode.check import codes
 from wiredecode.frames.who import client_side
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import MOST_PROBLEMS, Report, Rule
+from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Report, Rule
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """So many retransmissions, and so large a share of the packets, are worth a warning."""

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import IdentityReader
     from wiredecode.net.types import Connection
-    from wiredecode.protocols.shared.anonymity import Disguises
-    from wiredecode.protocols.shared.checking import Checks
+    from wiredecode.protocols.shared.problems import Checks
+    from wiredecode.protocols.shared.redaction import Disguises
 
 
 class Cutter(Shape):
@@ -156,17 +156,17 @@ class Protocol(ABC):
     def identities(self) -> Mapping[str | None, IdentityReader]:
         """By message type, its own or a carried one: what a frame tells about who stands behind its connection.
 
-        ``IDENTITIES`` of the module ``who``.
+        ``IDENTITIES`` of the module ``identity``.
         """
-        return self._part("who", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
+        return self._part("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
 
     def checks(self) -> Checks | None:
-        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``checking``."""
-        return self._part("checking", "CHECKS", None)  # type: ignore[no-any-return]
+        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``problems``."""
+        return self._part("problems", "CHECKS", None)  # type: ignore[no-any-return]
 
     def disguises(self) -> Disguises:
-        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``anonymity``."""
-        return self._part("anonymity", "DISGUISES", {})  # type: ignore[no-any-return]
+        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``redaction``."""
+        return self._part("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
 
     def wireshark(self) -> Script | None:
         """What ``wiredecode wireshark`` adds to its declarations: ``SCRIPT`` of the module ``wireshark``."""

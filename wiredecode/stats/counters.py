@@ -20,7 +20,7 @@ from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.checking import SEVERITIES
+from wiredecode.protocols.shared.problems import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row
 from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
 from wiredecode.stats.throughput import Throughput

@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.checking import Names
+from wiredecode.protocols.shared.problems import Names
 from wiredecode.trace.grouping import Message
 from wiredecode.trace.hops import Hop, conclusions, hops
 

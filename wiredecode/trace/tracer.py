@@ -8,7 +8,7 @@ from wiredecode.check.gauges import Gauges
 from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
-from wiredecode.protocols.shared.checking import Names
+from wiredecode.protocols.shared.problems import Names
 from wiredecode.trace.sighting import STORED, Criteria, Place, Reply, Sighting, digest_of, facts, sighting
 
 MOST_FOUND = 1000

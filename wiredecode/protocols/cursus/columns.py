@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from wiredecode.fields.columns.kinds import READERS, NumberColumn, TextColumn, sized
 from wiredecode.fields.columns.presence import CALLS, peeked
 from wiredecode.fields.columns.rows import Bools, Rows
-from wiredecode.protocols.cursus import batch, kinds
+from wiredecode.protocols.cursus import layers_batch as batch
+from wiredecode.protocols.cursus import layers_kinds as kinds
 
 DECIMAL = rf"^(?:{kinds.DECIMAL.pattern})".replace(r"\Z", r"\z")
 """As Arrow's regular expressions spell it."""

@@ -11,9 +11,9 @@ from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.cursus import layers, names, naming
+from wiredecode.protocols.cursus import layers, names, names_texts
+from wiredecode.protocols.cursus.conversation_bodies import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
-from wiredecode.protocols.cursus.reader import BATCH, NAME, FrameContext, read
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
 
@@ -89,7 +89,7 @@ class CursusConversation(Conversation):
         stated = ("topic", "partition") if frame.type == BATCH else ()  # in the batch itself
         facts = {name: value for name, value in named.items() if _is_fact(name, value) and name not in stated}
         if frame.type in names.OFFSET_COMMANDS and isinstance(offsets := named.get("offsets"), list):
-            facts["commits"] = naming.offsets_spelled(offsets)
+            facts["commits"] = names_texts.offsets_spelled(offsets)
         frame.generated = {**facts, **frame.generated}
         if frame.sender == "client":
             self._add_request(frame, named)

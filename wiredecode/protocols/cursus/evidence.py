@@ -8,8 +8,7 @@ from operator import attrgetter
 
 from wiredecode.fields import compiler
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.batch import BATCHES, fits, sound
-from wiredecode.protocols.cursus.body import (
+from wiredecode.protocols.cursus.evidence_body import (
     CODECS,
     MAX_SNAPPY_RATIO,
     codec_of,
@@ -22,6 +21,7 @@ from wiredecode.protocols.cursus.body import (
     text_command,
 )
 from wiredecode.protocols.cursus.layers import Envelope
+from wiredecode.protocols.cursus.layers_batch import BATCHES, fits, sound
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024

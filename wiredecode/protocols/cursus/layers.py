@@ -17,7 +17,15 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.kinds import Reach, SecretStretch, Stretch, TextList, comes, holds_token, token_ahead
+from wiredecode.protocols.cursus.layers_kinds import (
+    Reach,
+    SecretStretch,
+    Stretch,
+    TextList,
+    comes,
+    holds_token,
+    token_ahead,
+)
 from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 
 BLANKS = rb"[ \t\r\n\v\f]+"

@@ -10,10 +10,10 @@ from wiredecode.fields import compiler, printable, redacted
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.protocols.cursus.batch import PARTITION_TEXT
+from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
 
 Row = tuple[Any, ...]
-"""The fields of a message that :data:`~wiredecode.protocols.cursus.batch.ROW` names."""
+"""The fields of a message that :data:`~wiredecode.protocols.cursus.layers_batch.ROW` names."""
 
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")

@@ -9,13 +9,13 @@ from typing import ClassVar
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
-from wiredecode.protocols.cursus import names, naming
-from wiredecode.protocols.cursus.batch import BATCHES, LABELS
+from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation
+from wiredecode.protocols.cursus.conversation_bodies import KEPT
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, judge
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
+from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.names import COMMANDS
-from wiredecode.protocols.cursus.reader import KEPT
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
@@ -190,5 +190,5 @@ class Cursus(BehindProxy):
             *sorted(names.COMMANDS),
             *names.DISCOVERY,
             *sorted(names.OTHER_TYPES),
-            *(name for _, name in naming.JSON_TYPES),
+            *(name for _, name in names_texts.JSON_TYPES),
         ]

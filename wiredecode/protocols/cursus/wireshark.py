@@ -7,9 +7,9 @@ from typing import Any
 
 from wiredecode.fields import Kind
 from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, sized
-from wiredecode.protocols.cursus import layers, names, naming
-from wiredecode.protocols.cursus.batch import BATCHES, LABELS
-from wiredecode.protocols.cursus.kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
+from wiredecode.protocols.cursus import layers, names, names_texts
+from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
+from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
 from wiredecode.protocols.cursus.protocol import COLUMN_TYPES
 from wiredecode.protocols.shared.wireshark import source_beside
 
@@ -59,7 +59,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
         "reply_texts": names.REPLY_TEXTS,
         "reply_names": names.REPLY_NAMES,
         "error_classes": names.ERROR_CLASSES,
-        "json_types": naming.JSON_TYPES,
+        "json_types": names_texts.JSON_TYPES,
     }
 
 

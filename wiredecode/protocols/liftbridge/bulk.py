@@ -15,9 +15,9 @@ from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
 from wiredecode.frames.run import UInt8s
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
+from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
-from wiredecode.protocols.liftbridge.session import Session
+from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 PLAIN, ASKING, ACK = 1, 2, 3

@@ -23,10 +23,11 @@ from wiredecode.fields.protobuf import Int32 as PbInt32
 from wiredecode.fields.protobuf import Int64 as PbInt64
 from wiredecode.fields.protobuf import UInt32 as PbUInt32
 from wiredecode.fields.protobuf import UInt64 as PbUInt64
-from wiredecode.protocols.liftbridge import names, operations
-from wiredecode.protocols.liftbridge.kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER, Extension, Hex32
-from wiredecode.protocols.liftbridge.operations import partition, stream
-from wiredecode.protocols.liftbridge.replication import Entries
+from wiredecode.protocols.liftbridge import layers_operations as operations
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER, Extension, Hex32
+from wiredecode.protocols.liftbridge.layers_operations import partition, stream
+from wiredecode.protocols.liftbridge.layers_replication import Entries
 
 NAME = "liftbridge"
 
@@ -129,7 +130,7 @@ class ReplicationRequest(Envelope):
 
 
 class ReplicationResponse(Envelope):
-    """The leader's answer, not protobuf: see :mod:`wiredecode.protocols.liftbridge.replication`."""
+    """The leader's answer, not protobuf: see :mod:`wiredecode.protocols.liftbridge.layers_replication`."""
 
     fields_desc = [
         *header(3),

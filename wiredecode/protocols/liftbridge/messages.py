@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import OK, Frame, Inner
-from wiredecode.protocols.liftbridge.inner import read
 from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
+from wiredecode.protocols.liftbridge.layers_reading import read
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Header, Messages

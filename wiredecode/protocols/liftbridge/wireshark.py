@@ -7,10 +7,10 @@ from typing import Any
 
 from wiredecode.fields.lua import Script, Spelled, Writer
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.kinds import Extension
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
-from wiredecode.protocols.liftbridge.messagepack import Keyed
-from wiredecode.protocols.liftbridge.replication import Entries
+from wiredecode.protocols.liftbridge.layers_kinds import Extension
+from wiredecode.protocols.liftbridge.layers_messagepack import Keyed
+from wiredecode.protocols.liftbridge.layers_replication import Entries
 from wiredecode.protocols.shared.wireshark import source_beside
 
 

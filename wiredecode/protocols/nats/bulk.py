@@ -12,10 +12,7 @@ from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.copies import Who, keys_of
-from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES
-from wiredecode.protocols.nats.layers import Msg, Pub
-from wiredecode.protocols.nats.lines import (
+from wiredecode.protocols.nats.bulk_lines import (
     BLOCK,
     BODY,
     HEADERS,
@@ -29,12 +26,15 @@ from wiredecode.protocols.nats.lines import (
     header_spans,
     operations,
 )
+from wiredecode.protocols.nats.conversation_copies import Who, keys_of
+from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
+from wiredecode.protocols.nats.layers import Msg, Pub
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
-    from wiredecode.protocols.nats.sides import Subscription
+    from wiredecode.protocols.nats.conversation_sides import Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 AT, HEAD, INSIDE = "at", "head", "inside"

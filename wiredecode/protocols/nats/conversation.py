@@ -13,16 +13,17 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.nats import names, transport, websocket
-from wiredecode.protocols.nats.carried import CarriedStreams
-from wiredecode.protocols.nats.copies import Publisher, Receiver
-from wiredecode.protocols.nats.cutting import MAX_BODY_BYTES, NAME
-from wiredecode.protocols.nats.grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
-from wiredecode.protocols.nats.hiding import hides, payload_start
+from wiredecode.protocols.nats import names, transport
+from wiredecode.protocols.nats import transport_websocket as websocket
+from wiredecode.protocols.nats.conversation_copies import Publisher, Receiver
+from wiredecode.protocols.nats.conversation_hiding import hides, payload_start
+from wiredecode.protocols.nats.conversation_links import link_of_connect, link_of_info, link_of_operation, reread
+from wiredecode.protocols.nats.conversation_sides import MAX_WAITING, Side, Subscription
+from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.links import link_of_connect, link_of_info, link_of_operation, reread
-from wiredecode.protocols.nats.reading import decoder_for, delivered_from, hide_headers, secret_decoder
-from wiredecode.protocols.nats.sides import MAX_WAITING, Side, Subscription
+from wiredecode.protocols.nats.layers_decoders import decoder_for, delivered_from, hide_headers, secret_decoder
+from wiredecode.protocols.nats.layers_grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
+from wiredecode.protocols.nats.transport_streams import CarriedStreams
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Newest, Request, link

@@ -18,7 +18,7 @@ from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
 from wiredecode.fields.textlines import TextLayer
-from wiredecode.protocols.nats.kinds import (
+from wiredecode.protocols.nats.layers_kinds import (
     HAS_BLOCK,
     HAS_DESCRIPTION,
     HAS_OTHER_BLOCK,
@@ -28,7 +28,7 @@ from wiredecode.protocols.nats.kinds import (
     Status,
     Version,
 )
-from wiredecode.protocols.nats.options import ConnectOptions, InfoOptions
+from wiredecode.protocols.nats.layers_options import ConnectOptions, InfoOptions
 
 HEADER_FIELDS = ("version", "status", "description", "version_end", "headers", "headers_end", "header_block")
 

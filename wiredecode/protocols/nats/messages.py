@@ -8,7 +8,7 @@ from wiredecode.fields import printable, redacted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Header, Messages
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.reading import hides_data
+from wiredecode.protocols.nats.layers_decoders import hides_data
 from wiredecode.protocols.shared.carried import CarriedSessions
 
 PUBLISHING = ("PUB", "HPUB")

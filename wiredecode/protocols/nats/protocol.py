@@ -10,10 +10,12 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.nats import cutting, s2, transport, websocket
+from wiredecode.protocols.nats import evidence, transport
+from wiredecode.protocols.nats import transport_s2 as s2
+from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
-from wiredecode.protocols.nats.grammars import GRAMMARS, LAYERS
-from wiredecode.protocols.nats.memory import Memory
+from wiredecode.protocols.nats.conversation_memory import Memory
+from wiredecode.protocols.nats.layers_grammars import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls
@@ -84,20 +86,20 @@ class Nats(Protocol):
         """The first bytes of the connection in their direction."""
         greeting = GREETING.match(data, start)
         if greeting is not None:
-            line = data.find(b"\n", start, start + cutting.MAX_JSON_LINE)
+            line = data.find(b"\n", start, start + evidence.MAX_JSON_LINE)
             if line < 0:
-                long = len(data) - start > cutting.MAX_JSON_LINE
+                long = len(data) - start > evidence.MAX_JSON_LINE
                 return Rejected() if long or (final and not port) else Verdict(0) if final else Undecided()
             if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
                 return Verdict(0, client=greeting[1].upper() == b"CONNECT")
             return Rejected()
         if websocket.is_http(data, start) or (not final and websocket.may_be_http(data, start)):
             return self._websocket(data, start, final)
-        names, ends, _ = cutting.chain(data, start)
-        names = [name for name in names if name in cutting.NAMES]
+        names, ends, _ = evidence.chain(data, start)
+        names = [name for name in names if name in evidence.NAMES]
         if believed(names, ends, port, final):
-            return Verdict(0, client=cutting.role(names))
-        if ends == cutting.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
+            return Verdict(0, client=evidence.role(names))
+        if ends == evidence.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
             return Undecided()
         return Rejected()
 
@@ -122,21 +124,21 @@ class Nats(Protocol):
         if plain is None and data and not final and len(data) < IDENTIFY_BYTES:
             return Undecided()
         if isinstance(plain, bytes):
-            names = [name for name in cutting.chain(plain, 0)[0] if name in cutting.NAMES]
+            names = [name for name in evidence.chain(plain, 0)[0] if name in evidence.NAMES]
             if names or port:
-                return Verdict(0, client=cutting.role(names))
+                return Verdict(0, client=evidence.role(names))
         if (verdict := self._late_websocket(data, final)) is not None:
             return verdict
-        for match in cutting.LINE_CANDIDATE.finditer(data):
+        for match in evidence.LINE_CANDIDATE.finditer(data):
             position = match.start()
-            names, ends, _ = cutting.chain(data, position)
-            if any(name not in cutting.NAMES for name in names):
+            names, ends, _ = evidence.chain(data, position)
+            if any(name not in evidence.NAMES for name in names):
                 continue
             if believed(names, ends, port, final):
-                return Verdict(position, client=cutting.role(names))
-            if ends == cutting.CUT and not final and len(data) - position < cutting.SEARCH_BYTES:
+                return Verdict(position, client=evidence.role(names))
+            if ends == evidence.CUT and not final and len(data) - position < evidence.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
-        return self._late_chunk(data, final, cutting.keep_from(data, cutting.LINE_CANDIDATE), port)
+        return self._late_chunk(data, final, evidence.keep_from(data, evidence.LINE_CANDIDATE), port)
 
     def _late_websocket(self, data: bytes, final: bool) -> Answer | None:
         """What bytes say that begin with a WebSocket frame; None: nothing."""
@@ -153,16 +155,16 @@ class Nats(Protocol):
 
     def _late_chunk(self, data: bytes, final: bool, keep: int, port: bool) -> Answer:
         """On a port of NATS bytes may begin in the middle of an S2 chunk: the CRC of another one tells."""
-        found = cutting.search(data, final=final) if port else None
+        found = evidence.search(data, final=final) if port else None
         if found and found.found and transport.layer_at(data, found.position) is transport.S2Chunk:
             return Verdict(found.position)
         return Rejected() if final else Undecided(min(keep, found.position) if found else keep)
 
     def split(self, data: bytes) -> Split:
-        return cutting.split(data)
+        return evidence.split(data)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        return cutting.search(data, final=final)
+        return evidence.search(data, final=final)
 
     def begin(self, data: bytes, *, final: bool) -> Found:
         """A compressed link is told by the CRC of its first chunk, or by what every S2 stream begins with."""
@@ -201,9 +203,9 @@ def transport_free(data: bytes, start: int) -> bool:
 
 def believed(names: list[str], ends: str, port: bool, final: bool) -> bool:
     """Whether a chain of operations is NATS: on an unknown port two, of which one is not of other protocols too."""
-    strong = [name for name in names if name in cutting.STRONG]
+    strong = [name for name in names if name in evidence.STRONG]
     if port:
-        return bool(strong) or len(names) > 1 or bool(names and final and ends != cutting.BAD)
-    if ends == cutting.BAD:
+        return bool(strong) or len(names) > 1 or bool(names and final and ends != evidence.BAD)
+    if ends == evidence.BAD:
         return False
-    return (len(names) > 1 and bool(strong)) or len([name for name in names if name not in cutting.WEAK]) > 2
+    return (len(names) > 1 and bool(strong)) or len([name for name in names if name not in evidence.WEAK]) > 2

@@ -12,7 +12,8 @@ from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UIn
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.textfields import Token, Until
 from wiredecode.fields.textlines import TextLayer
-from wiredecode.protocols.nats import s2, websocket
+from wiredecode.protocols.nats import transport_s2 as s2
+from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS
 from wiredecode.protocols.shared.tls import TlsRecord
 from wiredecode.tls.half import HEADER as TLS_HEADER

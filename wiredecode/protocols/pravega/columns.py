@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from wiredecode.fields.columns.kinds import READERS, TextColumn, sized
 from wiredecode.fields.columns.rows import Rows
-from wiredecode.protocols.pravega import kinds
+from wiredecode.protocols.pravega import layers_kinds as kinds
 
 
 class JavaTextColumn(TextColumn):

@@ -12,14 +12,14 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.pravega import names
-from wiredecode.protocols.pravega.base import HEADER, NAME, Message, header
-from wiredecode.protocols.pravega.events import add_messages
+from wiredecode.protocols.pravega.conversation_proposed import Proposed
+from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
-from wiredecode.protocols.pravega.kinds import JavaString
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
-from wiredecode.protocols.pravega.proposal import Assignment
-from wiredecode.protocols.pravega.proposed import Proposed
-from wiredecode.protocols.pravega.shipped import Shipped
+from wiredecode.protocols.pravega.layers_base import HEADER, NAME, Message, header
+from wiredecode.protocols.pravega.layers_kinds import JavaString
+from wiredecode.protocols.pravega.layers_proposal import Assignment
+from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 

@@ -11,12 +11,14 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import Boolean, compiler, plain
-from wiredecode.protocols.pravega import errors, layers, tables
-from wiredecode.protocols.pravega.base import HEADER, Message
-from wiredecode.protocols.pravega.kinds import JavaText
+from wiredecode.protocols.pravega import layers
+from wiredecode.protocols.pravega import layers_errors as errors
+from wiredecode.protocols.pravega import layers_tables as tables
+from wiredecode.protocols.pravega.layers_base import HEADER, Message
+from wiredecode.protocols.pravega.layers_kinds import JavaText
+from wiredecode.protocols.pravega.layers_older import OLDER
+from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
-from wiredecode.protocols.pravega.older import OLDER
-from wiredecode.protocols.pravega.proposal import assignment
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF

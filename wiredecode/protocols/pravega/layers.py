@@ -13,7 +13,7 @@ from typing import Any
 
 from wiredecode.fields import Array, Boolean, Int8, Int32, Int64, Optional, Rest, Struct, Timestamp, UInt32, Uuid, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.pravega.base import (
+from wiredecode.protocols.pravega.layers_base import (
     EVENT_TYPE,
     Message,
     blob,
@@ -28,7 +28,7 @@ from wiredecode.protocols.pravega.base import (
     token,
     writer,
 )
-from wiredecode.protocols.pravega.kinds import NO_VALUE, JavaText, Meaning
+from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, JavaText, Meaning
 from wiredecode.protocols.pravega.names import SCALE_TYPES, UPDATE_TYPES
 
 MAX_VERSION = 1000

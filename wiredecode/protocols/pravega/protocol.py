@@ -10,11 +10,11 @@ from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import evidence, names
-from wiredecode.protocols.pravega.base import HEADER
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
-from wiredecode.protocols.pravega.older import OLDER
-from wiredecode.protocols.pravega.proposal import Assignment, assignment
+from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers_older import OLDER
+from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS

@@ -9,9 +9,9 @@ from wiredecode.fields.lua import Script, Spelled, Writer, sized
 from wiredecode.protocols.pravega import names
 from wiredecode.protocols.pravega.conversation import AMBIGUOUS
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
-from wiredecode.protocols.pravega.kinds import JavaText
 from wiredecode.protocols.pravega.layers import Unknown
-from wiredecode.protocols.pravega.proposal import assignment
+from wiredecode.protocols.pravega.layers_kinds import JavaText
+from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.shared.wireshark import source_beside
 
 

@@ -11,7 +11,7 @@ from wiredecode.fields import Binary
 from wiredecode.fields.columns.kinds import CARRIED, TEXT_TYPE, Look, SizedColumn
 from wiredecode.fields.columns.reader import COMPLETE
 from wiredecode.fields.columns.rows import Bools, Rows, hexadecimal, lengths
-from wiredecode.protocols.rabbitmq_stream import sub_batches
+from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, DeliverV2
 from wiredecode.protocols.shared import amqp
 

@@ -13,15 +13,16 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.rabbitmq_stream import names, sub_batches
-from wiredecode.protocols.rabbitmq_stream.base import hide_properties
-from wiredecode.protocols.rabbitmq_stream.bindings import Bindings
-from wiredecode.protocols.rabbitmq_stream.chunk import check_chunk, check_entries, number_offsets
+from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
+from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream.conversation_bindings import Bindings
+from wiredecode.protocols.rabbitmq_stream.conversation_publishing import Publishing
+from wiredecode.protocols.rabbitmq_stream.conversation_sizes import SMALL_FRAME, report_size
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
+from wiredecode.protocols.rabbitmq_stream.identity_sasl import user_name
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
-from wiredecode.protocols.rabbitmq_stream.publishing import Publishing
-from wiredecode.protocols.rabbitmq_stream.sasl import user_name
-from wiredecode.protocols.rabbitmq_stream.sizes import SMALL_FRAME, report_size
+from wiredecode.protocols.rabbitmq_stream.layers_base import hide_properties
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import check_chunk, check_entries, number_offsets
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link

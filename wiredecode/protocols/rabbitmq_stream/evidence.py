@@ -7,10 +7,10 @@ import struct
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk, chunk_start
+from wiredecode.protocols.rabbitmq_stream.layers_responses import PartitionsResponse, RouteResponse
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
-from wiredecode.protocols.rabbitmq_stream.responses import PartitionsResponse, RouteResponse
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 

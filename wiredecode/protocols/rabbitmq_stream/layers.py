@@ -14,8 +14,8 @@ from typing import Any
 
 from wiredecode.fields import Array, Binary, Boolean, Optional, Rest, Struct, Text, UInt16, UInt64, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream import responses
-from wiredecode.protocols.rabbitmq_stream.base import (
+from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
+from wiredecode.protocols.rabbitmq_stream.layers_base import (
     Command,
     CommandVersion,
     Tune,
@@ -29,9 +29,9 @@ from wiredecode.protocols.rabbitmq_stream.base import (
     subscription,
     texts,
 )
-from wiredecode.protocols.rabbitmq_stream.chunk import Chunk, entry_fields, number_offsets
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, entry_fields, number_offsets
+from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import message
 from wiredecode.protocols.rabbitmq_stream.names import RESPONSE_CODES
-from wiredecode.protocols.rabbitmq_stream.sub_batches import message
 
 
 class Unknown(Command):

@@ -12,8 +12,8 @@ from wiredecode.fields import Array, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, Messages, nanoseconds
-from wiredecode.protocols.rabbitmq_stream.chunk import CHUNK_MAGIC, Chunk, chunk_start
-from wiredecode.protocols.rabbitmq_stream.sub_batches import HEADER, Opened, opened_of, read
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk, chunk_start
+from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import HEADER, Opened, opened_of, read
 from wiredecode.protocols.shared.compression import Budget
 
 SIZE, NUMBER, COUNT = struct.Struct(">I"), struct.Struct(">Q"), struct.Struct(">I")

@@ -8,9 +8,9 @@ from typing import Any
 from wiredecode.fields import Array, Struct, plain
 from wiredecode.fields.lua import Script, Spelled, Writer, array
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.chunk import ChunkEntry
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import ChunkEntry
 from wiredecode.protocols.shared.wireshark import source_beside
 
 SUB_BATCHES = ("rabbitmq_stream.messages.sub_batch", "rabbitmq_stream.chunk.entries.sub_batch")

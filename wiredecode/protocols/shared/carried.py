@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
-    from wiredecode.protocols.shared.anonymity import Disguises
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
-    from wiredecode.protocols.shared.checking import Checks
+    from wiredecode.protocols.shared.problems import Checks
+    from wiredecode.protocols.shared.redaction import Disguises
 
 PREFIX_BYTES = 4
 

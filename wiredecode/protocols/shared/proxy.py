@@ -11,7 +11,7 @@ from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Conversation, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.anonymity import Rules, words
+from wiredecode.protocols.shared.redaction import Rules, words
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"

@@ -17,7 +17,9 @@ from wiredecode.fields.columns.kinds import READERS, Column, FixedBytesColumn, L
 from wiredecode.fields.columns.presence import reach
 from wiredecode.fields.columns.reader import ArrayColumn, StructColumn, column_of, structure_of
 from wiredecode.fields.columns.rows import Int64s, Rows, spelled
-from wiredecode.protocols.tank import bundle, kinds, names
+from wiredecode.protocols.tank import layers_bundle as bundle
+from wiredecode.protocols.tank import layers_kinds as kinds
+from wiredecode.protocols.tank import names
 
 
 class VarintColumn(Column):

@@ -17,11 +17,8 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.contents import Contents, mark_dropped, raw_chunks, report_partial
-from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
-from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.messages import add_messages, reread
-from wiredecode.protocols.tank.topics import (
+from wiredecode.protocols.tank.conversation_bundles import Contents, mark_dropped, raw_chunks, report_partial
+from wiredecode.protocols.tank.conversation_topics import (
     MAX_NAMED,
     Topics,
     all_topics,
@@ -33,6 +30,9 @@ from wiredecode.protocols.tank.topics import (
     result_places,
     whole,
 )
+from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
+from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
+from wiredecode.protocols.tank.messages import add_messages, reread
 
 NAME = "tank"
 MAX_PEER_OUTSTANDING = 64

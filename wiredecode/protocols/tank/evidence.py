@@ -9,9 +9,9 @@ from typing import Any
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, WEAK, Chain, Evidence
-from wiredecode.protocols.tank.bundle import chunk_lengths, message_count
-from wiredecode.protocols.tank.data import ProduceResponse
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
+from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count
+from wiredecode.protocols.tank.layers_data import ProduceResponse
 from wiredecode.protocols.tank.names import (
     CODEC_MASK,
     CODECS,

@@ -10,37 +10,37 @@ Nothing tells a request from a response but the side that sends it.
 
 from __future__ import annotations
 
-from wiredecode.protocols.tank import admin, data, names
-from wiredecode.protocols.tank.base import HEADER, TankFrame, Unknown
+from wiredecode.protocols.tank import layers_admin, layers_data, names
+from wiredecode.protocols.tank.layers_base import HEADER, TankFrame, Unknown
 
 __all__ = ["HEADER", "REQUESTS", "RESPONSES", "TankFrame", "Unknown"]
 
 REQUESTS: dict[int, type[TankFrame]] = {
-    names.PRODUCE: data.Produce,
-    names.CONSUME: data.Consume,
-    names.PING: admin.Ping,
-    names.REGISTER_REPLICA: admin.RegisterReplica,
-    names.PRODUCE_WITH_BASE: data.ProduceWithBaseSequenceNumber,
-    names.DISCOVER_PARTITIONS: admin.DiscoverPartitions,
-    names.CREATE_TOPIC: admin.CreateTopic,
-    names.RELOAD_CONFIGURATION: admin.ReloadPartitionConfiguration,
-    names.CONSUME_AS_PEER: data.ConsumeAsPeer,
-    names.STATUS: admin.Status,
-    names.DISCOVER_TOPICS: admin.DiscoverTopics,
-    names.DISCOVER_TOPOLOGY: admin.DiscoverTopology,
+    names.PRODUCE: layers_data.Produce,
+    names.CONSUME: layers_data.Consume,
+    names.PING: layers_admin.Ping,
+    names.REGISTER_REPLICA: layers_admin.RegisterReplica,
+    names.PRODUCE_WITH_BASE: layers_data.ProduceWithBaseSequenceNumber,
+    names.DISCOVER_PARTITIONS: layers_admin.DiscoverPartitions,
+    names.CREATE_TOPIC: layers_admin.CreateTopic,
+    names.RELOAD_CONFIGURATION: layers_admin.ReloadPartitionConfiguration,
+    names.CONSUME_AS_PEER: layers_data.ConsumeAsPeer,
+    names.STATUS: layers_admin.Status,
+    names.DISCOVER_TOPICS: layers_admin.DiscoverTopics,
+    names.DISCOVER_TOPOLOGY: layers_admin.DiscoverTopology,
 }
 """What clients send, by id; brokers send PING of these."""
 
 RESPONSES: dict[int, type[TankFrame]] = {
-    names.PRODUCE: data.ProduceResponse,
-    names.CONSUME: data.ConsumeResponse,
-    names.PING: admin.Ping,
-    names.DISCOVER_PARTITIONS: admin.DiscoverPartitionsResponse,
-    names.CREATE_TOPIC: admin.CreateTopicResponse,
-    names.RELOAD_CONFIGURATION: admin.ReloadPartitionConfigurationResponse,
-    names.CONSUME_AS_PEER: data.ConsumeAsPeerResponse,
-    names.STATUS: admin.StatusResponse,
-    names.DISCOVER_TOPICS: admin.DiscoverTopicsResponse,
-    names.DISCOVER_TOPOLOGY: admin.DiscoverTopologyResponse,
+    names.PRODUCE: layers_data.ProduceResponse,
+    names.CONSUME: layers_data.ConsumeResponse,
+    names.PING: layers_admin.Ping,
+    names.DISCOVER_PARTITIONS: layers_admin.DiscoverPartitionsResponse,
+    names.CREATE_TOPIC: layers_admin.CreateTopicResponse,
+    names.RELOAD_CONFIGURATION: layers_admin.ReloadPartitionConfigurationResponse,
+    names.CONSUME_AS_PEER: layers_data.ConsumeAsPeerResponse,
+    names.STATUS: layers_admin.StatusResponse,
+    names.DISCOVER_TOPICS: layers_admin.DiscoverTopicsResponse,
+    names.DISCOVER_TOPOLOGY: layers_admin.DiscoverTopologyResponse,
 }
 """What brokers send, by id."""

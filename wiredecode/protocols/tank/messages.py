@@ -7,12 +7,19 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, MOST_MILLISECONDS, PUBLISH, Messages, nanoseconds
-from wiredecode.protocols.tank.bundle import Bundle, GappedMessage, message_count
-from wiredecode.protocols.tank.contents import MASK64, Bundled, Contents, Numbered, sparse_ends, sparse_numbers
+from wiredecode.protocols.tank.conversation_bundles import (
+    MASK64,
+    Bundled,
+    Contents,
+    Numbered,
+    sparse_ends,
+    sparse_numbers,
+)
+from wiredecode.protocols.tank.layers_bundle import Bundle, GappedMessage, message_count
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE, SNAPPY
 
 Row = tuple[Any, ...]
-"""The fields of a message that :class:`~wiredecode.protocols.tank.bundle.Message` names."""
+"""The fields of a message that :class:`~wiredecode.protocols.tank.layers_bundle.Message` names."""
 
 
 def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:

@@ -9,11 +9,11 @@ from wiredecode.fields import Kind
 from wiredecode.fields.lua import Script, Spelled, Writer, array, number
 from wiredecode.protocols.shared.wireshark import source_beside
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.admin import ListedTopics
-from wiredecode.protocols.tank.bundle import Bundles, Chunks, GappedMessage, Message, Messages
-from wiredecode.protocols.tank.data import StrayBytes
-from wiredecode.protocols.tank.kinds import Bounded, Endpoint, HeaderArray, HeaderRest, Tail, Varint32
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, Unknown
+from wiredecode.protocols.tank.layers_admin import ListedTopics
+from wiredecode.protocols.tank.layers_bundle import Bundles, Chunks, GappedMessage, Message, Messages
+from wiredecode.protocols.tank.layers_data import StrayBytes
+from wiredecode.protocols.tank.layers_kinds import Bounded, Endpoint, HeaderArray, HeaderRest, Tail, Varint32
 
 BUNDLE_PLACES = ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
 OF_BUNDLES = {"codec": "string", "sparse": "bool", "message_count": "uint32", "uncompressed_length": "uint32"}

@@ -1,0 +1,294 @@
+"""What the pieces of a text say: named, typed, and with secrets hidden. Everything here is JSON-ready."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from wiredecode.fields import printable, redacted
+from wiredecode.fields.jsonfields import shown
+from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL
+
+Elements = Sequence[Mapping[str, Any]]
+
+TOKEN_VALUE = re.compile(r'token=((?:[^\s"\\]|\\(?!"))+)')
+"""A token inside other text, quoted or not."""
+NUMBER = re.compile(r"-?[0-9]{1,20}\Z")
+OFFSET_PAIR = re.compile(r"P?([0-9]{1,10}):([0-9]{1,20})\Z")
+ASSIGNMENT = re.compile(r"-?[0-9]{1,10}")
+PARTITION_OFFSETS = re.compile(r"P([0-9]{1,10})((?::[a-z_]+=-?[0-9]{1,20})*)\Z")
+ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+MOST_SPELLED = 8
+"""Offsets of a list that lines tell."""
+MAX_OFFSETS = 65_536
+"""Longest list of offsets that is taken apart."""
+
+TAIL_VALUES = frozenset({"message", "secret_message", "json_text", "secret_json"})
+
+OTHER = "other_fields"
+"""Keys that the protocol does not know."""
+IGNORED = "ignored_words"
+"""Words that brokers ignore."""
+
+
+def guarded(text: str, secrets: bool) -> str:
+    """The text, tokens inside it hidden; ``secrets`` leaves them."""
+    if secrets or "token=" not in text:
+        return printable(text)
+    hide = TOKEN_VALUE.sub(lambda match: "token=" + redacted(match[1].encode("utf-8", "surrogateescape")), text)
+    return printable(hide)
+
+
+def piece_text(piece: Mapping[str, Any], secrets: bool, name: str = "value", secret: str = "secret") -> str:
+    """The value of a piece: of a parameter that is a token nothing, of one that holds a token the rest."""
+    raw: bytes | None = piece.get(secret)
+    if raw is None:
+        return printable(piece.get(name, ""))
+    text = raw.decode("utf-8", "surrogateescape")
+    if secrets or "message" in secret:
+        return guarded(text, secrets)
+    more = CREDENTIAL.search(TOKEN_VALUE.sub("", text).encode("utf-8", "surrogateescape"))
+    hidden = guarded(text, secrets)
+    return redacted(raw) if more or hidden == printable(text) else hidden
+
+
+def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
+    """The JSON of a piece as data, without credentials; text that is not JSON stays text."""
+    raw: bytes | None = values.get("secret_json")
+    if raw is None:
+        return parsed(printable(values.get("json_text", "")))
+    value = parsed(printable(raw.decode("utf-8", "surrogateescape")))
+    if isinstance(value, str):
+        return piece_text(values, secrets, "json_text", "secret_json")
+    return shown(value, True) if secrets else _guarded(shown(value, False))
+
+
+def _guarded(value: Any) -> Any:
+    """JSON with tokens inside its texts hidden."""
+    if isinstance(value, dict):
+        return {key: _guarded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_guarded(inner) for inner in value]
+    return guarded(value, False) if isinstance(value, str) else value
+
+
+def known(elements: Elements) -> list[Mapping[str, Any]]:
+    """The pieces whose value is known: that of the last one of a frame that was cut is not."""
+    return [piece for piece in elements if "value" in piece or "secret" in piece]
+
+
+def closed(elements: Elements) -> Elements:
+    """The pieces of a text that was cut, before the first whose quotes or brackets do not close."""
+    for index, piece in enumerate(elements):
+        value = piece.get("value", "")
+        if (value.startswith("[") and not value.endswith("]")) or (value.startswith('"') and not QUOTED.match(value)):
+            return elements[:index]
+    return elements
+
+
+def typed(value: str, wanted: str) -> str | int | bool:
+    """The value as what it should be, or the text where it is not."""
+    if wanted == names.INTEGER and NUMBER.match(value):
+        return int(value)
+    if wanted == names.BOOLEAN and value in ("true", "false"):
+        return value == "true"
+    return value
+
+
+def unquoted(value: str) -> str:
+    """A Go string literal without its quotes; any other text as it is."""
+    if not value.startswith('"'):
+        return value
+    return ESCAPE.sub(_unescape, value[1:-1] if value.endswith('"') and len(value) > 1 else value[1:])
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if code is None:
+        return SIMPLE_ESCAPES.get(match[4], match[4])
+    number = int(code, 16)
+    return chr(number) if number < 0xD800 or 0xDFFF < number <= 0x10FFFF else match[0]
+
+
+def parsed(text: str) -> Any:
+    """JSON text as data; text that is not JSON stays text."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def offset_list(text: str) -> list[dict[str, int]] | None:
+    """``P0:3,P1:7`` as partitions and offsets, None for other text."""
+    if text.count(",") >= MAX_OFFSETS:
+        return None
+    pairs = [OFFSET_PAIR.match(item) for item in text.split(",")]
+    if not all(pairs):
+        return None
+    return [{"partition": int(pair[1]), "offset": int(pair[2])} for pair in pairs if pair]
+
+
+def offsets_spelled(offsets: Sequence[Mapping[str, int]]) -> str:
+    """``"0:3,1:7"``; of many the first ones."""
+    found = [f"{each['partition']}:{each['offset']}" for each in offsets[:MOST_SPELLED]]
+    return ",".join([*found, "..."] if len(offsets) > MOST_SPELLED else found)
+
+
+# Commands.
+
+
+def parameters(elements: Elements, secrets: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """Named parameters, those with unknown keys, and words without ``=``; a repeated key keeps the last value."""
+    named: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    words: list[str] = []
+    for piece in known(elements):
+        if "key" not in piece:
+            words.append(piece_text(piece, secrets))
+            continue
+        parameter = names.PARAMETERS.get(piece["key"])
+        if parameter is None:
+            other[printable(piece["key"])] = piece_text(piece, secrets)
+        else:
+            named[parameter[0]] = typed(piece_text(piece, secrets), parameter[1])
+    return named, other, words
+
+
+def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
+    """The parameters of a ``key=value`` command."""
+    named, other, words = parameters(values.get("arguments", ()), secrets)
+    if name in names.OFFSET_COMMANDS and words and (offsets := offset_list(words[-1])) is not None:
+        named["offsets"] = offsets
+        words.pop()
+    tail = values.get("tail")
+    if not tail or not tail.keys() & TAIL_VALUES:
+        pass  # cut
+    elif tail["tail_name"] == "message=":
+        named["message"] = piece_text(tail, secrets, "message", "secret_message")
+    else:
+        named["payload"] = json_piece(tail, secrets)
+    return {**named, **({OTHER: other} if other else {}), **({IGNORED: words} if words else {})}
+
+
+def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
+    """The words of a positional command, by their places; an envelope with a topic tells the broker of 2025-11."""
+    table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
+    places = table.get(name, ())
+    words = [piece_text(word, secrets) for word in known(values.get("words", ()))]
+    named: dict[str, Any] = {}
+    for place, key in enumerate(places[: len(words)]):
+        if key == "offsets":
+            named[key] = offset_list(words[place]) or words[place]
+        elif key == "message":
+            named[key] = " ".join(words[place:])
+            return named
+        else:
+            field, wanted = names.PARAMETERS[key]
+            named[field] = typed(words[place], wanted)
+    if len(words) > len(places):
+        named[IGNORED] = words[len(places) :]
+    return named
+
+
+def discovery(values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
+    """The JSON of a discovery command, and the token in front."""
+    named: dict[str, Any] = {}
+    if "token" in values:
+        raw = values["token"]
+        named["auth_token"] = raw.decode("utf-8", "backslashreplace") if secrets else redacted(raw)
+    value = json_piece(values, secrets)
+    if value != "":
+        named.update(members(value))
+    return named
+
+
+# Replies.
+
+
+def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
+    """The fields of an OK, ERROR or STREAM_CONTROL reply; bare words are ``details``."""
+    named: dict[str, Any] = {}
+    other: dict[str, str] = {}
+    words: list[str] = []
+    for piece in known(elements):
+        value = unquoted(piece_text(piece, secrets))
+        key: str | None = piece.get("key")
+        if key is None:
+            words.append(value)
+        elif key in names.REPLY_INTEGERS:
+            named[names.REPLY_NAMES.get(key, key)] = typed(value, names.INTEGER)
+        elif key in names.REPLY_BOOLEANS:
+            named[key] = typed(value, names.BOOLEAN)
+        elif key in names.REPLY_TEXTS:
+            said = _structured(key, value)
+            count = key == "offsets" and isinstance(said, int)
+            named["offset_count" if count else names.REPLY_NAMES.get(key, key)] = said
+        else:
+            other[printable(key)] = value
+    if len(words) == 1 and words[0].startswith("["):
+        named.setdefault("assignments", _assignments(words.pop()))
+    return {**named, **({"details": words} if words else {}), **({OTHER: other} if other else {})}
+
+
+def _structured(key: str, value: str) -> Any:
+    """Lists and JSON in the value of a reply field."""
+    if key == "assignments":
+        return _assignments(value)
+    if key in ("snapshot", "snapshots", "brokers", "cluster"):
+        return parsed(value)
+    if key == "offsets":
+        return _partition_offsets(value)
+    return value
+
+
+def _assignments(value: str) -> list[int] | str:
+    """``[0 1 2]``, with blanks or commas between."""
+    inner = value.removeprefix("[").removesuffix("]").replace(",", " ").split()
+    return [int(item) for item in inner] if all(map(ASSIGNMENT.fullmatch, inner)) else value
+
+
+def _partition_offsets(value: str) -> list[dict[str, int]] | str | int | bool:
+    """``P0:earliest=0:latest=3:leo=3:hwm=3,P1:...``, or how many offsets there are."""
+    found = []
+    for item in value.split(","):
+        match = PARTITION_OFFSETS.match(item)
+        if match is None:
+            return typed(value, names.INTEGER)
+        pairs = (pair.split("=") for pair in match[2].split(":")[1:])
+        found.append({"partition": int(match[1]), **{key: int(number) for key, number in pairs}})
+    return found
+
+
+def members(value: Any) -> dict[str, Any]:
+    """The members of a JSON object; anything else as ``json``."""
+    return value if isinstance(value, dict) else {"json": value}
+
+
+def json_type(value: Any) -> str:
+    """What kind of reply a JSON value is."""
+    if not isinstance(value, dict):
+        return "Json"
+    for key, name in JSON_TYPES:
+        if key in value:
+            return name
+    return "Json"
+
+
+JSON_TYPES = (
+    ("last_offset", "AckResponse"),
+    ("group_name", "GroupStatus"),
+    ("policy", "TopicMetadata"),
+    ("success", "DiscoveryReply"),
+    ("key", "StreamEnvelope"),
+    ("error", "JsonError"),
+    ("partitions", "TopicMetadata"),
+)
+"""A member that tells each kind of JSON reply, in the order in which they are looked for."""

@@ -1,0 +1,257 @@
+"""What goes wrong between Cursus clients and brokers: groups of consumers, publishing without acks; what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode.frames.counted import times
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus import problems_codes as codes
+from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
+from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
+
+# For the timeline.
+
+
+def membership(frame: Frame) -> Iterator[Change]:
+    """The names in ``generated`` are printable."""
+    facts = frame.generated
+    did = "joins" if frame.type == "JOIN_GROUP" else "leaves"
+    yield Change(GROUP, f"{facts['member']} {facts['group']}", f"{facts['member']} {did} group {facts['group']}")
+
+
+def new_generation(frame: Frame) -> Iterator[Change]:
+    facts = frame.generated
+    yield Change(GROUP, facts["group"], f"group {facts['group']} is in generation {facts['generation']}")
+
+
+def topic_request(frame: Frame) -> Iterator[Change]:
+    did = "create" if frame.type == "CREATE" else "delete"
+    yield Change(STREAM, frame.generated["topic"], f"a client asks to {did} topic {frame.generated['topic']}")
+
+
+CHANGES = {
+    **dict.fromkeys(("JOIN_GROUP", "LEAVE_GROUP"), membership),
+    "SYNC_GROUP": new_generation,
+    **dict.fromkeys(("CREATE", "DELETE"), topic_request),
+}
+
+
+# For plots.
+
+
+class Commits(Gauge):
+    """Offsets that groups go on from, from the answer on that accepts them."""
+
+    types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
+
+    def __init__(self) -> None:
+        self._waiting: Newest[int, list[Reading]] = Newest(MOST_KNOWN)
+        """By frame of the commit; those that are refused are forgotten last."""
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if frame.type == "OK":
+            if frame.request is not None:
+                yield from self._waiting.pop(frame.request, ())
+            return
+        self._waiting.put(frame.id, list(_committed(frame)))
+
+
+def _committed(frame: Frame) -> Iterator[Reading]:
+    """What a commit asks for."""
+    facts = frame.generated
+    topic, group = str(facts["topic"]), facts["group"]
+    commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
+    for each in commits.removesuffix(",...").split(","):
+        partition, offset = map(int, each.split(":"))
+        yield Reading(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
+
+
+GAUGES = (Commits,)
+
+
+# Rules.
+
+MOST_MEMBERS = 10_000
+"""That are remembered, as are groups; the oldest are forgotten."""
+MOST_COMMANDS = 10_000
+"""Whose replies may be awaited at once."""
+MANY_REFUSALS, MANY_REBALANCES = 3, 5
+"""So many are worth a warning ..."""
+PATIENCE_NS = 1_000_000_000
+"""... refusals of a member when they go on for so long."""
+FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
+ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
+GROUP_COMMANDS = frozenset(
+    {"JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "COMMIT_OFFSET", "BATCH_COMMIT", "CONSUME", "STREAM"}
+)
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group."""
+
+    joined: bool = False
+    left: bool = False
+    last_frame_ns: int = 0
+    """When the broker last accepted something of it."""
+    refused: int = 0
+    """Refusals for its generation in a row ..."""
+    since_ns: int = 0
+    """... and when they began."""
+
+
+class Groups(Rule):
+    """Rebalances, members that were left behind, and members that timed out."""
+
+    types = GROUP_COMMANDS | {"OK", "ERROR"}
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._members: Newest[tuple[str, str], Member] = Newest(MOST_MEMBERS)
+        self._generations: Newest[str, int] = Newest(MOST_MEMBERS)
+        self._requests: Newest[int, tuple[str, str, str]] = Newest(MOST_COMMANDS)
+        """Command, group and member, by frame."""
+
+    def frame(self, frame: Frame) -> None:
+        facts = frame.generated
+        if frame.type == "OK":
+            self._accepted(frame, facts)
+        elif frame.type == "ERROR":
+            self._refused(frame, facts)
+        elif "group" in facts and "member" in facts:
+            self._requests.put(frame.id, (frame.type or "", str(facts["group"]), str(facts["member"])))
+
+    def _accepted(self, frame: Frame, facts: Mapping[str, Any]) -> None:
+        request = self._requests.pop(frame.request, None) if frame.request is not None else None
+        if request is None:
+            return
+        command, group, name = request
+        member = self._members.get_or_make((group, str(facts.get("member", name))), Member)  # JOIN_GROUP appends digits
+        member.last_frame_ns, member.refused = frame.time_ns, 0
+        if command == "LEAVE_GROUP":
+            member.left = True
+        elif command == "JOIN_GROUP":
+            member.joined, member.left = True, False
+            self._generation(frame, group, str(facts.get("member", name)), facts.get("generation"))
+
+    def _generation(self, frame: Frame, group: str, name: str, generation: object) -> None:
+        if not isinstance(generation, int):
+            return
+        known = self._generations.get(group)
+        self._generations.put(group, max(generation, known or 0))
+        if known is None or generation <= known:
+            return
+        problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
+        problem.what = f"group {group} was rebalanced {times(problem.count)}"
+        problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
+        if problem.count >= MANY_REBALANCES:
+            problem.severity = "warning"
+
+    def _refused(self, frame: Frame, facts: Mapping[str, Any]) -> None:
+        code = frame.values.get("error_code", "")
+        request = self._requests.pop(frame.request, None) if frame.request is not None else None
+        if code in ELSEWHERE:
+            self._elsewhere(frame, str(code), facts)
+            return
+        if request is None:
+            return
+        command, group, name = request
+        member = self._members.get_or_make((group, name), Member)
+        if code in FENCED:
+            self._fenced(frame, member, f"{name} of group {group}", f"{command}: {code}", facts)
+        elif code == "member_not_found" and not member.left:
+            self._expired(frame, member, group, name)
+
+    def _fenced(self, frame: Frame, member: Member, who: str, why: str, facts: Mapping[str, Any]) -> None:
+        if "GEN_MISMATCH" in why:
+            member.refused += 1
+            member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
+        problem = self.report.add(codes.STALE_GENERATION, f"{who} works with an old generation", who, frame=frame)
+        ours, current = facts.get("requested"), facts.get("current")
+        if ours is not None and current is not None:
+            problem.what = f"{who} works with generation {ours}, the group is at {current}"
+        problem.detail(f"{why}, at {self.report.seconds(frame.time_ns)}")
+        if member.refused >= MANY_REFUSALS and frame.time_ns - member.since_ns >= PATIENCE_NS:
+            problem.severity = "warning"
+
+    def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
+        what = f"the broker does not know {name} of group {group} any more"
+        severity = None if member.joined else "note"
+        problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
+        if member.last_frame_ns:
+            problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
+
+    def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
+        who, leader = self.report.names.short(frame.connection), facts.get("leader") or facts.get("host")
+        what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
+        problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
+        if problem.count >= MANY_REFUSALS:
+            problem.severity = "warning"
+
+
+class Admission(Rule):
+    """Clients that were not let in, or may not do what they asked for, and who they said they were."""
+
+    types = frozenset({"AUTH", "ERROR"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._principals: Newest[int, str] = Newest(MOST_MEMBERS)
+        """By connection: who it said it is."""
+
+    def frame(self, frame: Frame) -> None:
+        number, facts = frame.connection.number, frame.generated
+        if frame.type == "AUTH":
+            self._principals.put(number, str(facts.get("principal", "")))
+            return
+        error = str(frame.values.get("error_code", ""))
+        if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
+            return
+        user = self._principals.get(number) or "(none)"
+        command = facts.get("in_reply_to", "a command")
+        if error in names.NOT_LET_IN:
+            what = f"principal {user} was refused: {error}"
+            self.report.add(codes.AUTHENTICATION, what, (user, error), frame=frame)
+        else:
+            to = f" to {facts['topic']}" if "topic" in facts else ""
+            what = (
+                f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
+            )
+            self.report.add(codes.AUTHORIZATION, what, (number, error, to), frame=frame)
+
+
+class Acks(Rule):
+    """Messages that nobody acknowledges."""
+
+    types = frozenset({"Batch", "PUBLISH"})
+
+    def frame(self, frame: Frame) -> None:
+        if frame.sender != "client":
+            return
+        acks = frame.values.get("acks") if frame.type == "Batch" else frame.generated.get("acks")
+        if str(acks) != "0":
+            return
+        topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
+        problem = self.report.add(codes.NO_ACKS, "", topic, frame=frame)
+        messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
+        problem.weight += messages if isinstance(messages, int) else 1
+        problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    gauges=GAUGES,
+    codes=codes.ALL,
+    rules=(Groups, Admission, Acks),
+    waits=frozenset({"STREAM", "CONSUME"}),
+    publishes={
+        "Batch": Publishing(("topic",), "messages", refusals=True),
+        "PUBLISH": Publishing(("topic",), refusals=True),
+    },
+)

@@ -1,0 +1,321 @@
+"""Raft between Liftbridge's metadata servers, carried in plain NATS messages.
+
+Source: liftbridge-io/nats-on-a-log (nats_transport.go) and hashicorp/raft (commands.go, log.go, net_transport.go). A
+server dials another with a JSON request; then each side publishes bytes to the other's inbox::
+
+    caller:  type u8 | MessagePack map                  for each RPC; after InstallSnapshot the snapshot's bytes
+    callee:  MessagePack string (error) | MessagePack map   for each answer, in order
+
+Keys are the names of Go's struct fields, those of the RPC header included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from wiredecode.fields import Rest, UInt8, UInt32, printable, rfc3339_ns, text
+from wiredecode.fields.jsonfields import JsonObject, Member, members
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.protobuf import Message as Protobuf
+from wiredecode.protocols.liftbridge import layers_messagepack as messagepack
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.layers_operations import MetadataSnapshot, RaftLog
+
+NAME = "raft"
+YEAR_ONE_SECONDS = 62_135_596_800
+"""Go counts time from the year 1: so many seconds before the Unix epoch."""
+
+
+class Line(Rest):
+    """Text to the end of the message."""
+
+    column = "string"
+
+    def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
+        return None if value is None else printable(text(value))
+
+    def shown(self, em: Any, expression: str) -> str:
+        return f"{em.constant(self.present)}({expression}, None)"
+
+
+class GoTime(messagepack.Raw):
+    """A time as Go marshals it: version 1, seconds since the year 1, nanoseconds, minutes east of UTC."""
+
+    def present(self, value: bytes | None, show: Callable[[bytes], str]) -> Any:
+        if value is None or len(value) < 15 or value[0] not in (1, 2):
+            return super().present(value, show)
+        seconds = int.from_bytes(value[1:9], "big", signed=True) - YEAR_ONE_SECONDS
+        return rfc3339_ns(seconds * 1_000_000_000 + int.from_bytes(value[9:13], "big"))
+
+
+# Finding each other.
+
+
+class RaftConnectRequest(JsonObject):
+    """``{"id": caller, "inbox": where the caller listens}``, sent to ``<namespace>.raft.metadata.<id>.accept``."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("id", "inbox")
+    fields_desc = members(Member("id", doc="server that calls"), Member("inbox", doc="subject on which it listens"))
+
+
+class RaftConnectResponse(JsonObject):
+    """``{"inbox": where the callee listens}``"""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("inbox",)
+    fields_desc = members(Member("inbox", doc="subject on which the callee listens"))
+
+
+class RaftBootstrap(Layer):
+    """A seed server looks for others: its id, in plain text."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("server_id",)
+    fields_desc = [Line("server_id", "server that asks or answers")]
+
+
+class RaftBytes(Layer):
+    """Bytes of a stream that are not a whole RPC: a part of one, or of a snapshot."""
+
+    filter_name = NAME
+    fields_desc = [Rest("data", "bytes of the stream")]
+
+
+# The log.
+
+
+class Server(messagepack.MapLayer):
+    fields_desc = messagepack.keyed(
+        messagepack.Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
+        messagepack.String("ID", "id", "server"),
+        messagepack.String("Address", "address", "its address: the id again"),
+    )
+
+
+class Configuration(messagepack.MapLayer):
+    """The servers of the group."""
+
+    fields_desc = messagepack.keyed(messagepack.Maps("Servers", "servers", Server, "all servers"))
+
+
+class LogEntry(messagepack.MapLayer):
+    """An entry of the replicated log: its bytes, and what they do."""
+
+    fields_desc = messagepack.keyed(
+        messagepack.Integer("Index", "index", "position in the log"),
+        messagepack.Integer("Term", "term", "term of the leader that wrote it"),
+        messagepack.Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
+        messagepack.Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
+        messagepack.Raw("Extensions", "extensions", "of the application"),
+        GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
+        messagepack.Meaning("raft_log", RaftLog, "what a command does"),
+        messagepack.Meaning("configuration", Configuration, "the servers of a configuration"),
+    )
+
+    def read_tagged(self, data: bytes, position: int, end: int) -> int:
+        stop = super().read_tagged(data, position, end)
+        meaning, raw = MEANINGS.get(self.fields.get("log_type", -1)), self.fields.get("data")
+        if meaning is not None and raw:
+            last = self.ranges["data"][1]
+            inner = messagepack.whole(meaning.layer, data, last - len(raw), last)
+            if inner is not None:
+                self.fields[meaning.name], self.ranges[meaning.name] = inner, (last - len(raw), last)
+        return stop
+
+
+MEANINGS: dict[int, messagepack.Meaning] = {
+    code: next(kind for kind in LogEntry.fields_desc if kind.name == name)
+    for code, name in ((names.LOG_COMMAND, "raft_log"), (names.LOG_CONFIGURATION, "configuration"))
+}
+"""By the type of the entry."""
+
+
+# The RPCs.
+
+
+def header() -> list[messagepack.Keyed]:
+    return [
+        messagepack.Integer("ProtocolVersion", "protocol_version", "of Raft"),
+        messagepack.Raw("ID", "id", "server that sends"),
+        messagepack.Raw("Addr", "addr", "its address"),
+    ]
+
+
+def term() -> messagepack.Keyed:
+    return messagepack.Integer("Term", "term", "current term of the sender")
+
+
+def newest() -> list[messagepack.Keyed]:
+    return [
+        messagepack.Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
+        messagepack.Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
+    ]
+
+
+def granted() -> messagepack.Keyed:
+    return messagepack.Truth("Granted", "granted", "whether the vote is given")
+
+
+class Rpc(messagepack.MapLayer):
+    """Base of all requests."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("term",)
+
+
+def request(rpc_type: int, *kinds: messagepack.Keyed) -> list[Any]:
+    return messagepack.keyed(
+        UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type), *header(), *kinds
+    )
+
+
+class AppendEntries(Rpc):
+    """New log entries, or a heartbeat without any."""
+
+    fields_desc = request(
+        0,
+        term(),
+        messagepack.String("Leader", "leader", "server that leads"),
+        messagepack.Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
+        messagepack.Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
+        messagepack.Maps("Entries", "entries", LogEntry, "entries to append"),
+        messagepack.Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
+    )
+    facts = ("term", "leader", "entries", "prev_log_entry", "leader_commit_index")
+
+
+class RequestVote(Rpc):
+    fields_desc = request(
+        1,
+        term(),
+        messagepack.String("Candidate", "candidate", "server that wants to lead"),
+        *newest(),
+        messagepack.Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
+    )
+    facts = ("term", "candidate", "last_log_index")
+
+
+class InstallSnapshot(Rpc):
+    """Announces ``size`` bytes of snapshot, which follow in the stream."""
+
+    fields_desc = request(
+        2,
+        term(),
+        messagepack.Integer("SnapshotVersion", "snapshot_version", "of the format"),
+        messagepack.String("Leader", "leader", "server that leads"),
+        *newest(),
+        messagepack.PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
+        messagepack.PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
+        messagepack.Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
+        messagepack.Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
+    )
+    facts = ("term", "leader", "last_log_index", "snapshot_size")
+
+
+class TimeoutNow(Rpc):
+    """The leader asks the server to start an election."""
+
+    fields_desc = request(3)
+
+
+class RequestPreVote(Rpc):
+    fields_desc = request(4, term(), *newest())
+    facts = ("term", "last_log_index")
+
+
+class UnknownRpc(Rpc):
+    fields_desc = request(0xFF, term())
+
+
+class Answer(messagepack.MapLayer):
+    """Base of all answers: the error, then the map."""
+
+    filter_name = NAME
+    facts: ClassVar[tuple[str, ...]] = ("error", "term")
+    answer = True
+
+
+def response(*kinds: messagepack.Keyed) -> list[Any]:
+    error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
+    return messagepack.keyed(error, *header(), *kinds)
+
+
+class AppendEntriesResponse(Answer):
+    fields_desc = response(
+        term(),
+        messagepack.Integer("LastLog", "last_log", "newest index of the follower"),
+        messagepack.Truth("Success", "success", "whether the entries fit"),
+        messagepack.Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
+    )
+    facts = ("error", "term", "last_log", "success")
+
+
+class RequestVoteResponse(Answer):
+    fields_desc = response(term(), messagepack.PackedTexts("Peers", "peers", "addresses of the servers"), granted())
+    facts = ("error", "term", "granted")
+
+
+class InstallSnapshotResponse(Answer):
+    fields_desc = response(term(), messagepack.Truth("Success", "success", "whether the snapshot was taken"))
+    facts = ("error", "term", "success")
+
+
+class TimeoutNowResponse(Answer):
+    fields_desc = response()
+    facts = ("error",)
+
+
+class RequestPreVoteResponse(Answer):
+    fields_desc = response(term(), granted())
+    facts = ("error", "term", "granted")
+
+
+class Snapshot(Protobuf):
+    """The bytes after InstallSnapshot: a length, then the metadata."""
+
+    filter_name = "raft_snapshot"
+    fields_desc = [UInt32("size", "bytes that follow", unit="bytes"), *MetadataSnapshot.fields_desc]
+
+
+REQUESTS: dict[int, type[Rpc]] = {
+    0: AppendEntries,
+    1: RequestVote,
+    2: InstallSnapshot,
+    3: TimeoutNow,
+    4: RequestPreVote,
+}
+"""By RPC type."""
+
+ANSWERS: tuple[tuple[str, type[Answer]], ...] = (
+    ("last_log", AppendEntriesResponse),
+    ("peers", RequestVoteResponse),
+    ("granted", RequestPreVoteResponse),
+    ("success", InstallSnapshotResponse),
+)
+"""The field that tells each answer, in the order in which they are asked."""
+
+LAYERS: tuple[type[Layer], ...] = (
+    RaftConnectRequest,
+    RaftConnectResponse,
+    RaftBootstrap,
+    RaftBytes,
+    *REQUESTS.values(),
+    UnknownRpc,
+    *(layer for _, layer in ANSWERS),
+    TimeoutNowResponse,
+    Snapshot,
+)
+
+
+class AnyAnswer(Answer):
+    """All fields of all answers, to tell which one it is."""
+
+    fields_desc = response(*{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values())
+
+
+def answer_layer(data: bytes) -> type[Answer]:
+    """Which answer it is: by the fields that are in its map."""
+    found = AnyAnswer(data).fields
+    return next((layer for name, layer in ANSWERS if name in found), TimeoutNowResponse)

@@ -1,0 +1,170 @@
+"""The binary payload of a ReplicationResponse: entries of the partition's log as the leader stored them.
+
+Source: liftbridge server/commitlog (message.go, message_set.go) and server/replicator.go. All integers are big-endian::
+
+    epoch u64 | high watermark i64 | entries to the end
+    entry:    offset i64 | timestamp i64 | leader epoch u64 | size u32 | message of that size
+    message:  crc u32 | magic i8 | attributes i8 | key | value | header count u16 | headers
+
+Each message has a CRC-32C of its own, over everything after it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import crc32c
+
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Int8,
+    Int32,
+    Int64,
+    LengthOf,
+    Optional,
+    Rest,
+    Short,
+    Text,
+    TimestampNs,
+    UInt16,
+    UInt32,
+    UInt64,
+    When,
+    compiler,
+    take,
+)
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.liftbridge.layers_kinds import Hex32
+
+ENTRY_HEADER = 28
+"""A rest of up to so many bytes is no entry: followers ignore it."""
+SIZE_AT = 24
+CHECKED_FROM = 4
+"""The CRC of a message covers it from here on."""
+MESSAGE_MAGIC = 1
+
+read_size = struct.Struct(">I").unpack_from
+read_size_and_crc = struct.Struct(">II").unpack_from
+
+
+class MessageHeader(Layer):
+    fields_desc = [
+        Text("key", "name", length=UInt16),
+        Binary("value", "value; null: none", length=Int32, null=-1),
+    ]
+
+
+def checksum(layer: Layer, following: Mapping[str, bytes]) -> int:
+    return int(crc32c.crc32c(b"".join(reversed([*following.values()]))))
+
+
+class Entry(Layer):
+    """A message of the log with the offset it got."""
+
+    fields_desc = [
+        Int64("offset", "offset in the partition"),
+        TimestampNs("timestamp", "when the leader received it"),
+        UInt64("leader_epoch", "epoch of the leader that stored it"),
+        UInt32("size", "bytes of the message that follows", unit="bytes", fill=LengthOf()),
+        Hex32("crc", "CRC-32C of the message after this field", fill=checksum),
+        Int8("magic_byte", "version of the format", default=MESSAGE_MAGIC),
+        Int8("attributes", "no bit is assigned"),
+        Binary("key", "key; null: none", length=Int32, null=-1, default=None),
+        Binary("value", "value; null: none", length=Int32, null=-1, default=None),
+        Array("headers", MessageHeader, "headers; the server adds subject and reply", count=UInt16),
+        Optional(Rest("surplus", "bytes after the last header"), When("left")),
+    ]
+
+
+class Entries(Array):
+    """Entries to the end of the frame, each within its own size."""
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, Entry, doc, count=None, bulk=True)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
+        entries: list[Any] = []
+        while end - position > ENTRY_HEADER:
+            path = f"{self.name}[{len(entries)}]"
+            size = read_size(data, position + SIZE_AT)[0]
+            try:
+                stop = take("", position + ENTRY_HEADER, size, end)
+                entry, position = self.element.read(data, position, stop, layer)
+            except Short as short:
+                if short.partial is not None:
+                    entries.append(short.partial)
+                inside = short.field.removeprefix(self.name)
+                raise Short(path + inside, short.needed, short.had, short.start, entries) from None
+            entries.append(entry)
+        return entries, position
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        if em.mode in ("head", "walk"):
+            em.ended = em.mode == "head"
+            count = em.variable("n")
+            em.line(f"{count}, p = {em.constant(hop)}(b, p, e)")
+            return count
+        entries, index, end = em.variable("l"), em.variable("n"), em.variable("e")
+        em.line(f"{entries} = []")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {entries}")
+        em.line(f"{index}, {end} = 0, e")
+        size = em.constant(read_size)
+        with em.block(f"while {end} - p > {ENTRY_HEADER}:"):
+            em.line(f"e = p + {ENTRY_HEADER} + {size}(b, p + {SIZE_AT})[0]")
+            if em.careful:
+                where = f"{em.path(self.name)} + f'[{{{index}}}]'"
+                short = f"e - p - {ENTRY_HEADER}, {end} - p - {ENTRY_HEADER}, p + {ENTRY_HEADER} - o"
+                em.line(f"if e > {end}: raise Short({where}, {short})")
+            else:
+                em.line(f"if e > {end}: raise Cut")
+            em.element(self, entries, index)
+            em.line(f"{index} += 1")
+        em.line(f"e = {end}")
+        return entries
+
+
+def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
+    """Count the entries by their sizes only; return the number and the position after the last."""
+    count = 0
+    while e - p > ENTRY_HEADER:
+        p += ENTRY_HEADER + read_size(b, p + SIZE_AT)[0]
+        if p > e:
+            raise compiler.Cut
+        count += 1
+    return count, p
+
+
+class Odd(NamedTuple):
+    """A stored message that is not as it should be."""
+
+    number: int
+    position: int
+    stored: int
+    """The CRC that it carries."""
+    actual: int
+    """The CRC of its bytes."""
+    magic_byte: int
+
+
+def verify(b: bytes, p: int, e: int) -> tuple[int, list[Odd]]:
+    """Verify the CRC and the format of every whole entry of ``b[p:e]``: their number, and those that are odd."""
+    view, checksum = memoryview(b), crc32c.crc32c
+    count, odd = 0, []
+    while e - p > ENTRY_HEADER + CHECKED_FROM:
+        start = p + ENTRY_HEADER
+        size, stored = read_size_and_crc(b, p + SIZE_AT)
+        stop = start + size
+        if stop > e or size <= CHECKED_FROM:
+            break
+        actual = checksum(view[start + CHECKED_FROM : stop])
+        if actual != stored or b[start + CHECKED_FROM] != MESSAGE_MAGIC:
+            odd.append(Odd(count, p, stored, actual, b[start + CHECKED_FROM]))
+        count += 1
+        p = stop
+    return count, odd

@@ -1,0 +1,346 @@
+"""What goes wrong among Liftbridge servers, and with what is published to them; what changes, and how replicas lag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wiredecode.fields import compiler, printable
+from wiredecode.frames.counted import counted
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge import problems_codes as codes
+from wiredecode.protocols.liftbridge.layers_operations import Cursor
+from wiredecode.protocols.liftbridge.problems_metadata import Metadata, Refusals
+from wiredecode.protocols.liftbridge.problems_replicas import Replicas, Silence, server_of
+from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Checks, Place, Publishing, Report, Rule, inner_values, place_of
+
+# For the timeline.
+
+
+def requested_change(frame: Frame) -> Iterator[Change]:
+    """What a server asks the metadata leader to do."""
+    values = inner_values(frame)
+    for name, change in OPERATIONS.items():
+        said = values.get(name)
+        if isinstance(said, Mapping):
+            yield change(said)
+
+
+def named(said: Mapping[str, Any], name: str) -> str:
+    return printable(str(said.get(name) or "?"))
+
+
+def partition_of(said: Mapping[str, Any]) -> str:
+    return f"{named(said, 'stream')}[{said.get('partition', 0)}]"
+
+
+def reported(said: Mapping[str, Any]) -> Change:
+    of = partition_of(said)
+    return Change(LEADER, of, f"{named(said, 'replica')} reports that {named(said, 'leader')} does not lead {of}")
+
+
+def new_leader(said: Mapping[str, Any]) -> Change:
+    return Change(LEADER, partition_of(said), f"{named(said, 'leader')} leads {partition_of(said)}")
+
+
+def shrunk(said: Mapping[str, Any]) -> Change:
+    replica = named(said, "replica_to_remove")
+    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is out of sync with {partition_of(said)}")
+
+
+def expanded(said: Mapping[str, Any]) -> Change:
+    replica = named(said, "replica_to_add")
+    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is in sync with {partition_of(said)} again")
+
+
+def created(said: Mapping[str, Any]) -> Change:
+    stream = said.get("stream")
+    name = named(stream, "stream_name") if isinstance(stream, Mapping) else named(said, "stream")
+    return Change(STREAM, name, f"stream {name} is created")
+
+
+def deleted(said: Mapping[str, Any]) -> Change:
+    return Change(STREAM, named(said, "stream"), f"stream {named(said, 'stream')} is deleted")
+
+
+OPERATIONS: dict[str, Callable[[Mapping[str, Any]], Change]] = {
+    "report_leader_op": reported,
+    "change_leader_op": new_leader,
+    "shrink_isr_op": shrunk,
+    "expand_isr_op": expanded,
+    "create_stream_op": created,
+    "delete_stream_op": deleted,
+}
+
+
+def votes(frame: Frame) -> Iterator[Change]:
+    values = inner_values(frame)
+    candidate, term = named(values, "candidate"), values["term"]
+    yield Change(TERM, f"{candidate} {term}", f"{candidate} asks for votes in term {term}")
+
+
+def leads(frame: Frame) -> Iterator[Change]:
+    """The metadata leader tells its term with every AppendEntries."""
+    values = inner_values(frame)
+    yield Change(LEADER, "metadata", f"{named(values, 'leader')} leads the cluster's metadata, term {values['term']}")
+
+
+CHANGES = {
+    "PropagatedRequest": requested_change,
+    "RequestVote": votes,
+    "AppendEntries": leads,
+}
+
+
+# For plots.
+
+MOST_FOLLOWERS = 4096
+"""Requests of followers that are remembered until they are answered."""
+
+
+class ReplicaLag(Gauge):
+    """Committed messages that a follower did not have when it asked, as the leader's answer tells."""
+
+    types = frozenset({"ReplicationRequest", "ReplicationResponse"})
+
+    def __init__(self) -> None:
+        self._requests: Newest[int, int] = Newest(MOST_FOLLOWERS)
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if "copy_of" in frame.generated or not frame.inner:
+            return
+        values = inner_values(frame)
+        if frame.type == "ReplicationRequest":
+            self._requests.put(frame.id, values.get("offset", 0))
+            return
+        offset, facts = self._requests.pop(frame.request or 0, None), frame.generated
+        if offset is not None and "high_watermark" in values:
+            name = f"{facts.get('stream')}, partition {facts.get('partition')} at {facts.get('replica_id')}"
+            yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
+
+
+class Cursors(Gauge):
+    """Where consumers go on from, as servers keep it in the stream ``__cursors``."""
+
+    types = frozenset({"Publish"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        if len(frame.inner) < 2 or "copy_of" in frame.generated or frame.inner[1].layer is not Cursor:
+            return
+        data = frame.inner[1].data
+        values = compiler.walk(Cursor, data, 0, len(data))[0]
+        stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
+        of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
+        yield Reading(POSITION, of, offset, (stream, partition, offset - 1))
+
+
+GAUGES = (ReplicaLag, Cursors)
+
+
+# Rules.
+
+MOST_WAITING = 65_536
+"""Publishes that may wait for their ack at once; the oldest are then not judged."""
+MOST_SERVERS = 1000
+"""Servers, and partitions of one, that are remembered."""
+PATIENCE_NS = 1_000_000_000
+"""A publish has no ack when so much of the capture followed."""
+REPORTED_AFTER_NS = 30_000_000_000
+"""Publishes so long before a report belong to it."""
+ACK_TIMEOUT_NS = 5_000_000_000
+"""So long clients wait for an ack."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """Of one that lost its leader."""
+
+    first_ns: int
+    by: str
+    reports: int = 0
+
+
+@dataclass(slots=True)
+class Loss:
+    """A leader that was reported."""
+
+    place: Place
+    partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+    last_ns: int = 0
+
+
+class Cluster(Rule):
+    """Publishes without ack, leaders that went away, replicas out of sync."""
+
+    types = frozenset({"Publish", "Ack", "PropagatedRequest"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._waiting: Newest[tuple[str, str], tuple[Place, str, str]] = Newest(MOST_WAITING)
+        self._losses: dict[str, Loss] = {}
+        self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
+        """By server: when and how its connections to NATS ended."""
+        self._leaders: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        """By partition: who said to lead it, and when."""
+
+    def frame(self, frame: Frame) -> None:
+        if "copy_of" in frame.generated:
+            return
+        values = inner_values(frame)
+        if frame.type == "Publish":
+            self._published(frame, values)
+        elif frame.type == "Ack":
+            self._waiting.pop((values.get("ack_inbox", ""), values.get("correlation_id", "")), None)
+        else:
+            self._operation(frame, values)
+
+    # Publishes.
+
+    def _published(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        if not frame.expects_response or values.get("ack_policy") == names.NO_ACK:
+            return
+        key = values.get("ack_inbox", ""), values.get("correlation_id", "")
+        stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
+        self._waiting.put(key, (place_of(frame), stream, subject))
+
+    def _unacked(self) -> list[tuple[Place, str, str]]:
+        last = self.report.last_ns
+        return [each for each in self._waiting.values() if last - each[0].time_ns >= PATIENCE_NS]
+
+    # Operations.
+
+    def _operation(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        for name, handle in (
+            ("report_leader_op", self._reported),
+            ("shrink_isr_op", self._shrunk),
+            ("expand_isr_op", self._expanded),
+        ):
+            operation = values.get(name)
+            if isinstance(operation, Mapping):
+                handle(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
+
+    def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+        leader, by = printable(operation.get("leader", "?")), printable(operation.get("replica", "?"))
+        if leader not in self._losses and len(self._losses) >= MOST_SERVERS:
+            return
+        loss = self._losses.setdefault(leader, Loss(place_of(frame)))
+        loss.last_ns = frame.time_ns
+        if len(loss.partitions) < MOST_SERVERS:
+            loss.partitions.setdefault(partition, Partition(frame.time_ns, by)).reports += 1
+        if len(loss.places) < 4:
+            loss.places.append(place_of(frame))
+
+    def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+        self._leads(frame, operation, partition)
+        replica = printable(operation.get("replica_to_remove", "?"))
+        what = f"{replica} fell out of the replicas in sync"
+        problem = self.report.add(codes.ISR, what, replica, frame=frame)
+        when = self.report.seconds(frame.time_ns)
+        problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
+
+    def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+        self._leads(frame, operation, partition)
+        replica = printable(operation.get("replica_to_add", "?"))
+        problem = self.report.problems.get((codes.ISR.code, replica))
+        if problem is not None:
+            self.report.cite(problem, frame)
+            problem.detail(f"{spelled(partition)}: back in sync at {self.report.seconds(frame.time_ns)}")
+
+    def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+        known = self._leaders.get(partition)
+        leader = printable(operation.get("leader", "?"))
+        if known is None and len(self._leaders) < MOST_SERVERS:
+            known = self._leaders[partition] = []
+        if known is not None and len(known) < 64 and (not known or known[-1][1] != leader):
+            known.append((frame.time_ns, leader))
+
+    # Ends.
+
+    def ended(self, connection: Connection) -> None:
+        server, health = server_of(self.report.names.get(connection)), connection.health
+        if server is None or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
+            return
+        ends = self._ends.setdefault(server, [])
+        if len(ends) < 64:
+            ends.append((health.end.time_ns, health.end.how, connection))
+
+    def finish(self) -> None:
+        unacked = self._unacked()
+        streams: dict[tuple[str, str], list[Place]] = {}
+        for place, stream, subject in unacked:
+            streams.setdefault((stream, subject), []).append(place)
+        for leader, loss in self._losses.items():
+            self._report_loss(leader, loss, streams)
+        for (stream, subject), places in streams.items():
+            self._report_unacked(stream, subject, places)
+
+    def _end_of(self, server: str, loss: Loss) -> tuple[int, str, Connection] | None:
+        """The end of its connections that the reports are about: the last one before."""
+        before = [end for end in self._ends.get(server, ()) if end[0] <= loss.last_ns]
+        return max(before, key=lambda end: end[0], default=None)
+
+    def _report_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[Place]]) -> None:
+        led = {stream for stream, _ in loss.partitions}
+        lost = sum(
+            loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
+            for (stream, _), places in streams.items()
+            if stream in led
+            for place in places
+        )
+        end = self._end_of(leader, loss)
+        gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
+        what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
+        severity = None if lost else "warning"
+        problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
+        problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
+        for place in loss.places:
+            self.report.cite(problem, place)
+        if end is not None:
+            self.report.concerns(problem, end[2])
+        if lost:
+            problem.detail(f"{lost:,} publishes to these streams got no ack")
+        for partition, each in loss.partitions.items():
+            after = next((who for when, who in self._leaders.get(partition, ()) if when > each.first_ns), None)
+            then = f"; {after} leads it afterwards" if after and after != leader else ""
+            problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
+
+    def _report_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
+        where = f"{stream} (subject {subject})" if stream else f"subject {subject}"
+        what = f"{counted(len(places), 'publish', 'es')} to {where} got no ack"
+        first = places[0]
+        left = self.report.last_ns - first.time_ns
+        severity = None if left >= ACK_TIMEOUT_NS else "warning"
+        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first, severity=severity)
+        if severity is not None:
+            problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
+        problem.count = problem.weight = len(places)
+        for place in places:
+            self.report.cite(problem, place)
+            self.report.concerns(problem, place.connection)
+        begin, end = self.report.seconds(first.time_ns), self.report.seconds(places[-1].time_ns)
+        problem.detail(f"published from {begin} to {end}")
+
+
+def spelled(partition: tuple[str, int]) -> str:
+    return f"{partition[0]}[{partition[1]}]"
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    gauges=GAUGES,
+    codes=(
+        *(codes.LEADER_LOST, codes.NO_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
+        *(codes.ELECTION, codes.LEADER_CHANGE, codes.REFUSED),
+    ),
+    rules=(Cluster, Metadata, Refusals, Replicas, Silence),
+    answered=frozenset({"Publish"}),
+    publishes={"Publish": Publishing(("stream", "subject"))},
+    covered=frozenset({"refused"}),
+)

@@ -1,0 +1,141 @@
+"""What the metadata of a Liftbridge cluster went through: elections, leaders of partitions, refused operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.counted import counted
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge import problems_codes as codes
+from wiredecode.protocols.liftbridge.names_operations import spelled
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Problem, Report, Rule, inner_values
+
+MOST_PARTITIONS = 10_000
+MAX_REQUESTS = 10_000
+"""Operations that may wait for their answer; the oldest are forgotten."""
+
+
+class Metadata(Rule):
+    """Who leads: the cluster, by the RPCs of Raft, and partitions, by the entries of its log."""
+
+    types = frozenset({"AppendEntries", "RequestVote"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._leaders: dict[str, tuple[str, int]] = {}
+        """Leader and term, by group: the subjects of the RPCs begin with it."""
+        self._partitions: dict[tuple[str, int], str] = {}
+        self._index = -1
+        """Newest entry of the log."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.sender == "server" or "copy_of" in frame.generated:
+            return
+        values = inner_values(frame)
+        if frame.type == "RequestVote":
+            who, term = printable(str(values.get("candidate", "?"))), values.get("term", 0)
+            self._election(frame, f"term {term}: {who} asked for votes at {self.report.seconds(frame.time_ns)}")
+            return
+        leader, term = values.get("leader"), values.get("term")
+        if not isinstance(leader, str) or not isinstance(term, int):
+            return
+        group = group_of(frame)
+        known = self._leaders.get(group)
+        if known is None or term > known[1]:
+            self._leads(frame, group, leader, term, known)
+        for entry in values.get("entries") or ():
+            self._entry(frame, entry)
+
+    def _leads(self, frame: Frame, group: str, leader: str, term: int, known: tuple[str, int] | None) -> None:
+        self._leaders[group] = leader, term
+        if known is None and ("liftbridge.election", None) not in self.report.problems:
+            return  # the capture began later than the election
+        before = f" instead of {printable(known[0])}" if known is not None and known[0] != leader else ""
+        what = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
+        problem = self._election(frame, what)
+        if before:
+            problem.severity = "warning"
+            problem.what = (
+                f"{printable(leader)} took over from {printable(known[0] if known else '')} as metadata leader"
+            )
+
+    def _election(self, frame: Frame, detail: str) -> Problem:
+        problem = self.report.add(codes.ELECTION, "the metadata leader was elected", frame=frame)
+        problem.detail(detail)
+        return problem
+
+    def _entry(self, frame: Frame, entry: Any) -> None:
+        """An entry of the log; it goes to every follower, and again when one has missed it."""
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("raft_log"), Mapping):
+            return
+        index = entry.get("index", 0)
+        if index <= self._index:
+            return
+        self._index = index
+        created, changed = (entry["raft_log"].get(name) for name in ("create_stream_op", "change_leader_op"))
+        if isinstance(created, Mapping) and isinstance(created.get("stream"), Mapping):
+            stream = printable(created["stream"].get("stream_name", ""))
+            for each in created["stream"].get("partitions") or ():
+                if isinstance(each, Mapping) and len(self._partitions) < MOST_PARTITIONS:
+                    self._partitions[stream, each.get("id", 0)] = printable(each.get("leader", ""))
+        elif isinstance(changed, Mapping):
+            self._changed(frame, printable(changed.get("stream", "")), changed)
+
+    def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
+        key, leader = (stream, operation.get("partition", 0)), printable(operation.get("leader", "?"))
+        before = self._partitions.get(key)
+        if before is not None or len(self._partitions) < MOST_PARTITIONS:
+            self._partitions[key] = leader
+        if before == leader:
+            return
+        problem = self.report.add(codes.LEADER_CHANGE, f"{leader} leads more partitions", leader, frame=frame)
+        problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
+        instead = f", instead of {before}" if before else ""
+        problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
+
+
+def group_of(frame: Frame) -> str:
+    """What all RPCs of one Raft group have in front of the name of a server: ``liftbridge-default.raft.metadata``."""
+    subject = frame.values.get("subject", "")
+    return ".".join(subject.split(".")[:3]) if isinstance(subject, str) else ""
+
+
+class Refusals(Rule):
+    """Operations that the metadata leader refused, with their stream; messages that a partition refused."""
+
+    types = frozenset(
+        {"PropagatedRequest", "PropagatedResponse", "Ack", "RaftJoinResponse", "AppendEntriesResponse"}
+        | {"RequestVoteResponse", "InstallSnapshotResponse", "TimeoutNowResponse"}
+    )
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._requests: Newest[int, str] = Newest(MAX_REQUESTS)
+        """What was asked for, by frame."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type == "PropagatedRequest":
+            self._requests.put(frame.id, spelled(inner_values(frame)))
+            return
+        if not frame.findings or "copy_of" in frame.generated:
+            return
+        for finding in frame.findings:
+            if finding.code == "refused":
+                self._refused(frame, finding.message)
+
+    def _refused(self, frame: Frame, message: str) -> None:
+        values = inner_values(frame)
+        if frame.type == "Ack":
+            reason = names.ACK_ERRORS.get(values.get("ack_error", 0), "an unknown error")
+            stream = printable(values.get("stream", "")) or printable(values.get("partition_subject", ""))
+            what = f"publishes to {stream or 'a stream'} were refused: {reason}"
+        elif frame.type == "PropagatedResponse":
+            request = self._requests.get(frame.request) if frame.request is not None else None
+            what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
+        else:
+            what = message
+        self.report.add(codes.REFUSED, what, what, frame=frame)

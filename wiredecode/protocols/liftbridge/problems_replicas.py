@@ -1,0 +1,184 @@
+"""Replicas that lag behind, and servers that went silent."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge import problems_codes as codes
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Place, Report, Rule, inner_values, place_of
+
+CLIENT_NAME = "LIFT."
+MOST_PARTITIONS = 10_000
+"""Of which the newest offsets are remembered."""
+MOST_STEPS = 1024
+"""Newest offsets of a partition that are remembered."""
+LAG_NS, LEAST_LAG_NS = 5_000_000_000, 1_000_000_000
+"""Replicas this far behind are worth a warning, or a note."""
+SILENT_NS = 1_000_000_000
+SILENT_REQUESTS = 3
+"""A server that has got so many requests, and sent nothing for so long, is silent."""
+
+
+def server_of(who: Mapping[str, str]) -> str | None:
+    """The server behind a connection, by the name of its client: ``LIFT.namespace.server.purpose``."""
+    name = who.get("name", "")
+    if not name.startswith(CLIENT_NAME):
+        return None
+    return name.split(".")[-2] if name.count(".") >= 3 else name
+
+
+@dataclass(slots=True)
+class Log:
+    """How the newest offset of a partition grew: offsets, and since when there are messages up to them."""
+
+    offsets: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    epoch: int = -1
+    """Of the leader: a new one may give offsets again that its predecessor had given."""
+
+    def led(self, epoch: int) -> None:
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.offsets.clear()
+            self.times.clear()
+
+    def grew(self, offset: int, time_ns: int) -> None:
+        if self.offsets and offset <= self.offsets[-1]:
+            return
+        self.offsets.append(offset)
+        self.times.append(time_ns)
+        if len(self.offsets) > 2 * MOST_STEPS:
+            del self.offsets[:MOST_STEPS], self.times[:MOST_STEPS]
+
+    def after(self, offset: int) -> int | None:
+        """Since when there is a message after this offset."""
+        index = bisect_right(self.offsets, offset)
+        return self.times[index] if index < len(self.times) else None
+
+
+class Replicas(Rule):
+    """How far behind replicas are when they ask for messages: how long ago the next message was known to be there."""
+
+    types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._logs: Newest[tuple[str, int], Log] = Newest(MOST_PARTITIONS)
+        self._worst: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
+        """By replica and partition: how far behind it was at most, and when."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.sender == "server" or "copy_of" in frame.generated:
+            return
+        values = inner_values(frame)
+        if frame.type == "Ack":
+            if values.get("ack_error", 0) == 0 and "stream" in values:
+                subject = values.get("partition_subject", "")
+                partition = subject.rpartition(".")[2] if isinstance(subject, str) else ""
+                key = values["stream"], int(partition) if partition.isdecimal() else 0
+                self._logs.get_or_make(key, Log).grew(values.get("offset", 0), frame.time_ns)
+            return
+        stream, partition = frame.generated.get("stream"), frame.generated.get("partition", 0)
+        if stream is None:
+            return
+        if frame.type == "ReplicationResponse":
+            log = self._logs.get_or_make((stream, partition), Log)
+            log.led(values.get("leader_epoch", 0))
+            log.grew(values.get("high_watermark", -1), frame.time_ns)
+            return
+        known = self._logs.get((stream, partition))
+        since = None if known is None else known.after(values.get("offset", 0))
+        if since is not None and frame.time_ns - since >= LEAST_LAG_NS:
+            self._lags(frame, printable(values.get("replica_id", "?")), (stream, partition), since)
+
+    def _lags(self, frame: Frame, replica: str, partition: tuple[str, int], since: int) -> None:
+        if not self.report.covers(frame.time_ns):
+            return
+        lag = frame.time_ns - since
+        problem = self.report.add(codes.REPLICA_LAG, f"{replica} lags behind", replica, frame=frame, severity="note")
+        worst = self._worst.setdefault(replica, {})
+        if lag > worst.get(partition, (0, 0))[0] and len(worst) < MOST_PARTITIONS:
+            worst[partition] = lag, frame.time_ns
+        if lag > problem.weight:
+            problem.weight = lag
+            problem.what = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders"
+            if lag >= LAG_NS:
+                problem.severity = codes.REPLICA_LAG.severity
+
+    def finish(self) -> None:
+        for replica, worst in self._worst.items():
+            problem = self.report.problems.get((codes.REPLICA_LAG.code, replica))
+            for (stream, partition), (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
+                at = self.report.seconds(time_ns)
+                if problem is not None:
+                    problem.detail(f"{printable(stream)}[{partition}]: {lag / 1e9:.3f} s behind at {at}")
+
+
+@dataclass(slots=True)
+class Server:
+    """What a server was sent since it sent anything itself."""
+
+    place: Place | None = None
+    """The first request."""
+    requests: int = 0
+
+
+class Silence(Rule):
+    """Servers that got requests, and sent nothing."""
+
+    types = frozenset(names.MESSAGE_TYPES.values()) | {
+        *("AppendEntries", "AppendEntriesResponse", "RequestVote", "RequestVoteResponse"),
+        *("RaftConnectRequest", "RaftConnectResponse", "InstallSnapshot", "InstallSnapshotResponse"),
+    }
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._servers: dict[str, Server] = {}
+        self._of: dict[int, str | None] = {}
+        """By connection."""
+
+    def frame(self, frame: Frame) -> None:
+        number = frame.connection.number
+        if number not in self._of:
+            self._of[number] = server_of(self.report.names.get(frame.connection))
+        name = self._of[number]
+        if name is None:
+            return
+        server = self._servers.get(name)
+        if server is None:
+            server = self._servers[name] = Server()
+        if frame.sender == "server":
+            if frame.expects_response:
+                server.requests += 1
+                if server.place is None:
+                    server.place = place_of(frame)
+        elif server.place is not None:
+            self._spoke(name, server, frame.time_ns)
+
+    def _spoke(self, name: str, server: Server, time_ns: int) -> None:
+        place, requests = server.place, server.requests
+        server.place, server.requests = None, 0
+        if place is None or requests < SILENT_REQUESTS or time_ns - place.time_ns < SILENT_NS:
+            return
+        problem = self.report.add(codes.SILENT, f"{name} went silent", name, frame=place)
+        silent = time_ns - place.time_ns
+        problem.weight = max(problem.weight, silent)
+        problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
+        begin, end = self.report.seconds(place.time_ns), self.report.seconds(time_ns)
+        problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")
+
+    def ended(self, connection: Connection) -> None:
+        """A server whose connections end is gone, not silent."""
+        name = self._of.pop(connection.number, None)
+        server = self._servers.get(name) if name is not None else None
+        if name is None or server is None or connection.health is None:
+            return
+        end = connection.health.end
+        self._spoke(name, server, connection.health.last_ns if end is None else end.time_ns)

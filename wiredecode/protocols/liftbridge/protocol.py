@@ -1,0 +1,89 @@
+"""What wiredecode knows of Liftbridge before it meets one of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from wiredecode.protocols.base import Generated
+from wiredecode.protocols.liftbridge.names import MAGIC, MESSAGE_TYPES, RAFT_MARK, REQUESTS
+from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Layer
+    from wiredecode.fields.lua import Script
+    from wiredecode.protocols.shared.carried_bulk import CarriedBulk
+    from wiredecode.protocols.shared.problems import Checks
+    from wiredecode.protocols.shared.redaction import Disguises
+
+
+class Liftbridge(CarriedProtocol):
+    """It has no ports of its own."""
+
+    name = "liftbridge"
+    carrier = "nats"
+    prefix = MAGIC
+    subject_parts = (RAFT_MARK,)
+    client_names = "LIFT."
+    requests = frozenset(MESSAGE_TYPES[code] for code in REQUESTS)
+    apart = (
+        *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
+        *("operations", "count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
+    )
+    generated = {
+        "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
+        "nats.server": Generated("string", "as namespace"),
+        "nats.purpose": Generated("string", "as namespace"),
+        "liftbridge.crc_status": Generated(
+            "string", "good or bad: whether the CRC-32C of the envelope fits its payload"
+        ),
+        "liftbridge.messages_crc_status": Generated(
+            "string", "good, or bad if the CRC-32C of one stored message does not fit"
+        ),
+        "liftbridge.entries.crc_status": Generated(
+            "string", "good or bad: whether the CRC-32C of the stored message fits"
+        ),
+        "liftbridge.stream": Generated(
+            "string", "of replication requests: from the subject; of their responses: from the request"
+        ),
+        "liftbridge.partition": Generated("int32", "as stream"),
+        "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
+        "raft.operations": Generated("string", "of log entries: what they do, in a few words"),
+        "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
+    }
+
+    def layers(self) -> tuple[type[Layer], ...]:
+        from wiredecode.protocols.liftbridge import layers
+        from wiredecode.protocols.liftbridge import layers_operations as operations
+        from wiredecode.protocols.liftbridge import layers_raft as raft
+
+        stored = (operations.ActivityStreamEvent, operations.Cursor)
+        return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
+
+    def bulk(self) -> CarriedBulk:
+        from wiredecode.protocols.liftbridge.bulk import LiftbridgeBulk
+
+        return LiftbridgeBulk()
+
+    def disguises(self) -> Disguises:
+        from wiredecode.protocols.liftbridge.redaction import DISGUISES
+
+        return DISGUISES
+
+    def checks(self) -> Checks:
+        from wiredecode.protocols.liftbridge.problems import CHECKS
+
+        return CHECKS
+
+    def wireshark(self) -> Script:
+        from wiredecode.protocols.liftbridge.wireshark import SCRIPT
+
+        return SCRIPT
+
+    def type_names(self) -> Iterable[str]:
+        return (*super().type_names(), "RaftSnapshot", "RaftEnd")
+
+    def session(self) -> CarriedSession:
+        from wiredecode.protocols.liftbridge.conversation import Session
+
+        return Session()

@@ -1,0 +1,43 @@
+"""What ``wiredecode anonymize`` has to know of Liftbridge."""
+
+from __future__ import annotations
+
+import crc32c
+
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared.redaction import Rules, words
+
+WORDS = words(
+    """
+    subject reply liftbridge default LIFT raft join propagate info status fetch notify ack activity cursors replicate
+    offset accept connect streams acks heartbeat inbox metadata conn replication publishes
+    request
+    """
+)
+"""Parts of subjects and of names of clients that servers put there, and the headers of stored messages."""
+
+
+def seal_envelope(layer: Layer, data: bytes, out: bytearray) -> None:
+    """CRC-32C of the payload, and of the stored messages in it."""
+    for entry in layer.fields.get("entries") or ():
+        if isinstance(entry, Layer) and entry.problem is None and "crc" in entry.ranges:
+            at = entry.ranges["crc"][0]
+            _seal(data, out, at, at + 4, entry.stop, entry.fields["crc"])
+    if layer.fields.get("crc") is not None and "header_length" in layer.fields:
+        _seal(data, out, layer.ranges["crc"][0], layer.start + layer.fields["header_length"], layer.stop, layer.crc)
+
+
+def _seal(data: bytes, out: bytearray, at: int, start: int, stop: int, stored: int) -> None:
+    if crc32c.crc32c(data[start:stop]) == stored:
+        out[at : at + 4] = crc32c.crc32c(bytes(out[start:stop])).to_bytes(4, "big")
+
+
+DISGUISES = {
+    "liftbridge": Rules(
+        hosts=frozenset({"host"}),
+        kept=frozenset({"extension"}),
+        words=WORDS,
+        seals=(seal_envelope,),
+    ),
+    **dict.fromkeys(("raft", "raft_snapshot", "liftbridge_cursor", "liftbridge_activity"), Rules(words=WORDS)),
+}

@@ -1,0 +1,256 @@
+"""Cutting a NATS byte stream into operations, and judging what might be one."""
+
+from __future__ import annotations
+
+import re
+
+from wiredecode.fields.textfields import MAX_DIGITS
+from wiredecode.protocols.base import Found, Split
+from wiredecode.protocols.nats import transport
+from wiredecode.protocols.nats import transport_websocket as websocket
+from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
+from wiredecode.protocols.shared.proxy import known_at, preface_length
+
+MAX_CONTROL_LINE = 64 * 1024
+"""Longest line taken for real; servers accept 4 KiB from clients by default."""
+MAX_JSON_LINE = 1024 * 1024
+"""The same for INFO and CONNECT: lists of servers and signed claims are long."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Largest counted body taken for real; servers take 1 MiB by default and are advised to stay below 8 MiB."""
+SEARCH_BYTES = MAX_BODY_BYTES // 64 + MAX_CONTROL_LINE
+"""While searching, an operation is believed only if it and what follows it can be seen within so many bytes."""
+CHAIN = 3
+"""Good operations in a row that are believed after a hole."""
+
+CR, BLANK = 0x0D, 0x20
+SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
+LINE_STARTS = frozenset((b"SUB ", b"PING", b"PONG", b"+OK\r", b"RS+ ", b"RS- ", b"LS+ ", b"LS- "))
+"""What most operations begin with, as all known programs write it; others take the long way."""
+
+NAME = re.compile(
+    rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
+)
+"""The name of an operation; those of the second kind need a blank after them."""
+TOKEN = rb"[ \t]+[^ \t\r\n]+"
+BEHEADED = rb"(?i:PUB%s|MSG%s%s)[ \t]+\d{1,9}[ \t]+\d{1,9}[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN)
+"""HPUB and HMSG without their first letter: the size of their headers would be the reply subject."""
+LINE_START = rb"(?:\A(?!" + BEHEADED + rb")|(?<=\n))"
+OPERATION_START = LINE_START + rb"(?i:CONNECT|INFO|PING|PONG|\+OK|-ERR|H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])"
+LINE_CANDIDATE = re.compile(OPERATION_START)
+"""Lines that begin like an operation."""
+CANDIDATE = re.compile(
+    OPERATION_START + rb"|[\x14-\x17]\x03[\x00-\x04]|[\x00\x01][\x00-\xff]{2}[\x00-\x04](?=[\x00-\xff]{4})"
+)
+"""Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
+START_BYTES = 8
+"""So many bytes tell whether there is something to look at."""
+TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
+LINES = {
+    "PUB": re.compile(rb"PUB%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
+    "HPUB": re.compile(rb"HPUB%s(?:%s)?[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),
+    "MSG": re.compile(rb"MSG%s%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.IGNORECASE),
+    "HMSG": re.compile(rb"HMSG(?:%s){1,64}[ \t]+\d{1,9}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "RMSG": re.compile(rb"RMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "LMSG": re.compile(rb"LMSG(?:%s){1,64}[ \t]+(\d{1,9})[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "SUB": re.compile(rb"SUB%s(?:%s)?%s[ \t]*\r?\n" % (TOKEN, TOKEN, TOKEN), re.IGNORECASE),
+    "UNSUB": re.compile(rb"UNSUB%s(?:[ \t]+\d{1,9})?[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "INFO": re.compile(rb"INFO[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.IGNORECASE),
+    "CONNECT": re.compile(rb"CONNECT[ \t]*\{[^\n]*\}[ \t]*\r?\n", re.IGNORECASE),
+    "-ERR": re.compile(rb"-ERR[ \t]+'[^\n]*'[ \t]*\r?\n", re.IGNORECASE),
+    "A+": re.compile(rb"A\+%s[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+    "A-": re.compile(rb"A-%s[ \t]*\r?\n" % TOKEN, re.IGNORECASE),
+}
+"""Lines as they should be, for judging; the group is the size of the body."""
+OTHER_LINE = re.compile(rb"(?:[RL]S[+-](?:%s){1,5}|PING|PONG|\+OK)[ \t]*\r?\n" % TOKEN, re.IGNORECASE)
+WEAK = frozenset({"PING", "PONG", "+OK", "-ERR"})
+"""Other protocols have them too."""
+NAMES = frozenset(OPERATIONS)
+STRONG = COUNTED | {"INFO", "CONNECT"}
+
+GOOD, CUT, BAD = "good", "cut", "bad"
+
+
+def split(data: bytes) -> Split:
+    """Cut ``data``, which starts at an operation."""
+    ends: list[int] = []
+    seen: list[tuple[int, int]] = []
+    position, end = 0, len(data)
+    find, rfind = data.find, data.rfind
+    while position < end:
+        start = data[position : position + 4]
+        if start in SIZED_STARTS and (start[3] == BLANK or data[position + 4 : position + 5] == b" "):
+            line = find(b"\n", position, end)
+            size = data[rfind(b" ", position, line) + 1 : line - 1] if line > 0 else b""
+            if size.isdigit() and len(size) <= MAX_DIGITS and data[line - 1] == CR:
+                stop = line + 3 + int(size)
+                if data[stop - 2 : stop] == b"\r\n":
+                    ends.append(stop)
+                    position = stop
+                    continue
+        elif start in LINE_STARTS:
+            line = find(b"\n", position, end)
+            if line > 0:
+                position = line + 1
+                ends.append(position)
+                continue
+        reach = stop_of(data, position)
+        if reach is None:
+            return Split(ends, known_at=seen)
+        if isinstance(reach, str):
+            return Split(ends, known_at=seen, bad=reach)
+        if reach > end:
+            return Split(ends, known_at=seen, need=reach - position)
+        if websocket.opens(data, position, reach):
+            return Split([*ends, reach], known_at=seen, then=websocket.STREAM)
+        if (place := max(sized_stop(data, position), known_at(data, position))) > reach:
+            seen.append((len(ends), place))
+        ends.append(reach)
+        position = reach
+    return Split(ends, known_at=seen)
+
+
+def stop_of(data: bytes, position: int) -> int | str | None:
+    """Where what begins at ``position`` ends; None: more bytes tell; a text: why it can be nothing."""
+    if (preface := preface_length(data, position)) != 0:
+        return preface and position + preface
+    layer = transport.layer_at(data, position)
+    if layer is not None:
+        return transport.stop_of(layer, data, position)
+    line = data.find(b"\n", position, position + MAX_JSON_LINE)
+    found = NAME.match(data, position)
+    if line < 0:
+        limit = MAX_JSON_LINE if found and found[0].upper() in (b"INFO", b"CONNECT") else MAX_CONTROL_LINE
+        return None if len(data) - position <= limit else f"a line of more than {limit} bytes"
+    if found is None:
+        if TEXT.match(data, position, line + 1) is None:
+            return "these bytes are no operation"
+        return line + 1
+    if found[0].upper().decode() in COUNTED:
+        return body_stop(data, position, line + 1, found[0].upper().decode())
+    return line + 1
+
+
+def sized_stop(data: bytes, position: int) -> int:
+    """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
+    found = NAME.match(data, position)
+    if found is None or found[0].upper().decode() not in COUNTED:
+        return 0  # before its line is looked for: S2 chunks have none
+    body = data.find(b"\n", position) + 1
+    size = data[position:body].split()[-1]
+    if not size.isdigit() or len(size) > MAX_DIGITS or int(size) > MAX_BODY_BYTES:
+        return 0
+    return body + int(size) + 2
+
+
+def body_stop(data: bytes, position: int, body: int, name: str) -> int:
+    """Where an operation with a counted body ends; without a size that can be, after its line.
+
+    A body that is not followed by CRLF ends the operation: decoding tells what is missing.
+    """
+    stop = sized_stop(data, position)
+    if len(data) < stop or data[stop - 2 : stop] == b"\r\n":
+        return stop
+    sound = stop and LINES[name].match(data, position) is not None
+    return stop - 2 if sound else body
+
+
+# Judging.
+
+
+def judge(data: bytes, position: int) -> tuple[str, int, str]:
+    """Judge what may be an operation: (GOOD, CUT or BAD; its end as far as known; its name)."""
+    if position >= len(data):
+        return CUT, position, ""
+    layer = transport.layer_at(data, position)
+    if layer is not None:
+        stop = transport.stop_of(layer, data, position)
+        if stop is None or isinstance(stop, str):
+            return (CUT if stop is None else BAD), position, ""
+        return (GOOD if stop <= len(data) else CUT), stop, layer.filter_name
+    line = data.find(b"\n", position, position + MAX_CONTROL_LINE)
+    found = NAME.match(data, position)
+    if found is None:
+        short = len(data) - position < 8 and line < 0
+        return (CUT if short and BEGUN.match(data, position) else BAD), position, ""
+    name = found[0].upper().decode()
+    if line < 0:
+        return (CUT if len(data) - position < MAX_CONTROL_LINE else BAD), position, name
+    matched = LINES.get(name, OTHER_LINE).match(data, position, line + 1)
+    if matched is None:
+        return BAD, position, name
+    if name not in COUNTED:
+        return GOOD, matched.end(), name
+    stop = matched.end() + int(matched[1]) + 2
+    if stop - position > SEARCH_BYTES:
+        return BAD, position, name
+    if not b"\r\n".startswith(data[stop - 2 : stop]):
+        return BAD, position, name
+    return (GOOD if stop <= len(data) else CUT), stop, name
+
+
+BEGUN = re.compile(
+    rb"(?:C(?:O(?:N(?:N(?:E(?:CT?)?)?)?)?)?|I(?:N(?:FO?)?)?|P(?:I(?:NG?)?|O(?:NG?)?|UB?)?|\+(?:OK?)?|-(?:E(?:RR?)?)?"
+    rb"|H(?:P(?:UB?)?|M(?:SG?)?)?|S(?:UB?)?|U(?:N(?:S(?:UB?)?)?)?|M(?:SG?)?|R(?:M(?:SG?)?|S[+-]?)?"
+    rb"|L(?:M(?:SG?)?|S[+-]?)?|A[+-]?)\Z",
+    re.IGNORECASE,
+)
+"""The beginning of a name, at the end of the data."""
+
+
+def chain(data: bytes, position: int) -> tuple[list[str], str, str]:
+    """Follow operations: (names of the good ones, how the chain ends, name at which it ends)."""
+    names: list[str] = []
+    while len(names) <= CHAIN:
+        verdict, stop, name = judge(data, position)
+        if verdict != GOOD:
+            return names, verdict, name
+        names.append(name)
+        position = stop
+    return names, GOOD, ""
+
+
+def all_parse(data: bytes) -> bool:
+    """Whether ``data`` begins with whole operations and holds nothing else, but perhaps the front of another one."""
+    names, ends, _ = chain(data, 0)
+    return bool(names) and ends != BAD and NAMES.issuperset(names)
+
+
+def search(data: bytes, *, final: bool) -> Found:
+    """Find the next operation: one that others follow.
+
+    Payloads may hold whole operations, but behind them the chain breaks.
+    """
+    for match in CANDIDATE.finditer(data):
+        position = match.start()
+        names, ends, cut = chain(data, position)
+        strong = not STRONG.isdisjoint(names)
+        if names and names[0] == transport.S2Chunk.filter_name:
+            if transport.crc_is_good(data, position):
+                return Found(position, True)
+            continue
+        if len(names) > CHAIN or (strong and len(names) == CHAIN):
+            return Found(position, True)
+        if ends == CUT and final:
+            if names or cut in STRONG:
+                return Found(position, True)
+        elif ends == CUT and len(data) - position < SEARCH_BYTES:
+            # The byte before stays, so that the candidate is found again at a place where a line begins.
+            return Found(max(0, position - 1), False)
+    return Found(keep_from(data), False)
+
+
+def keep_from(data: bytes, candidate: re.Pattern[bytes] = CANDIDATE) -> int:
+    """How much of bytes without a candidate can be dropped: what is kept must not look like the start of a line."""
+    line = max(0, data.rfind(b"\n"))
+    last = len(data) - START_BYTES
+    return next((at for at in range(last, max(line, last - 64), -1) if candidate.match(data[at:]) is None), line)
+
+
+def role(names: list[str]) -> bool | None:
+    """Whether the sender of operations is the client, by what only one side sends."""
+    for name in names:
+        if name in CLIENT_SENDS or name == "CONNECT":
+            return True
+        if name in SERVER_SENDS or name in ("INFO", "-ERR", "HMSG"):
+            return False
+    return None

@@ -1,0 +1,403 @@
+"""What goes wrong between NATS clients and servers, what changes, and how far consumers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wiredecode.fields import printable
+from wiredecode.fields.jsonfields import shown
+from wiredecode.frames.counted import counted
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats import problems_codes as codes
+from wiredecode.protocols.shared.changes import STATE, Change
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.problems import (
+    MOST_EVIDENCE,
+    Called,
+    Checks,
+    Code,
+    Place,
+    Report,
+    Rule,
+    place_of,
+    stopped_or_cut,
+)
+
+# For the timeline.
+
+
+def info(frame: Frame) -> Iterator[Change]:
+    """A server is about to shut down (lame duck mode), or knows other servers than before."""
+    options = frame.values.get("options") or {}
+    server = printable(str(options.get("server_name") or options.get("server_id") or frame.source))
+    if options.get("ldm"):
+        yield Change(STATE, server, f"{server} will shut down (lame duck mode)")
+    urls = options.get("connect_urls")
+    if isinstance(urls, list) and urls:
+        known = ", ".join(sorted(shown(str(url), False) for url in urls))
+        yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
+
+
+CHANGES = {"INFO": info}
+
+
+# For plots.
+
+ACK = "$JS.ACK."
+OLD_TOKENS, DOMAIN_TOKENS = 9, 11
+"""Of ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``; newer servers put the
+domain and the hash of the account before the stream, and may add a token."""
+NOT_DONE = (b"-NAK", b"+WPI")
+
+
+class Acknowledged(NamedTuple):
+    """What such a subject tells of a message that was delivered."""
+
+    consumer: str
+    """With its stream, printable."""
+    delivered: int
+    """How often, this time included."""
+    sequence: int
+    """In the stream."""
+    pending: int
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    if not subject.startswith(ACK):
+        return None
+    tokens = subject.split(".")
+    if len(tokens) >= DOMAIN_TOKENS:
+        del tokens[2:4]
+    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
+        return None
+    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
+    of = f"{printable(stream)}, consumer {printable(consumer)}"
+    return Acknowledged(of, int(delivered), int(sequence), int(pending))
+
+
+class Consumers(Gauge):
+    """Messages that are left when one is delivered; the sequence in the stream that was acknowledged last."""
+
+    types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        values, delivered = frame.values, frame.sender == "server"
+        acked = acknowledged(values.get("reply" if delivered else "subject", ""))
+        if acked is None:
+            return
+        if delivered:
+            yield Reading(LAG, acked.consumer, acked.pending)
+        elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
+            yield Reading(POSITION, acked.consumer, acked.sequence)
+
+
+GAUGES = (Consumers,)
+
+
+# Rules.
+
+KINDS = (
+    (("authorization violation", "authentication", "user authentication", "account authentication"), "AUTHENTICATION"),
+    (("permissions violation",), "PERMISSIONS"),
+    (("stale connection",), "STALE"),
+    (("slow consumer",), "SLOW_CONSUMER"),
+    (("maximum payload",), "MAX_PAYLOAD"),
+    (("maximum ",), "LIMIT"),
+)
+"""What -ERR may say, in lower case."""
+CLOSING = frozenset({codes.AUTHENTICATION, codes.STALE, codes.SLOW_CONSUMER, codes.MAX_PAYLOAD, codes.SERVER_ERROR})
+"""After these the server closes the connection: why it ended is known."""
+MOST_SUBSCRIPTIONS = 1024
+"""Per connection."""
+LEAST_CLOSED_NS = 200_000_000
+"""A window closed so long makes a slow consumer."""
+MANY_REQUESTS = 3
+"""So many requests to one subject without responder are worth a warning."""
+SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
+"""A server answers PING at once; a client may be busy with a message."""
+MANY_PINGS, MANY_DELIVERIES = 2, 3
+
+
+def kind_of(text: str) -> Code:
+    """The code of an -ERR."""
+    lower = text.lower()
+    name = next((name for beginnings, name in KINDS if lower.startswith(beginnings)), "SERVER_ERROR")
+    code: Code = getattr(codes, name)
+    return code
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What a subscription got."""
+
+    messages: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Reader:
+    """A client as a consumer, and the PINGs of its connection."""
+
+    client: int | None = None
+    """Its side."""
+    subjects: dict[str, str] = field(default_factory=dict)
+    """By sid."""
+    delivered: dict[str, Delivered] = field(default_factory=dict)
+    """By sid."""
+    last: tuple[int, int | None] | None = None
+    """Frame and packet of the last message."""
+    pings: tuple[list[Place], list[Place]] = field(default_factory=lambda: ([], []))
+    """By sender: PINGs since the last PONG of the other side."""
+    errors: set[Code] = field(default_factory=set)
+    carries: bool = False
+    """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
+
+
+PULL = "pull"
+"""A request for the next messages of a JetStream consumer: it waits until there are some."""
+
+
+class Clients(Rule):
+    """Slow and silent clients, and what servers report of them."""
+
+    types = frozenset({"PUB", "HPUB", "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._readers: dict[int, Reader] = {}
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type in ("PUB", "HPUB"):
+            if frame.findings:
+                self._too_large(frame)
+            return
+        reader = self._readers.get(frame.connection.number)
+        if reader is None:
+            reader = self._readers[frame.connection.number] = Reader()
+        kind, values = frame.type, frame.values
+        if kind in ("MSG", "HMSG"):
+            count_delivery(reader, frame)
+            if values.get("status") == names.NO_RESPONDERS and "description" not in values:
+                self._no_responders(frame, reader)
+        elif kind == "SUB":
+            if len(reader.subjects) < MOST_SUBSCRIPTIONS and "sid" in values:
+                reader.subjects[values["sid"]] = printable(values.get("subject", ""))
+        elif kind == "PING":
+            pings = reader.pings[frame.side]
+            pings.append(place_of(frame))
+            del pings[:-8]
+        elif kind == "PONG":
+            reader.pings[1 - frame.side].clear()
+        elif kind == "CONNECT":
+            reader.carries = bool(frame.generated)
+        elif kind == "-ERR":
+            self._error(frame, reader)
+        if frame.sender is not None and reader.client is None:
+            reader.client = frame.side if frame.sender == "client" else 1 - frame.side
+
+    def _error(self, frame: Frame, reader: Reader) -> None:
+        text = printable(frame.values.get("error", ""))
+        code = kind_of(text)
+        reader.errors.add(code)
+        who = self.report.names.short(frame.connection)
+        user = self.report.names.get(frame.connection).get("user")
+        key: Any = frame.connection.number
+        if code is codes.SLOW_CONSUMER:
+            self._slow(frame.connection, reader, "the server says Slow Consumer", frame=frame)
+            return
+        severity = None
+        if code is codes.STALE:
+            silent = reader.pings[frame.side]
+            what = f"{who} did not answer {len(silent)} PINGs: the server closed it as stale"
+        elif code is codes.AUTHENTICATION:
+            what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
+        elif code is codes.PERMISSIONS:
+            what = f"{who}, user {user or '(none)'}: {text}"
+            key = frame.connection.number, text
+        elif code is codes.MAX_PAYLOAD:
+            what = f"the server says to {who}: {text}"
+        else:
+            what, key = f"the server says to {who}: {text}", text
+            harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
+            severity = "warning" if harmless else None
+        problem = self.report.add(code, what, key, frame=frame, severity=severity)
+        if code is codes.STALE:
+            for place in reader.pings[frame.side]:
+                self.report.cite(problem, place)
+
+    def _too_large(self, frame: Frame) -> None:
+        for finding in frame.findings:
+            if finding.code == "max-payload":
+                who, subject = self.report.names.short(frame.connection), printable(frame.values.get("subject", ""))
+                what = f"{who} published to {subject}: {finding.message}"
+                self.report.add(codes.MAX_PAYLOAD, what, frame.connection.number, frame=frame)
+
+    def _no_responders(self, frame: Frame, reader: Reader) -> None:
+        subject = frame.generated.get("request_subject", "(before the capture)")
+        who = self.report.names.short(frame.connection)
+        key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
+        if reader.carries:
+            key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
+        problem = self.report.add(codes.NO_RESPONDERS, what, key, frame=frame)
+        problem.detail(detail)
+        if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
+            problem.severity = "warning"
+
+    # Ends.
+
+    def ended(self, connection: Connection) -> None:
+        reader = self._readers.pop(connection.number, None)
+        if reader is None:
+            return
+        for side in (0, 1):
+            self._silent(connection, reader, side)
+        client = connection.initiator if connection.initiator is not None else reader.client
+        health = connection.health
+        if health is None or client is None or reader.errors & CLOSING or not reader.delivered:
+            return
+        if health.directions[client].zero_window_ns < LEAST_CLOSED_NS:
+            return
+        end = health.end
+        if end is not None and end.side != client:
+            how = f"the server ended the connection by {end.how} at {self.report.seconds(end.time_ns)}"
+            self._slow(connection, reader, how, packet=end.packet, time_ns=end.time_ns)
+        else:
+            begin = health.directions[client].zero_intervals[0][0]
+            how = "it does not read as fast as the server sends"
+            self._slow(connection, reader, how, time_ns=begin, severity="warning")
+
+    def _slow(self, connection: Connection, reader: Reader, how: str, **where: Any) -> None:
+        who, health = self.report.names.short(connection), connection.health
+        client = connection.initiator if connection.initiator is not None else reader.client
+        sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
+        on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
+        where.setdefault("connection", connection)
+        what = f"{who} is a slow consumer{on}: {how}"
+        problem = self.report.add(codes.SLOW_CONSUMER, what, connection.number, **where)
+        if reader.last is not None:
+            self.report.cite_numbers(problem, *reader.last)
+        problem.weight = sum(each.messages for each in reader.delivered.values())
+        if health is not None and client is not None and health.directions[client].zero_windows:
+            window = health.directions[client]
+            begin = window.zero_intervals[0][0]
+            closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
+            problem.detail(f"before, its window was closed for {closed}")
+        for each, sums in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
+            subject = reader.subjects.get(each, "subject not seen")
+            problem.detail(f"{counted(sums.messages, 'message')}, {sums.size:,} bytes sent to sid {each}, {subject}")
+
+    def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
+        """PINGs of one side that the other did not answer."""
+        pings, answers = reader.pings[side], connection.directions[1 - side]
+        if not pings or reader.errors & CLOSING or answers.lossy or not answers.captured:
+            return
+        end_ns = connection.health.last_ns if connection.health is not None else 0
+        end = connection.health.end if connection.health is not None else None
+        waited = (end.time_ns if end is not None else max(end_ns, self.report.last_ns)) - pings[0].time_ns
+        by_client = side == (connection.initiator if connection.initiator is not None else reader.client)
+        patience = SERVER_PATIENCE_NS if by_client else CLIENT_PATIENCE_NS
+        if waited < SERVER_PATIENCE_NS and len(pings) < MANY_PINGS:
+            return
+        severity = None if waited >= patience or len(pings) >= MANY_PINGS else "note"
+        who, silent = self.report.names.short(connection), "server" if by_client else "client"
+        several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
+        what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
+        problem = self.report.add(
+            codes.MISSED_PING, what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
+        )
+        for place in pings[1:]:
+            self.report.cite(problem, place)
+        if end_ns:
+            since_ns = pings[0].time_ns
+            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
+
+
+def count_delivery(reader: Reader, frame: Frame) -> None:
+    """Count a delivery."""
+    values = frame.values
+    sid = values.get("sid", "")
+    counts = reader.delivered.get(sid)
+    if counts is None:
+        if len(reader.delivered) >= MOST_SUBSCRIPTIONS:
+            return
+        counts = reader.delivered[sid] = Delivered()
+    counts.messages += 1
+    counts.size += values.get("size", 0)
+    reader.last = frame.number, frame.packets[0] if frame.packets else None
+
+
+@dataclass(slots=True)
+class Redelivered:
+    """Messages that a consumer of JetStream got more than once."""
+
+    first: Place
+    deliveries: int = 0
+    often: int = 0
+    """How often the worst was delivered, ..."""
+    sequence: int = 0
+    """... and which that is."""
+    pending: int = 0
+    frames: list[Place] = field(default_factory=list)
+
+
+class Redeliveries(Rule):
+    """Messages of JetStream that nobody acknowledges."""
+
+    types = frozenset({"MSG", "HMSG"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._known: dict[str, Redelivered] = {}
+
+    def frame(self, frame: Frame) -> None:
+        reply = frame.values.get("reply")
+        acked = acknowledged(reply) if reply is not None else None
+        if acked is None or acked.delivered < 2 or frame.sender != "server":
+            return
+        known = self._known.get(acked.consumer)
+        if known is None:
+            if len(self._known) >= MOST_SUBSCRIPTIONS:
+                return
+            known = self._known[acked.consumer] = Redelivered(place_of(frame))
+        known.deliveries += 1
+        known.pending = acked.pending
+        if acked.delivered > known.often:
+            known.often, known.sequence = acked.delivered, acked.sequence
+        if len(known.frames) < MOST_EVIDENCE:
+            known.frames.append(place_of(frame))
+
+    def finish(self) -> None:
+        for consumer, known in self._known.items():
+            many = known.often >= MANY_DELIVERIES
+            who = self.report.names.short(known.first.connection)
+            what = f"{who} got messages of {consumer}, again: one was delivered {known.often:,} times"
+            problem = self.report.add(
+                *(codes.REDELIVERED, what, consumer),
+                frame=known.first,
+                count=known.deliveries,
+                severity=None if many else "note",
+            )
+            problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
+            problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
+            for place in known.frames:
+                self.report.cite(problem, place)
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
+    waits=frozenset({PULL}),
+    gauges=GAUGES,
+    codes=(
+        *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
+        *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR, codes.REDELIVERED),
+    ),
+    rules=(Clients, Redeliveries),
+    answered=frozenset({"PING"}),
+    covered=frozenset({"server-error", "max-payload", "no-responders"}),
+)

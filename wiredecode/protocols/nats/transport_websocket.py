@@ -1,0 +1,295 @@
+"""NATS in WebSockets (RFC 6455): frames, and the messages that they are fragments of, compressed ones too (RFC 7692).
+
+Behind the HTTP heads a direction holds nothing but WebSocket frames. First bytes of fragments are also those of S2
+chunks and of operations, so only what came before tells: :data:`STREAM` cuts such directions.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from wiredecode.protocols.base import Found, Split
+
+MAX_FRAME = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""Of a compressed message, before and after decompression."""
+STARTS = frozenset(b"\x81\x82\x88\x89\x8a\xc1\xc2")
+"""First bytes of unfragmented frames, compressed ones included."""
+FRAGMENTS = frozenset(b"\x01\x02\x41\x42")
+"""Those of the first of several fragments."""
+FINAL, COMPRESSED, MASKED = 0x80, 0x40, 0x80
+RESERVED = 0x30
+TEXT, BINARY, CLOSE, PONG = 1, 2, 8, 10
+TAIL = b"\x00\x00\xff\xff"
+"""What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
+WINDOW = 32 * 1024
+"""So far back may compressed bytes refer."""
+CHAIN = 4
+"""Headers in a row that are believed where the content does not tell."""
+FRONT_BYTES = 256 * 1024
+"""Of a message that is to tell what a direction holds."""
+CANDIDATE = re.compile(rb"[\x81\x82\xc1\xc2\x41\x42\x01\x02]")
+"""What the first frame of a message begins with."""
+HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")
+HTTP_BYTES = len(b"HTTP/1.1 ")
+MAX_HTTP_HEAD = 64 * 1024
+UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
+
+
+class Header(NamedTuple):
+    """What stands before the payload of the frame at a place."""
+
+    first: int
+    key: bytes
+    """Empty: not masked."""
+    body: int
+    """Where the payload begins."""
+    stop: int
+
+
+def header(data: bytes, position: int) -> Header | str | None:
+    """The header at ``position``; None: more bytes tell; a text: why it cannot be one."""
+    if position >= len(data):
+        return None
+    first = data[position]
+    if (problem := first_problem(first)) or position + 2 > len(data):
+        return problem or None
+    size = data[position + 1] & 0x7F
+    width = {126: 2, 127: 8}.get(size, 0)
+    body = position + 2 + width
+    if first & 0x0F >= CLOSE and width:
+        return "a WebSocket control frame is too long"
+    key_size = 4 if data[position + 1] & MASKED else 0
+    if body + key_size > len(data):
+        return None
+    if width:
+        size = int.from_bytes(data[position + 2 : body], "big")
+    if size > MAX_FRAME:
+        return "a WebSocket frame is too long"
+    return Header(first, data[body : body + key_size], body + key_size, body + key_size + size)
+
+
+def first_problem(first: int) -> str:
+    """Why a byte cannot be the first of a frame."""
+    opcode = first & 0x0F
+    control = CLOSE <= opcode <= PONG
+    if first & RESERVED or (opcode > BINARY and not control):
+        return "no WebSocket frame"
+    if first & COMPRESSED and opcode not in (TEXT, BINARY):
+        return "a WebSocket frame that must not be compressed"
+    return "a WebSocket control frame in fragments" if control and not first & FINAL else ""
+
+
+def stop_of(data: bytes, position: int) -> int | str | None:
+    """Where a frame ends; None: more bytes tell; a text: why it cannot be one."""
+    head = header(data, position)
+    return head.stop if isinstance(head, Header) else head
+
+
+def head_stop(data: bytes, position: int) -> int | str | None:
+    """The same of an HTTP head."""
+    found = data.find(b"\r\n\r\n", position, position + MAX_HTTP_HEAD)
+    if found >= 0:
+        return found + 4
+    return None if len(data) - position < MAX_HTTP_HEAD else "an HTTP head without end"
+
+
+def is_http(data: bytes, position: int) -> bool:
+    """Whether an HTTP head begins here."""
+    return HTTP.match(data, position) is not None
+
+
+def may_be_http(data: bytes, position: int) -> bool:
+    """Whether more bytes may make these an HTTP head."""
+    return any(start.startswith(data[position : position + len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
+
+
+def opens(data: bytes, start: int, stop: int) -> bool:
+    """Whether an HTTP head is one behind which its sender goes on in WebSocket frames."""
+    return is_http(data, start) and UPGRADE.search(data, start, stop) is not None
+
+
+def unmask(data: bytes, key: bytes) -> bytes:
+    """The payload of a masked frame."""
+    if not data:
+        return b""
+    whole = (key * (len(data) // 4 + 1))[: len(data)]
+    return (int.from_bytes(data, "big") ^ int.from_bytes(whole, "big")).to_bytes(len(data), "big")
+
+
+# Messages.
+
+ORPHAN, CONTEXT, DAMAGED, LIMIT = "fragment", "deflate-context", "deflate", "carried"
+
+
+@dataclass
+class Plain:
+    """What a frame adds to the plain bytes: None where that cannot be known, for a reason."""
+
+    data: bytes | None
+    why: str = ""
+
+
+class Messages:
+    """The messages of one direction, put together from frames.
+
+    The fragments of a compressed message are one stream of deflate, which may refer to messages before it. Keeping
+    what was said is right whether or not the two agreed on that: who does not refer to it does not need it. After a
+    loss it is kept anew, so what lies behind the loss never stands for something else.
+    """
+
+    def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
+        self.most = most
+        self.window = b""
+        """The last plain bytes of compressed messages, without a gap."""
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.kind: int | None = None
+        """Of the message whose fragments come: 0, or COMPRESSED; -1: its first frame is not there; None: no message."""
+
+    def lose(self) -> None:
+        """What came before this is not known."""
+        self.window, self.parts, self.size, self.kind = b"", [], 0, None
+
+    def feed(self, first: int, data: bytes) -> Plain:
+        """What the payload of a frame, unmasked, adds."""
+        opcode = first & 0x0F
+        if opcode >= CLOSE:
+            return Plain(b"")
+        if opcode:
+            self.kind, self.parts, self.size = first & COMPRESSED, [], 0
+        kind = -1 if self.kind is None else self.kind
+        self.kind = None if first & FINAL else kind
+        if kind < 0:
+            return Plain(None, ORPHAN)
+        if not kind:
+            return Plain(data)
+        self.parts.append(data)
+        self.size += len(data)
+        if self.size > self.most:
+            self.lose()
+            self.kind = None if first & FINAL else -1
+            return Plain(None, LIMIT)
+        if not first & FINAL:
+            return Plain(b"")
+        whole, self.parts, self.size = b"".join(self.parts), [], 0
+        head = inflated(whole, self.window, self.most)
+        self.window = b"" if head.data is None else (self.window + head.data)[-WINDOW:]
+        return head
+
+
+def inflated(data: bytes, window: bytes, most: int) -> Plain:
+    """The plain bytes, at most so many, of a compressed message, which may refer to ``window``."""
+    out, rest = b"", data + TAIL
+    while rest:
+        inflate = zlib.decompressobj(-zlib.MAX_WBITS, (window + out)[-WINDOW:])
+        try:
+            out += inflate.decompress(rest, most - len(out) + 1)
+        except zlib.error as error:
+            return Plain(None, CONTEXT if "too far back" in str(error) else DAMAGED)
+        if len(out) > most:
+            return Plain(None, LIMIT)
+        rest = inflate.unused_data  # behind a final block, which RFC 7692 section 7.2.3.4 allows
+        if rest == TAIL[1:]:
+            break
+    return Plain(out)
+
+
+# Cutting.
+
+
+class WebSocketStream:
+    """Cuts a direction that went on in WebSocket frames."""
+
+    name: ClassVar[str] = "nats"
+
+    def split(self, data: bytes) -> Split:
+        """Cut ``data``, which starts at a frame; a server that declined may get another request."""
+        ends: list[int] = []
+        position, end = 0, len(data)
+        while position < end:
+            if data[position] in b"GH" and end - position < HTTP_BYTES:
+                break
+            stop = head_stop(data, position) if is_http(data, position) else stop_of(data, position)
+            if stop is None:
+                break
+            if isinstance(stop, str):
+                return Split(ends, bad=stop)
+            if stop > end:
+                return Split(ends, need=stop - position)
+            ends.append(stop)
+            position = stop
+        return Split(ends)
+
+    split_first = split
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """The next frame that begins a message and that others of its sender follow, or whose content tells."""
+        for match in CANDIDATE.finditer(data):
+            position = match.start()
+            count, cut = self._chain(data, position)
+            if count >= CHAIN or (count > 1 and final and cut) or front(data[position : position + WINDOW]).names:
+                return Found(position, True)
+            if cut and not final and len(data) - position < WINDOW:
+                return Found(position, False)
+        return Found(len(data), False)
+
+    begin = search
+
+    def _chain(self, data: bytes, position: int) -> tuple[int, bool]:
+        """How many frames follow each other here, and whether it is the end of the bytes that ends them."""
+        masked = data[position + 1 : position + 2] >= b"\x80"
+        for count in range(CHAIN):
+            head = header(data, position)
+            if not isinstance(head, Header) or bool(head.key) != masked:
+                return count, head is None
+            if head.stop > len(data):
+                return count, True
+            position = head.stop
+        return CHAIN, True
+
+
+STREAM = WebSocketStream()
+
+
+def begins(data: bytes) -> bool:
+    """Whether bytes may begin with a frame; one of a message that began before is not empty."""
+    if data[:1] in (b"\x00", b"\x80"):
+        return len(data) > 1 and data[1] & 0x7F > 0
+    return bool(data) and (data[0] in STARTS or data[0] in FRAGMENTS)
+
+
+class Front(NamedTuple):
+    """What the frames at the front of bytes say."""
+
+    plain: bytes
+    masked: bool
+    """As clients' are."""
+    ends: str
+    """``"good"``: with a frame; ``"cut"``: inside one; ``"bad"``: at bytes that are none."""
+
+    @property
+    def names(self) -> list[str]:
+        """The operations that their plain bytes begin with."""
+        from wiredecode.protocols.nats import evidence
+
+        names = evidence.chain(self.plain, 0)[0] if self.plain else []
+        return [name for name in names if name in evidence.NAMES]
+
+
+def front(data: bytes) -> Front:
+    """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
+    messages, plain, position, masked = Messages(FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
+    while position < len(data):
+        head = header(data, position)
+        if isinstance(head, str) or (head and bool(head.key) != masked):
+            return Front(plain, masked, "bad")
+        if head is None or head.stop > len(data):
+            return Front(plain, masked, "cut")
+        payload = data[head.body : head.stop]
+        plain += messages.feed(head.first, unmask(payload, head.key) if masked else payload).data or b""
+        position = head.stop
+    return Front(plain, masked, "good")

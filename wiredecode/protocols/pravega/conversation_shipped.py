@@ -1,0 +1,429 @@
+"""A conversation in the protocol that releases speak: writers and their blocks, reads and their events, replies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, SegmentRequests
+from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, escape_surrogates
+from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
+from wiredecode.protocols.pravega.messages_appends import Block, Rebuilt, rebuild, tail_name
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Losses, Newest, link
+from wiredecode.protocols.shared.publications import confirm_all
+
+MAX_WRITERS = 4096
+"""Writers remembered per connection; Java clients set up at most 2000."""
+MAX_UNFRAMED = 4096
+"""Segments remembered not to hold framed events."""
+BLOCK_FRONT = 24
+"""Bytes of an AppendBlock before its data."""
+ECHO_VERSION = 11
+"""From this wire version on a server answers KeepAlive."""
+REFUSED_IN_BLOCK = frozenset({"SetupAppend", "AppendBlock", "ConditionalAppend", "ConditionalBlockEnd", "Padding"})
+
+
+@dataclass(slots=True)
+class Writer:
+    """What SetupAppend said of a writer, and the appends that wait to be acknowledged."""
+
+    segment: str
+    last_event: int = 0
+    pending: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
+
+
+class Shipped:
+    """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+        """Seen from the start: what was not set up was never set up."""
+        self.outstanding, self.losses = SegmentRequests(), Losses()
+        self.writers: Newest[bytes, Writer] = Newest(MAX_WRITERS)
+        self.block: Block | None = None
+        self.blind = not whole
+        """A block may have been lost: an AppendBlockEnd alone does not tell."""
+        self.reads = SegmentReaders()
+        self.slices = SegmentReaders()
+        self.unframed: Newest[str, None] = Newest(MAX_UNFRAMED)
+        self.hellos: dict[int, tuple[int, int, SegmentRequest]] = {}
+        """Newest and oldest version of each side, and its Hello."""
+        self.keepalives: deque[SegmentRequest] = deque(maxlen=64)
+        self.events: Events | None = None
+        self.single: Single | None = None
+        self.raw: bytes | None = None
+
+    def handle(self, frame: Frame, name: str, lost: bool) -> None:
+        """Take the next frame; ``lost``: bytes of its direction were lost before it."""
+        self.events, self.single, self.raw = None, None, None
+        if lost and frame.sender != "server":
+            self.block, self.blind = None, True
+        if self.losses.news(frame) or lost or frame.is_cut or frame.overtakes:
+            self.outstanding.forget_repeatable()
+            self.keepalives.clear()
+        if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
+            self._inside_block(frame, name)
+        if name in names.FAILURES:
+            self._refuse(frame, name)
+        handler = self.HANDLERS.get(name)
+        if handler is not None:
+            handler(self, frame)
+        elif name in names.SUCCESSES:
+            self._add_request(frame, name)
+        elif name in names.SERVER_TYPES and name not in names.FAILURES:
+            self._answer(frame, name)
+
+    # Requests and replies.
+
+    def _request(
+        self, frame: Frame, name: str, offset: int | None = None, segment: str | None = None
+    ) -> SegmentRequest:
+        values = frame.values
+        if segment is None:
+            segment = values.get("segment", values.get("segment_name"))
+        return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, group(values, segment))
+
+    def _add_request(self, frame: Frame, name: str) -> None:
+        request = self._request(frame, name)
+        key = ("id", request.group) if "request_id" in frame.values else ("named", names.SUCCESSES[name], request.group)
+        self.outstanding.add(frame, key, request)
+
+    def _answer(self, frame: Frame, name: str) -> None:
+        request = self._request(frame, name)
+        key = ("id", request.group) if "request_id" in frame.values else ("named", name, request.group)
+        self._link(frame, self.outstanding.pop(key))
+
+    def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
+        if request is not None:
+            link(frame, request)
+        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
+            frame.find("note", "protocol", "no-request", "no request for this reply was captured")
+
+    def _refuse(self, frame: Frame, name: str) -> None:
+        """A reply that means no."""
+        values = frame.values
+        frame.find("note", "response", "refused", refusal(name, values))
+        writer = values.get("writer_id")
+        if writer is not None and "event_number" in values:
+            self._resolve(frame)
+            self._link(frame, self.outstanding.pop(("append", writer, values["event_number"])))
+            return
+        segment = values.get("segment")
+        request = self.outstanding.pop(("id", group(values, segment)))
+        if request is None:
+            request = self.outstanding.refused(group(values, segment), segment, values.get("offset"))
+        if request is None and name == "AuthTokenCheckFailed":
+            request = self._refused_read(frame)
+        self._link(frame, request)
+
+    def _refused_read(self, frame: Frame) -> SegmentRequest | None:
+        """Servers put the offset of a refused read where the request id belongs."""
+        request = self.outstanding.read_at(frame.values.get("request_id"))
+        if request is not None:
+            frame.find("note", "protocol", "offset-as-id", "the request id is the offset of the read", "request_id")
+        return request
+
+    # Connection.
+
+    def _hello(self, frame: Frame) -> None:
+        values = frame.values
+        if "low_version" not in values:
+            return
+        request = SegmentRequest(frame.id, frame.time_ns, "Hello", None, None, None)
+        self.hellos[frame.side] = values["high_version"], values["low_version"], request
+        other = self.hellos.get(1 - frame.side)
+        if other is None:
+            frame.expects_response = frame.sender == "client"
+            return
+        if frame.sender == "server":
+            link(frame, other[2])
+        frame.generate("session_version", min(values["high_version"], other[0]))
+        if other[1] > values["high_version"] or other[0] < values["low_version"]:
+            ours = f"{values['low_version']} to {values['high_version']}"
+            message = f"versions {ours} and {other[1]} to {other[0]} have none in common"
+            frame.find("warning", "protocol", "versions", message)
+
+    def _keepalive(self, frame: Frame) -> None:
+        if frame.values.get("data"):
+            size = len(frame.values["data"])
+            frame.find("note", "protocol", "keepalive-data", f"{size} bytes that readers ignore", "data")
+        server = self.hellos.get(1 - frame.side)
+        if frame.sender == "client" and server is not None and server[0] >= ECHO_VERSION:
+            frame.expects_response = True
+            self.keepalives.append(self._request(frame, "KeepAlive"))
+        elif frame.sender == "server" and self.keepalives:
+            link(frame, self.keepalives.popleft())
+
+    def _merged_or_not(self, frame: Frame) -> None:
+        """SegmentAttributeUpdated also refuses a MergeSegments."""
+        self._answer(frame, "SegmentAttributeUpdated")
+        if frame.values.get("success") == 0:
+            frame.find("note", "response", "refused", "the conditions on attributes did not hold", "success")
+
+    def _info(self, frame: Frame) -> None:
+        self._answer(frame, "StreamSegmentInfo")
+        if frame.values.get("exists") == 0:
+            frame.find("note", "response", "refused", "there is no such segment", "exists")
+
+    # Writers and their blocks.
+
+    def _resolve(self, frame: Frame) -> Writer | None:
+        """Name the segment behind a writer."""
+        number = frame.values.get("writer_id", frame.values.get("connection_id"))
+        writer = self.writers.get(number) if number is not None else None
+        if writer is not None:
+            frame.generate("segment", escape_surrogates(writer.segment))
+        elif number is not None and self.whole and frame.all_seen():
+            frame.find("warning", "protocol", "not-set-up", "the writer was not set up on this connection", "writer_id")
+        return writer
+
+    def _setup(self, frame: Frame) -> None:
+        values = frame.values
+        number = values.get("writer_id", values.get("connection_id"))
+        if number is None:
+            return
+        if "segment" not in values:
+            self.writers.pop(number, None)  # it writes to another one now
+            return
+        self.writers.put(number, Writer(values["segment"]))
+        self.outstanding.add(frame, ("setup", number), self._request(frame, "SetupAppend"))
+
+    def _set_up(self, frame: Frame) -> None:
+        values = frame.values
+        number = values.get("writer_id", values.get("connection_id"))
+        if number is None:
+            return
+        request = self.outstanding.pop(("setup", number))
+        if request is not None and request.group != group(values, request.segment):
+            request = None  # of the same writer, but another one
+        self._link(frame, request)
+        if number not in self.writers and "segment" in values:
+            self.writers.put(number, Writer(values["segment"]))
+
+    def _inside_block(self, frame: Frame, name: str) -> None:
+        assert self.block is not None
+        if name in REFUSED_IN_BLOCK:
+            message = f"the block of frame {self.block.frame} was never ended"
+            frame.find("error", "protocol", "block-not-ended", message)
+            self.block = None if name == "AppendBlock" else self.block
+        else:
+            message = f"the block of frame {self.block.frame} is still open"
+            frame.find("note", "protocol", "block-open", message)
+
+    def _block(self, frame: Frame) -> None:
+        self._resolve(frame)
+        values = frame.values
+        self.blind = False
+        data = None if frame.is_cut or "data" not in values else values["data"]
+        front = frame.buffer[frame.start + BLOCK_FRONT : frame.stop] if data is None and "writer_id" in values else b""
+        self.block = Block(values.get("writer_id", b""), data, frame.id, front)
+
+    def _block_end(self, frame: Frame) -> None:
+        writer = self._resolve(frame)
+        block, self.block = self.block, None
+        blind, self.blind = self.blind, False
+        values = frame.values
+        if frame.is_cut or "last_event_number" not in values or "size_of_whole_events" not in values:
+            return
+        if "num_events" not in values and "data" not in values:
+            return
+        self._await(frame, writer, "AppendBlockEnd", values["last_event_number"])
+        self._check_numbers(frame, writer)
+        rebuilt = self._rebuilt(frame, block, blind)
+        if rebuilt.problem is not None:
+            frame.find("error", "protocol", rebuilt.problem[0], rebuilt.problem[1], "size_of_whole_events")
+        if rebuilt.data is not None:
+            self._appended(frame, writer, rebuilt.data, values["last_event_number"], values.get("num_events"))
+
+    def _rebuilt(self, frame: Frame, block: Block | None, blind: bool) -> Rebuilt:
+        values = frame.values
+        rest, whole = values["data"] or b"", values["size_of_whole_events"]
+        if block is None:
+            if blind and whole != len(rest):
+                frame.find("note", "reassembly", "block-missing", "the AppendBlock before it was not captured")
+                return Rebuilt(None)
+            return Rebuilt(rest)
+        frame.generate("block", block.frame)
+        if block.writer != values.get("writer_id", values.get("connection_id")):
+            message = f"the block of frame {block.frame} is of another writer"
+            return Rebuilt(None, ("block-writer", message))
+        if block.data is None:
+            message = f"the block of frame {block.frame} was not captured whole"
+            frame.find("note", "reassembly", "block-missing", message)
+            self._add_front(block.front[: max(0, whole)])
+            return Rebuilt(None)
+        rebuilt = rebuild(block.data, whole, rest)
+        tail = tail_name(block.data, whole)
+        if tail is not None:
+            frame.generate("tail", tail)
+        return rebuilt
+
+    def _add_front(self, front: bytes) -> None:
+        """The events in front of a hole; what the others are, and so their numbers, is not known."""
+        walked = walk(front)
+        if walked.sound and walked.bounds:
+            self.events = Events(front, walked.bounds)
+
+    def _check_numbers(self, frame: Frame, writer: Writer | None) -> None:
+        values = frame.values
+        if values.get("num_events", 1) <= 0:
+            message = f"{values['num_events']} events: the server closes the connection"
+            frame.find("error", "protocol", "event-count", message, "num_events")
+        if writer is not None and values["last_event_number"] < writer.last_event:
+            message = f"event number {values['last_event_number']} comes after {writer.last_event}"
+            frame.find("error", "sequence", "event-number", message, "last_event_number")
+        elif writer is not None:
+            writer.last_event = values["last_event_number"]
+
+    def _await(self, frame: Frame, writer: Writer | None, name: str, number: int) -> None:
+        """An append: its acknowledgement names the writer and the number of its last event."""
+        segment = writer.segment if writer is not None else None
+        identity = frame.values.get("writer_id", frame.values.get("connection_id"))
+        self.outstanding.add(frame, ("append", identity, number), self._request(frame, name, number, segment))
+        if writer is not None:
+            writer.pending.append(number)
+
+    def _appended(self, frame: Frame, writer: Writer | None, data: bytes, last: int, count: int | None) -> None:
+        """Cut the bytes of an append into events; bytes that are not framed stay as they are."""
+        frame.generate("append_length", len(data))
+        segment = writer.segment if writer is not None else ""
+        walked = walk(data)
+        if walked.position != len(data) or not walked.sound:
+            self.raw = data
+            frame.generate("framed", False)
+            self.unframed.put(segment, None)
+            return
+        found = len(walked.bounds)
+        frame.generate("event_count", found)
+        first = last - found + 1
+        known = count in (None, found) and first >= NO_VALUE
+        self.events = Events(data, walked.bounds, base=first if known else None) if found else None
+
+    def _conditional(self, frame: Frame) -> None:
+        """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""
+        writer, values = self._resolve(frame), frame.values
+        if frame.is_cut or not ("event" in values or "data" in values):
+            return
+        number = values["event_number"]
+        self._await(frame, writer, "ConditionalAppend", number)
+        if "event" in values and "data" in values["event"]:
+            self.single = Single(values["event"]["data"], number, values["expected_offset"])
+            frame.generate("append_length", 8 + len(values["event"]["data"]))
+            frame.generate("event_count", 1)
+        elif "data" in values:
+            self._appended(frame, writer, values["data"], number, 1)
+
+    def _conditional_block(self, frame: Frame) -> None:
+        """Bytes for an exact offset: events may go on from one of these to the next."""
+        writer, values = self._resolve(frame), frame.values
+        if frame.is_cut or "data" not in values:
+            return
+        self._await(frame, writer, "ConditionalBlockEnd", values["event_number"])
+        data = values["data"] or b""
+        frame.generate("append_length", len(data))
+        reader, found = self.slices.feed(
+            (values["writer_id"], writer and writer.segment), values["expected_offset"], data
+        )
+        self._report_events(frame, reader, found)
+
+    def _data_appended(self, frame: Frame) -> None:
+        """Acknowledges every append of the writer up to its event number."""
+        writer, values = self._resolve(frame), frame.values
+        number = values.get("event_number")
+        identity = values.get("writer_id")
+        if number is None:
+            return
+        pending = deque([number]) if writer is None else writer.pending
+        before = values.get("previous_event_number", NO_VALUE)
+        while pending and pending[0] <= before < number:  # their acknowledgement was not captured
+            self.outstanding.pop(("append", identity, pending.popleft()))
+        taken, count = [], 0
+        while pending and pending[0] <= number:
+            request = self.outstanding.pop(("append", identity, pending.popleft()))
+            taken += [] if request is None else [request]
+            count += 1
+        if count > 1:
+            frame.generate("acknowledged_appends", count)
+        if taken:
+            confirm_all(frame, taken)
+        elif self.whole and number != NO_VALUE and frame.all_seen(1 - frame.side):
+            frame.find("note", "protocol", "no-request", "no append for this acknowledgement was captured")
+
+    # Reads.
+
+    def _read(self, frame: Frame) -> None:
+        values = frame.values
+        if "suggested_length" not in values:
+            return
+        request = self._request(frame, "ReadSegment", values["offset"])
+        self.outstanding.add(frame, ("read", request.group, request.segment, values["offset"]), request)
+
+    def _segment_read(self, frame: Frame) -> None:
+        values = frame.values
+        if "data" not in values or frame.is_cut:
+            return
+        who = group(values, values["segment"])
+        request = self.outstanding.read(who, values["segment"], values["offset"], len(values["data"]))
+        if request is None and "request_id" not in values:
+            request = self.outstanding.read_at(values["offset"], values["segment"])
+        self._link(frame, request)
+        if values["data"]:
+            reader, found = self.reads.feed((values["segment"], who), values["offset"], values["data"])
+            self._report_events(frame, reader, found)
+
+    def _report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
+        """What a piece of a segment gave: events that end in it, and one that does not."""
+        self.events = found.events
+        if (count := found.count()) is not None:
+            frame.generate("event_count", count)
+        match found.note:
+            case "seen":
+                frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
+            case "gap":
+                frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
+            case "too-large":
+                message = "an event is larger than what is kept of unfinished ones"
+                frame.find("note", "limit", "event-too-large", message)
+        if found.note == "unframed":
+            frame.generate("framed", False)
+        unfinished = reader.unfinished()
+        if unfinished is not None and found.note != "seen":
+            frame.generate("unfinished_event_offset", unfinished[0])
+            frame.generate("unfinished_event_bytes", unfinished[1])
+
+    HANDLERS: ClassVar[dict[str, Callable[[Shipped, Frame], None]]] = {
+        "Hello": _hello,
+        "KeepAlive": _keepalive,
+        "SetupAppend": _setup,
+        "AppendSetup": _set_up,
+        "AppendBlock": _block,
+        "AppendBlockEnd": _block_end,
+        "ConditionalAppend": _conditional,
+        "ConditionalBlockEnd": _conditional_block,
+        "DataAppended": _data_appended,
+        "ReadSegment": _read,
+        "SegmentRead": _segment_read,
+        "SegmentAttributeUpdated": _merged_or_not,
+        "StreamSegmentInfo": _info,
+    }
+
+
+def group(values: Mapping[str, Any], segment: str | None) -> Hashable:
+    """What requests and replies share: the request id, or before there was one the segment."""
+    number = values.get("request_id")
+    return ("segment", segment) if number is None or (number == -1 and segment is not None) else number
+
+
+def refusal(name: str, values: Mapping[str, Any]) -> str:
+    """A refusal in words."""
+    segment = values.get("segment")
+    about = f": {escape_surrogates(segment)}" if segment else ""
+    if name == "ErrorMessage":
+        about += f": {escape_surrogates(values.get('message', ''))}"
+    if name == "AuthTokenCheckFailed":
+        about += f": {names.AUTH_ERRORS.get(values.get('error_code', -1), 'TOKEN_CHECK_FAILED')}"
+    return f"the request was refused: {name}{about}"

@@ -1,0 +1,145 @@
+"""The messages of the protocol proposed for Pravega in 2016 and 2017, which was published but never shipped as written.
+
+It gives no codes: the layers are made for an assignment of codes (``names.PROPOSALS``). Strings and header are those of
+the shipped protocol; there is no Hello, no request id, no token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from wiredecode.fields import Flags, Int32, Int64, Kind, Optional, Rest, UInt8, UInt32, Uuid, When
+from wiredecode.protocols.pravega.layers_base import Message, header, segment
+from wiredecode.protocols.pravega.names import PARTS, PROPOSALS, SEGMENT_READ_FLAGS
+
+
+def connection() -> Kind:
+    return Uuid("connection_id", "append that was set up, chosen by the client")
+
+
+def connection_offset(doc: str) -> Kind:
+    return Int64("connection_offset", doc, unit="bytes")
+
+
+def acknowledged() -> Kind:
+    return Int64("connection_offset_ack_level", "everything before it is stored", unit="bytes")
+
+
+def body(name: str) -> list[Any]:
+    """The fields of a message after the header, as the proposal states them."""
+    match name:
+        case "PartialMessage":
+            return [UInt8("part", "which part", names=PARTS), Rest("data", "part of a message, its header included")]
+        case "KeepAlive":
+            return [Optional(Rest("data", "not interpreted"), When("left"))]
+        case "ReadSegment":
+            return [
+                segment(),
+                Int64("offset", "where to read", unit="bytes"),
+                Int32("suggested_length", "how much", unit="bytes"),
+            ]
+        case "SegmentRead":
+            return [
+                segment(),
+                Int64("offset", "of the first byte", unit="bytes"),
+                Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS),
+                Rest("data", "bytes of the segment"),
+            ]
+        case "SetupAppend":
+            return [connection(), segment()]
+        case "AppendSetup":
+            return [segment(), connection(), acknowledged()]
+        case "BeginAppendBlock":
+            return [
+                connection(),
+                connection_offset("before the block"),
+                UInt32("length_before_end", "bytes up to the EndAppendBlock", unit="bytes"),
+                Optional(
+                    Rest("block", "the block, where its bytes are taken for a part of this message"), When("left")
+                ),
+            ]
+        case "EndAppendBlock":
+            return [
+                connection(),
+                connection_offset("after the block"),
+                UInt32("block_length", "bytes of the events of the block", unit="bytes"),
+            ]
+        case "Event":
+            return [Rest("data", "the event")]
+    return [connection(), acknowledged()]
+
+
+FACTS = {
+    "PartialMessage": ("part", "data"),
+    "KeepAlive": ("data",),
+    "ReadSegment": ("segment", "offset", "suggested_length"),
+    "SegmentRead": ("segment", "offset", "flags", "data"),
+    "SetupAppend": ("segment",),
+    "AppendSetup": ("segment", "connection_offset_ack_level"),
+    "BeginAppendBlock": ("connection_offset", "length_before_end"),
+    "EndAppendBlock": ("connection_offset", "block_length"),
+    "Event": ("data",),
+    "DataAppended": ("connection_offset_ack_level",),
+}
+
+
+class Begin(Message):
+    """A block inside the message is as long as the message says."""
+
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return "block" not in values or len(values["block"]) == values["length_before_end"]
+
+
+class Partial(Message):
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return bool(values["part"] <= MAX_PART)
+
+
+class Read(Message):
+    @classmethod
+    def sound(cls, values: Mapping[str, Any]) -> bool:
+        return values["flags"] in LEGAL_FLAGS
+
+
+BASES: dict[str, type[Message]] = {"BeginAppendBlock": Begin, "PartialMessage": Partial, "SegmentRead": Read}
+MAX_PART = 3
+"""Parts count from 0; from 1 they would end at 3."""
+LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
+"""Both bits, from either end of the byte."""
+
+
+def make(code: int, name: str, names: Mapping[int, str]) -> type[Message]:
+    fields = [*header(code, names), *body(name)]
+    attributes = {"fields_desc": fields, "facts": FACTS[name], "type_name": name, "__module__": __name__}
+    attributes["remade"] = layer_of, (tuple(names.items()), code)
+    return type(f"Proposed{name}", (BASES.get(name, Message),), attributes)
+
+
+class Assignment:
+    """The layers of one assignment of codes; raises ValueError if it does not name each message once."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        if sorted(names.values()) != sorted(FACTS):
+            raise ValueError(f"an assignment of codes needs each of {', '.join(FACTS)} once")
+        self.layers = {code: make(code, name, names) for code, name in names.items()}
+        self.codes = {name: code for code, name in names.items()}
+
+
+@cache
+def assignment(dialect: str) -> Assignment:
+    """The layers of a dialect of the proposal."""
+    return _assigned(tuple(PROPOSALS[dialect].items()))
+
+
+@cache
+def _assigned(names: tuple[tuple[int, str], ...]) -> Assignment:
+    return Assignment(dict(names))
+
+
+def layer_of(names: tuple[tuple[int, str], ...], code: int) -> type[Message]:
+    """The layer of a code in an assignment of codes."""
+    return _assigned(names).layers[code]

@@ -1,0 +1,47 @@
+"""Who RabbitMQ clients and brokers are, as they say themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import IdentityReader
+from wiredecode.protocols.shared.problems import values_of
+
+
+def client(frame: Frame) -> Mapping[str, Any]:
+    said = properties(frame)
+    return {"name": said.get("connection_name"), "product": said.get("product"), "version": said.get("version")}
+
+
+def broker(frame: Frame) -> Mapping[str, Any]:
+    said = properties(frame)
+    return {"broker": " ".join(filter(None, (said.get("product"), said.get("version"))))}
+
+
+def properties(frame: Frame) -> dict[str, str]:
+    entries = (entry for entry in values_of(frame).get("properties", ()) if len(entry) == 2)
+    return {entry["key"]: printable(entry["value"]) for entry in entries if isinstance(entry["value"], str)}
+
+
+def user(frame: Frame) -> Mapping[str, Any]:
+    return {"user": frame.generated.get("user")}
+
+
+def virtual_host(frame: Frame) -> Mapping[str, Any]:
+    return {"virtual_host": printable(frame.values.get("virtual_host") or "")}
+
+
+def close(frame: Frame) -> Mapping[str, Any]:
+    return {"closed_by": frame.sender, "reason": printable(frame.values.get("closing_reason") or "")}
+
+
+IDENTITIES: Mapping[str | None, IdentityReader] = {
+    "PeerProperties": client,
+    "PeerPropertiesResponse": broker,
+    "SaslAuthenticate": user,
+    "Open": virtual_host,
+    "Close": close,
+}

@@ -1,0 +1,380 @@
+"""What goes wrong between RabbitMQ Stream clients and brokers, what changes, and how credit and lag go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.health import ACK_LOST
+from wiredecode.net.types import Connection
+from wiredecode.protocols.rabbitmq_stream import names
+from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
+from wiredecode.protocols.rabbitmq_stream.problems_advertised import AdvertisedHost
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import Fill, Flapping, Lag, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
+from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
+from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.problems import (
+    MOST_EVIDENCE,
+    Checks,
+    Place,
+    Publishing,
+    Report,
+    Rule,
+    place_of,
+    stopped_or_cut,
+    values_of,
+)
+
+# For the timeline.
+
+
+def moved(frame: Frame) -> Iterator[Change]:
+    stream, code = printable(frame.values["stream"]), frame.values["response_code"]
+    yield Change(STREAM, stream, f"the broker says of {stream}: {names.RESPONSE_CODES.get(code, f'code {code}')}")
+
+
+def made(frame: Frame) -> Iterator[Change]:
+    stream = printable(frame.values.get("stream") or frame.values.get("super_stream") or frame.values["name"])
+    did = "create" if frame.type is not None and frame.type.startswith("Create") else "delete"
+    yield Change(STREAM, stream, f"a client asks to {did} {stream}")
+
+
+def active(frame: Frame) -> Iterator[Change]:
+    """Single active consumers."""
+    facts = frame.generated
+    of = f"{facts.get('reference', 'a consumer')} on {facts.get('stream', 'a stream')}"
+    what = "the active consumer" if frame.values["active"] else "not active any more"
+    yield Change(GROUP, of, f"#{frame.connection.number} is {what} of {of}")
+
+
+CHANGES = {
+    "MetadataUpdate": moved,
+    "ConsumerUpdate": active,
+    **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made),
+}
+
+
+# For plots.
+
+Subscription = tuple[int, int]
+"""Number of the connection, id of the subscription."""
+
+
+class CreditGauge(Gauge):
+    """How many chunks the broker may still send, from Subscribe on; unknown where that was not captured."""
+
+    types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
+
+    def __init__(self) -> None:
+        self._known: dict[Subscription, tuple[str, int]] = {}
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        key = frame.connection.number, frame.values.get("subscription_id", -1)
+        if frame.type == "Subscribe" and len(self._known) < MOST_KNOWN:
+            self._known[key] = name_of(frame), 0
+        known = self._known.get(key)
+        if known is None:
+            return
+        if frame.type == "Unsubscribe":
+            del self._known[key]
+            return
+        name, credit = known
+        credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
+        self._known[key] = name, credit
+        yield Reading(CREDIT, name, credit)
+
+
+class LagGauge(Gauge):
+    """Offsets between the chunk that a consumer is sent and the last one committed; only version 2 of Deliver tells."""
+
+    types = frozenset({"Deliver"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        committed, chunk = frame.values.get("committed_chunk_id"), frame.values.get("chunk")
+        if committed is not None and isinstance(chunk, dict) and "chunk_id" in chunk:
+            yield Reading(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
+
+
+class Stored(Gauge):
+    """Offsets that consumers store under their name: that of the last message they are done with."""
+
+    types = frozenset({"StoreOffset"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        stream, offset = frame.values["stream"], frame.values["offset"]
+        of = f"{printable(stream)}, consumer {printable(frame.values['reference'])}"
+        yield Reading(POSITION, of, offset, (stream, None, offset))
+
+
+def name_of(frame: Frame) -> str:
+    """``orders, subscription 1 of #3``."""
+    stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
+    return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
+
+
+GAUGES = (CreditGauge, LagGauge, Stored)
+
+
+# Rules.
+
+MOST_LOOKED = 10_000
+"""Publish frames whose ids are read: that takes time."""
+MOST_NAMES = 1000
+
+
+class PublishErrors(Rule):
+    """Messages that were refused, by stream and reason."""
+
+    types = frozenset({"PublishError"})
+
+    def frame(self, frame: Frame) -> None:
+        stream = frame.generated.get("stream")
+        refusals = [error.get("response_code", 0) for error in frame.values.get("errors") or ()]
+        for code in dict.fromkeys(refusals):
+            who = self.report.names.short(frame.connection)
+            to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
+            what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
+            key = (frame.connection.number, to, code)
+            problem = self.report.add(codes.REFUSED, what, key, frame=frame, count=refusals.count(code))
+            problem.weight = problem.count
+            for finding in frame.findings:
+                if finding.code in ("ended", "not-declared"):
+                    problem.detail(finding.message)
+
+
+class DuplicateIds(Rule):
+    """Publishing ids of publishers with a name that do not go up."""
+
+    types = frozenset({"Publish"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._highest: dict[tuple[str, str], int] = {}
+        self._looked = 0
+
+    def frame(self, frame: Frame) -> None:
+        name = frame.generated.get("reference")
+        if name is None or self._looked >= MOST_LOOKED:
+            return
+        self._looked += 1
+        key = frame.generated["stream"], name
+        ids = [each["publishing_id"] for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
+        highest = self._highest.get(key, -1)
+        again = [each for each in ids if each <= highest]
+        if ids and (key in self._highest or len(self._highest) < MOST_NAMES):
+            self._highest[key] = max(highest, *ids)
+        if again:
+            what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
+            self.report.add(codes.DUPLICATES, what, key, frame=frame, count=len(again))
+
+
+BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
+MOST_MISSING = 1000
+RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
+
+
+class Admission(Rule):
+    """Who was not let in, and connections that ended with or without a word; ``tcp.reset`` tells of a RST."""
+
+    types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._said: dict[int, set[str]] = {}
+        """By connection: what explains its end."""
+
+    def frame(self, frame: Frame) -> None:
+        said = self._said.setdefault(frame.connection.number, {"seen"})
+        kind, code = frame.type, frame.values.get("response_code", names.OK)
+        if kind == "Close":
+            said.add("close")
+            if frame.sender == "server":
+                reason = printable(frame.values.get("closing_reason", ""))
+                what = f"the broker closed {self.report.names.short(frame.connection)}: {reason}"
+                self.report.add(codes.SERVER_CLOSED, what, reason, frame=frame)
+        elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
+            said.add("refused")
+            known = self.report.names.get(frame.connection)
+            name = names.RESPONSE_CODES.get(code, f"code {code}")
+            refusal = codes.GUEST if code == names.SASL_LOOPBACK else codes.AUTHENTICATION
+            whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
+            where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
+            problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
+            if refusal is codes.GUEST:
+                problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
+
+        elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
+            name, request = names.RESPONSE_CODES.get(code, f"code {code}"), (kind or "").removesuffix("Response")
+            user = self.report.names.get(frame.connection).get("user", "unknown")
+            to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
+            what = f"{request}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
+            self.report.add(codes.NOT_STARTED, what, (frame.connection.number, request, to, code), frame=frame)
+
+    def ended(self, connection: Connection) -> None:
+        said = self._said.pop(connection.number, set())
+        health = connection.health
+        if not said or said & {"close", "refused"} or health is None or health.end is None or health.end.how == "RST":
+            return
+        by_client = connection.initiator is None or health.end.side == connection.initiator
+        who = "client" if by_client else "broker"
+        end = health.end
+        answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
+        severity = "note" if by_client or answers else "warning"
+        what = f"the {who} ended {self.report.names.short(connection)} without Close"
+        self.report.add(
+            codes.NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
+        )
+
+
+class MissingStreams(Rule):
+    """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
+    were deleted."""
+
+    types = frozenset({"Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse", "MetadataUpdate"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._missing: dict[tuple[str, str], Place] = {}
+        """By name and virtual host."""
+        self._deleted: dict[tuple[str, str], Place] = {}
+        self._used: dict[tuple[str, str], list[Place]] = {}
+        """Deleted ones: who used them."""
+
+    def frame(self, frame: Frame) -> None:
+        where = self.report.names.get(frame.connection).get("virtual_host", "")
+        if frame.type == "MetadataResponse":
+            self._described(frame, where)
+            return
+        key = frame.values.get("stream", ""), where
+        if frame.type == "MetadataUpdate":
+            deleted = self._deleted.get(key)
+            if deleted is not None and deleted.connection is not frame.connection:
+                users = self._used.setdefault(key, [])
+                if len(users) < MOST_EVIDENCE:
+                    users.append(place_of(frame))
+            return
+        self._missing.pop(key, None)
+        if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
+            self._deleted[key] = place_of(frame)
+        elif frame.type == "Create":
+            self._used.pop(key, None)
+
+    def _described(self, frame: Frame, where: str) -> None:
+        """What Metadata tells of streams."""
+        for each in values_of(frame).get("streams") or ():
+            key = each.get("stream", ""), where
+            if each.get("response_code") != names.UNKNOWN_STREAM:
+                self._missing.pop(key, None)
+            elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
+                self._missing.setdefault(key, place_of(frame))
+
+    def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
+        """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
+        deleted = self._deleted.get(key)
+        return deleted is None or (key in self._used and deleted.connection is not frame.connection)
+
+    def finish(self) -> None:
+        for key, place in self._missing.items():
+            stream, where = key
+            if key in self._used:
+                continue
+            host = f" on virtual host {where}" if where else ""
+            what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
+            self.report.add(codes.NO_STREAM, what, key, frame=place)
+        for key, users in self._used.items():
+            deleted, short = self._deleted[key], self.report.names.short
+            clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
+            what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
+            after = self._missing.get(key)
+            severity = "note" if after is None else None
+            problem = self.report.add(codes.NO_STREAM, what, key, frame=deleted, severity=severity)
+            for place in (*users, *([after] if after is not None else ())):
+                self.report.cite(problem, place)
+                self.report.concerns(problem, place.connection)
+            if after is not None:
+                problem.detail(
+                    f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain"
+                )
+
+
+class Silence(NamedTuple):
+    """A side that said nothing for too long."""
+
+    length_ns: int
+    since_ns: int
+    number: int
+    """Its last frame before."""
+    other_spoke: bool
+    """The other side sent something meanwhile."""
+
+
+class Heartbeats(Rule):
+    """Sides that were silent although heartbeats were agreed."""
+
+    types = frozenset(names.KEYS.values())
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._agreed: dict[int, int] = {}
+        self._last: dict[int, list[tuple[int, int]]] = {}
+        """By connection and side: time and number of the last frame."""
+        self._longest: dict[tuple[int, int], Silence] = {}
+
+    def frame(self, frame: Frame) -> None:
+        number = frame.connection.number
+        if "negotiated_heartbeat" in frame.generated:
+            agreed = frame.generated["negotiated_heartbeat"]
+            self._agreed[number] = agreed * 1_000_000_000
+            self._last[number] = [(frame.time_ns, frame.number)] * 2
+        agreed = self._agreed.get(number, 0)
+        if agreed:
+            self._heard(frame.connection, frame.side, frame.time_ns, agreed)
+            self._last[number][frame.side] = frame.time_ns, frame.number
+
+    def _heard(self, connection: Connection, side: int, until_ns: int, agreed: int) -> None:
+        last = self._last[connection.number]
+        (since, number), key = last[side], (connection.number, side)
+        if until_ns - since > max(2 * agreed, self._longest[key].length_ns if key in self._longest else 0):
+            self._longest[key] = Silence(until_ns - since, since, number, last[1 - side][0] > since)
+
+    def ended(self, connection: Connection) -> None:
+        agreed, health = self._agreed.pop(connection.number, 0), connection.health
+        for side in (0, 1):
+            if agreed and health is not None:
+                until_ns = health.last_ns if health.end is None else health.end.time_ns
+                self._heard(connection, side, until_ns, agreed)
+            silence = self._longest.pop((connection.number, side), None)
+            if silence is not None and not connection.directions[side].missing:
+                self._silent(connection, side, silence, agreed)
+        self._last.pop(connection.number, None)
+
+    def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
+        name, seconds = self.report.names.short(connection), f"{silence.length_ns / 1e9:.1f} s"
+        client = side == (connection.initiator or 0)
+        who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
+        what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
+        key = (connection.number, side) if client else connection.endpoints[side]
+        problem = self.report.add(codes.HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
+        self.report.cite_numbers(problem, silence.number, None)
+        if not client:
+            problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")
+        if silence.other_spoke:
+            until_ns = silence.since_ns + silence.length_ns
+            problem.detail(stopped_or_cut(connection, side, silence.since_ns, until_ns))
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    gauges=GAUGES,
+    codes=codes.ALL,
+    rules=(
+        *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
+        *(DuplicateIds, Lag, Flapping, Offsets, Fill),
+    ),
+    covered=frozenset({"closed", "publish-error"}),
+    publishes={"Publish": Publishing(("stream",), "messages")},
+    sub_batches=frozenset({"Publish"}),
+)

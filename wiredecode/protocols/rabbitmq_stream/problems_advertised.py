@@ -1,0 +1,198 @@
+"""The most frequent trouble of RabbitMQ Stream: the broker names a host and port that the client cannot reach."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
+from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of, values_of
+
+WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
+"""Who goes on with these did not only look for a stream."""
+ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
+"""What clients and brokers say first."""
+MIN_ANSWERS = 3
+"""Who asks so often and connects to nobody goes round in circles."""
+CONTAINER = re.compile(r"[0-9a-f]{12}")
+"""A container's id, which is its host name unless it is given one."""
+MOST_ADDRESSES = 1000
+"""Advertised addresses, and addresses of servers, that are remembered."""
+
+
+@dataclass(slots=True)
+class Advertised:
+    """An address that was named to clients of one host."""
+
+    place: Place
+    requested: str
+    """The broker that named it."""
+    host: str
+    port: int
+    client: str
+    left_ns: int | None = None
+    """When the connection ended that was told."""
+    times: int = 1
+    """How often it was told, the last time at ``place``."""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Connections to one address."""
+
+    accepted: int = 0
+    failed: int = 0
+    how: str = ""
+    last: Connection | None = None
+
+
+class AdvertisedHost(Rule):
+    """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
+
+    types = frozenset({"MetadataResponse", ASKS, SPEAKS, *WORKING})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._advertised: dict[tuple[str, int, str], Advertised] = {}
+        self._worked: dict[str, int] = {}
+        """By host of clients: when one last began to publish or to consume."""
+        self._attempts: dict[str, Attempts] = {}
+        self._failed: list[Connection] = []
+        self._spoke: set[int] = set()
+        """Connections on which a broker answered ..."""
+        self._requested: set[int] = set()
+        """... and on which a client spoke to somebody."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type in WORKING:
+            if len(self._worked) < MOST_ADDRESSES:
+                self._worked[host_of(frame.source)] = frame.time_ns
+        elif frame.type in (ASKS, SPEAKS):
+            (self._spoke if frame.type == SPEAKS else self._requested).add(frame.connection.number)
+        elif frame.type == "MetadataResponse":
+            values = values_of(frame)
+            brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
+            used = {stream.get("leader_reference") for stream in values.get("streams", ())}
+            for reference, broker in brokers.items():
+                if reference in used:
+                    self._note_advertised(frame, broker["host"], broker["port"])
+
+    def _note_advertised(self, frame: Frame, host: str, port: int) -> None:
+        client = host_of(frame.destination)
+        key = host, port, client
+        if join(host, port) == frame.source or (
+            key not in self._advertised and len(self._advertised) >= MOST_ADDRESSES
+        ):
+            return
+        before = self._advertised.get(key)
+        times = 1 if before is None else before.times + 1
+        self._advertised[key] = Advertised(place_of(frame), frame.source, printable(host), port, client, times=times)
+
+    def ended(self, connection: Connection) -> None:
+        health = connection.health
+        if connection.initiator is not None and health is not None and len(self._attempts) < MOST_ADDRESSES:
+            attempts = self._attempts.setdefault(connection.endpoints[1 - connection.initiator], Attempts())
+            how = "is refused" if health.refused else "gets no answer" if health.unanswered else ""
+            if how or self._met_another(connection):
+                attempts.failed += 1
+                attempts.last = connection
+                attempts.how = how or "meets something that is no broker"
+                if len(self._failed) < MOST_ADDRESSES:
+                    self._failed.append(connection)
+            else:
+                attempts.accepted += 1
+        self._spoke.discard(connection.number)
+        self._requested.discard(connection.number)
+        for advertised in self._advertised.values():
+            if advertised.place.connection is connection and connection.closed is not None and health is not None:
+                advertised.left_ns = health.last_ns
+
+    def _met_another(self, connection: Connection) -> bool:
+        """Whether a client spoke the protocol, and got other bytes back."""
+        answers = connection.directions[1 - (connection.initiator or 0)]
+        whole = answers.captured and not answers.missing
+        return bool(whole) and connection.number in self._requested and connection.number not in self._spoke
+
+    def finish(self) -> None:
+        for (host, port, client), advertised in self._advertised.items():
+            attempts = self._attempts.get(join(host, port)) or self._by_name(advertised)
+            address = f"{advertised.host}:{port}"
+            if attempts.failed and not attempts.accepted:
+                what = f"the broker sends clients to {address}, where the connection {attempts.how}"
+                self._report(advertised, what, attempts)
+            elif not attempts.accepted and self._gave_up(advertised, client):
+                then = "the client leaves" if advertised.left_ns is not None else "the client asks again and again"
+                what = f"the broker sends clients to {address}; no connection to it follows, {then}"
+                self._report(advertised, what, attempts)
+
+    def _by_name(self, advertised: Advertised) -> Attempts:
+        """Attempts of a client that was told a name: to its port, after it was told, at whatever address that is."""
+        found = Attempts()
+        if is_address(advertised.host):
+            return found
+        for connection in self._failed:
+            client = connection.initiator or 0
+            server = connection.endpoints[1 - client]
+            its = host_of(connection.endpoints[client]) == advertised.client and server != advertised.requested
+            late = connection.first_ns >= advertised.place.time_ns
+            to_port = connection.ports[1 - client] == advertised.port
+            if its and late and to_port and not self._attempts[server].accepted:
+                found = self._attempts[server]
+        return found
+
+    def _gave_up(self, advertised: Advertised, client: str) -> bool:
+        """Whether its host left, or asked again and again, and did nothing with streams after it was told."""
+        ended = advertised.left_ns is not None or advertised.times >= MIN_ANSWERS
+        return ended and self._worked.get(client, 0) < advertised.place.time_ns
+
+    def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
+        place = advertised.place
+        problem = self.report.add(codes.UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
+        client, last = self.report.names.short(place.connection), attempts.last
+        problem.count = advertised.times
+        problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")
+        if last is not None:
+            self.report.concerns(problem, last)
+            problem.packets.append(last.first)
+            to = last.endpoints[1 - (last.initiator or 0)]
+            problem.detail(f"its connection #{last.number} to {to} {attempts.how}")
+        if hint := explanation_of(advertised):
+            problem.detail(hint)
+
+
+def host_of(endpoint: str) -> str:
+    return endpoint.rpartition(":")[0]
+
+
+def join(host: str, port: int) -> str:
+    """As endpoints are written."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
+
+
+def explanation_of(advertised: Advertised) -> str:
+    """What the name itself tells."""
+    host = advertised.host
+    if is_loopback(host) and not is_loopback(advertised.client.strip("[]")):
+        return f"{host} is, for a client at {advertised.client}, its own machine"
+    if CONTAINER.fullmatch(host):
+        return f"{host} looks like the id of a container: only other containers of its network know it"
+    if not is_address(host) and "." not in host and not is_loopback(host):
+        return f"{host} has no domain: only hosts of the same network know it"
+    return ""

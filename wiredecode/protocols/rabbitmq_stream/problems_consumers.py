@@ -1,0 +1,207 @@
+"""How RabbitMQ Stream consumers fare: how far behind, in what order, in how small pieces, who is active."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
+from wiredecode.protocols.shared.problems import Code, Place, Report, Rule, place_of
+
+LAG_NS = 5_000_000_000
+"""A consumer that fell so far behind is told of ..."""
+LAG_SHARE = 0.2
+"""... when it is so large a share of the time that it was looked at."""
+LEAST_CHUNKS = 5
+FLAPS, FLAP_NS = 5, 60_000_000_000
+"""So many changes of the active consumer within so long."""
+MANY_CHUNKS = 50
+SMALL, SMALL_BATCH = 10, 10
+"""Messages per chunk, and per sub-batch, that are few."""
+MOST_STREAMS = 1000
+MS = 1_000_000
+
+
+class Offsets(Rule):
+    """Chunks that do not follow each other."""
+
+    types = frozenset({"Subscribe", "Deliver"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._next: dict[int, dict[int, int]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        known = self._next.setdefault(frame.connection.number, {})
+        number = frame.values.get("subscription_id", -1)
+        if frame.type == "Subscribe":
+            known.pop(number, None)
+            return
+        chunk = frame.values.get("chunk")
+        if not isinstance(chunk, Mapping) or "chunk_id" not in chunk or "num_records" not in chunk:
+            return
+        begin, expected = chunk["chunk_id"], known.get(number)
+        known[number] = begin + chunk["num_records"]
+        if expected is not None and begin != expected:
+            stream = frame.generated.get("stream", "")
+            word = "skip" if begin > expected else "repeat"
+            what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
+            self.report.add(codes.OFFSET_GAP, what, (frame.connection.number, number, word), frame=frame)
+
+    def ended(self, connection: Connection) -> None:
+        self._next.pop(connection.number, None)
+
+
+@dataclass(slots=True)
+class Reader:
+    """How old the chunks are that one subscription gets."""
+
+    place: Place
+    """Of its Subscribe."""
+    stream: str
+    chunks: int = 0
+    position: int = 0
+    lowest_ns: int = 0
+    age_ns: int = 0
+    written_ns: int = 0
+    """When the last chunk was written, by the broker's clock."""
+    last_ns: int = 0
+
+
+class Lag(Rule):
+    """Consumers that fall behind. Only growth counts: clocks of broker and capture may differ."""
+
+    types = frozenset({"Subscribe", "Deliver", "Unsubscribe"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._readers: dict[int, dict[int, Reader]] = {}
+        self._ends: dict[str, int] = {}
+
+    def frame(self, frame: Frame) -> None:
+        known = self._readers.setdefault(frame.connection.number, {})
+        number = frame.values.get("subscription_id", -1)
+        if frame.type != "Deliver":
+            self._judge(known.pop(number, None))
+            if frame.type == "Subscribe":
+                known[number] = Reader(place_of(frame), printable(frame.values.get("stream", "")))
+            return
+        chunk, reader = frame.values.get("chunk"), known.get(number)
+        if reader is None or not isinstance(chunk, Mapping) or "chunk_id" not in chunk:
+            return
+        reader.written_ns = chunk["timestamp"] * MS
+        reader.age_ns = frame.time_ns - reader.written_ns
+        reader.lowest_ns = min(reader.lowest_ns, reader.age_ns) if reader.chunks else reader.age_ns
+        reader.chunks += 1
+        reader.last_ns = frame.time_ns
+        reader.position = chunk["chunk_id"] + chunk["num_records"]
+        if reader.stream in self._ends or len(self._ends) < MOST_STREAMS:
+            end = frame.values.get("committed_chunk_id", 0)
+            self._ends[reader.stream] = max(self._ends.get(reader.stream, 0), reader.position, end)
+
+    def _judge(self, reader: Reader | None) -> None:
+        if reader is None or reader.chunks < LEAST_CHUNKS or reader.written_ns < reader.place.time_ns:
+            return  # what it reads was there before it came: nobody knows how fast it should be
+        behind = reader.age_ns - reader.lowest_ns
+        active = reader.last_ns - reader.place.time_ns
+        if behind < LAG_NS or behind < LAG_SHARE * active:
+            return
+        place, who = reader.place, self.report.names.short(reader.place.connection)
+        what = f"{who} falls behind {reader.stream}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
+        problem = self.report.add(codes.LAGS, what, (place.connection.number, place.number), frame=place)
+        problem.weight, problem.last_ns = behind, reader.last_ns
+        progress = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
+        end = self._ends.get(reader.stream, 0)
+        problem.detail(f"{progress}, the stream has come to {end:,}" if end > reader.position else progress)
+
+    def ended(self, connection: Connection) -> None:
+        for reader in self._readers.pop(connection.number, {}).values():
+            self._judge(reader)
+
+
+class Flapping(Rule):
+    """Changes of the single active consumer, by stream and name."""
+
+    types = frozenset({"ConsumerUpdate"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._changes: dict[tuple[str, str], deque[tuple[int, Place]]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        if not frame.values.get("active") or "stream" not in frame.generated:
+            return
+        key = frame.generated["stream"], frame.generated.get("reference", "")
+        if key not in self._changes and len(self._changes) >= MOST_STREAMS:
+            return
+        changes = self._changes.setdefault(key, deque(maxlen=FLAPS))
+        changes.append((frame.values.get("subscription_id", -1), place_of(frame)))
+        who = {(place.connection.number, number) for number, place in changes}
+        within = frame.time_ns - changes[0][1].time_ns
+        if len(changes) < FLAPS or within > FLAP_NS or len(who) == len(changes):
+            return  # each of several consumers took over once, as when they are restarted one after another
+        stream, name = key
+        what = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
+        for _, place in changes:
+            self.report.add(codes.FLAPPING, what, key, frame=place, count=0)
+        problem = self.report.add(codes.FLAPPING, what, key, frame=frame)
+        if problem.count == 1:
+            problem.count = FLAPS
+
+
+@dataclass(slots=True)
+class Filled:
+    """What the chunks of a stream hold."""
+
+    chunks: int = 0
+    records: int = 0
+    entries: int = 0
+    places: list[Place] = field(default_factory=list)
+
+
+class Fill(Rule):
+    """Messages per chunk, and per sub-batch."""
+
+    types = frozenset({"Deliver"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._streams: dict[str, Filled] = {}
+
+    def frame(self, frame: Frame) -> None:
+        chunk, stream = frame.values.get("chunk"), frame.generated.get("stream")
+        if (
+            stream is None
+            or not isinstance(chunk, Mapping)
+            or chunk.get("chunk_type") != 0
+            or "num_records" not in chunk
+        ):
+            return
+        if stream not in self._streams and len(self._streams) >= MOST_STREAMS:
+            return
+        filled = self._streams.setdefault(stream, Filled())
+        filled.chunks += 1
+        filled.records += chunk["num_records"]
+        filled.entries += chunk["num_entries"]
+        if len(filled.places) < 3:
+            filled.places.append(place_of(frame))
+
+    def finish(self) -> None:
+        for stream, filled in self._streams.items():
+            each = filled.records / filled.chunks
+            if filled.chunks >= MANY_CHUNKS and each < SMALL:
+                what = f"{filled.chunks:,} chunks of {stream} hold {each:.1f} messages each"
+                self._report(codes.SMALL_CHUNKS, what, stream, filled)
+            each = filled.records / max(filled.entries, 1)
+            if filled.entries >= MANY_CHUNKS and 1 < each < SMALL_BATCH:
+                what = f"{filled.entries:,} entries of {stream}, sub-batches among them, hold {each:.1f} messages each"
+                self._report(codes.SMALL_BATCHES, what, stream, filled)
+
+    def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
+        for place in filled.places:
+            problem = self.report.add(code, what, stream, frame=place)
+            problem.count = filled.chunks

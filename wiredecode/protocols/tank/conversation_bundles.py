@@ -1,0 +1,301 @@
+"""What the bundles of a frame say together: sequence numbers, inherited timestamps, decompressed messages, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode.fields import compiler, rfc3339_ms
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import MALFORMED, OK, Frame
+from wiredecode.protocols.shared.compression import Budget, Status
+from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, message_count, plain_header
+from wiredecode.protocols.tank.layers_kinds import varint_size
+from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
+
+MAX_REPORTED = 16
+"""Findings about bundles told of one frame; of more only the number."""
+MASK64 = 2**64 - 1
+FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
+"""Group and code of findings about decompression that is no fault of the data."""
+NO_TIME = rfc3339_ms(0)
+"""What "same timestamp" means on the first message of a bundle."""
+
+
+Bundled = dict[str, Any]
+"""A bundle: its record, or its values."""
+
+
+@dataclass(slots=True, frozen=True)
+class Numbered:
+    """A bundle whose messages may be wanted: its values, topic and partition, and the number of its first message."""
+
+    bundle: Bundled
+    topic: str
+    partition: int
+    number: int | None
+    path: tuple[int, int]
+
+
+class Contents:
+    """Goes through the bundles of one frame in order.
+
+    With a ``style`` the bundles are records, which are completed; without, they are the values of the walk, whose
+    messages are only counted. ``path`` is where bundle k of element i stands.
+    """
+
+    def __init__(self, frame: Frame, style: Style | None, path: str, *, rows: bool = False) -> None:
+        self.frame, self.style, self.path = frame, style, path
+        self.rows = rows
+        """The rows of messages are wanted."""
+        self.inflated: dict[tuple[int, int], list[Any] | bytes] = {}
+        """Without a style: the rows of compressed bundles by where they stand, or what rows are read from."""
+        self.damaged = frame.status != OK
+        """Bytes are missing or make no sense: the last bundle may be incomplete."""
+        self.messages = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        """Lowest and highest sequence number of the frame, where they are known."""
+        self.topic, self.partition = "", 0
+        """Of the bundle that comes next."""
+        self.numbered: list[Numbered] = []
+        """Without a style: the bundles so far."""
+        self._budget = Budget()
+        self._reported = 0
+
+    def bundle(self, bundle: Bundled, raw: Bundled | None, number: int | None, i: int, k: int) -> int | None:
+        """Complete a whole bundle whose first message has that number, unless it is sparse; return the next number.
+
+        ``raw`` holds its values as they were on the wire, if it is compressed.
+        """
+        flags = bundle["flags"]
+        count = flags >> COUNT_SHIFT & 15 or bundle.get("message_count", 0)
+        messages = self._messages(bundle)
+        if flags & (EXTRA | CODEC_MASK) or "partial_message" in bundle:
+            messages = self._unusual(bundle, raw, messages, (i, k))
+        found = messages if isinstance(messages, int) else count if messages is None else len(messages)
+        if found != count and "partial_message" not in bundle:
+            message = f"{found} messages, the header says {count}"
+            self.report("warning", "malformed", "message-count", message, self.path.format(i, k))
+        if self.style is not None:
+            describe(bundle, flags)
+            bundle["message_count"] = count
+        else:
+            self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
+        self.messages += found
+        return self._number(bundle, messages, count, number)
+
+    def partial(self, bundle: dict[str, Any], number: int | None, i: int, k: int) -> None:
+        """Complete what is there of a bundle that was cut."""
+        flags = bundle.get("flags")
+        if flags is None:
+            return
+        if self.style is not None and not flags & EXTRA:
+            describe(bundle, flags)
+        messages = self._messages(bundle)
+        if messages:
+            if self.style is None:
+                self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
+            self.messages += messages if isinstance(messages, int) else len(messages)
+            self._number(bundle, messages, message_count(bundle), number)
+
+    def report(self, severity: str, group: str, code: str, message: str, path: str) -> None:
+        self._reported += 1
+        if self._reported <= MAX_REPORTED:
+            self.frame.find(severity, group, code, f"{path}: {message}", path)
+
+    def close(self, *, one_partition: bool) -> dict[str, Any]:
+        """After the last bundle: return what the frame holds; sequence numbers only of ``one_partition``."""
+        if self._reported > MAX_REPORTED:
+            message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
+            self.frame.find("note", "limit", "more-findings", message)
+        facts: dict[str, Any] = {}
+        if self.frame.is_cut:
+            return facts
+        if self.messages or not self.damaged:
+            facts["messages"] = self.messages
+        if self.first is not None and one_partition:
+            facts["first_sequence_number"], facts["last_sequence_number"] = self.first, self.last
+        return facts
+
+    def _messages(self, bundle: Bundled) -> Any:
+        """The messages of a bundle; without records only their number."""
+        messages = bundle.get("messages")
+        return messages if self.style is not None or not isinstance(messages, list) else len(messages)
+
+    def _number(self, bundle: dict[str, Any], messages: Any, count: int, number: int | None) -> int | None:
+        """Give the messages of a bundle their timestamps and sequence numbers; return the number after its last."""
+        if isinstance(messages, list):
+            inherit_timestamps(messages)
+        if "first_sequence_number" in bundle:
+            number, last = sparse_ends(bundle, count)
+            if isinstance(messages, list):
+                number_sparse(messages, count, number, last)
+        elif number is None:
+            return None
+        else:
+            last = number + count - 1
+            if isinstance(messages, list):
+                for each, message in enumerate(messages, number):
+                    message["sequence_number"] = each & MASK64
+        self.first = number if self.first is None else min(number, self.first)
+        self.last = min(MASK64, last if self.last is None else max(last, self.last))
+        return last + 1 & MASK64
+
+    def _unusual(self, bundle: Bundled, raw: Bundled | None, messages: Any, place: tuple[int, int]) -> Any:
+        """Extra flags, compression, messages that do not fit; return the messages."""
+        flags, path = bundle["flags"], self.path.format(*place)
+        if flags & EXTRA:
+            reading = "read as" if "extra" in bundle else "ignored, it does not fit"
+            message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
+            self.report("note", "protocol", "extra-flags", message, path)
+        if flags & CODEC_MASK:
+            return self._compressed(bundle, raw, path, place)
+        if "partial_message" in bundle:
+            self._report_rest(messages, path)
+        return messages
+
+    def _compressed(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
+        codec = bundle["flags"] & CODEC_MASK
+        if codec not in CODECS:
+            message = f"codec {codec} is not assigned: the messages are not decoded"
+            self.report("warning", "protocol", "unknown-codec", message, path)
+            return None
+        if self.style is None:
+            return self._step_over(bundle, path, place)
+        plain = None if raw is None else self._inflate(bundle, raw, path)
+        if plain is None:
+            return None
+        record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
+        bundle["messages"] = record["messages"]
+        if "partial_message" in record:
+            bundle["partial_message"] = record["partial_message"]
+            self._report_rest(record["messages"], path)
+        messages: list[Any] = record["messages"]
+        return messages
+
+    def _step_over(self, bundle: Bundled, path: str, place: tuple[int, int]) -> int | None:
+        """The number of messages of a compressed bundle that has no record."""
+        plain = self._inflate(bundle, bundle, path)
+        if plain is None:
+            return None
+        values: Bundled = compiler.decoder(Bundle, "rows" if self.rows else "walk")(plain, 0, len(plain))[0]
+        messages = values["messages"]
+        self.inflated[place] = messages if self.rows else plain
+        if "partial_message" in values:
+            bundle["partial_message"] = values["partial_message"]
+            self._report_rest(messages, path)
+        return len(messages) if isinstance(messages, list) else messages
+
+    def _inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
+        """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
+        inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
+        if inflated.status is not Status.OK:
+            bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
+            group, code = FAULTLESS.get(inflated.status, ("malformed", "decompression"))
+            self.report("warning", group, code, bundle["problem"], path)
+            return None
+        bundle["uncompressed_length"] = len(inflated.data)
+        return plain_header(raw) + inflated.data
+
+    def _report_rest(self, messages: Any, path: str) -> None:
+        found = messages if isinstance(messages, int) else len(messages)
+        if found == MAX_MESSAGES:
+            self.report("warning", "limit", "messages", f"only the first {MAX_MESSAGES} messages are decoded", path)
+        else:
+            self.frame.status = MALFORMED
+            self.report("error", "malformed", "message-cut", f"message {found} does not fit into its bundle", path)
+
+
+def describe(bundle: dict[str, Any], flags: int) -> None:
+    """What the flags of a bundle mean."""
+    codec = flags & CODEC_MASK
+    bundle["codec"] = CODECS.get(codec) or f"codec {codec}"
+    bundle["sparse"] = flags & SPARSE != 0
+
+
+def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
+    """A message without a timestamp has that of the message before it; the first of a bundle, none: 0."""
+    stamp = NO_TIME
+    for message in messages:
+        if "timestamp" in message:
+            stamp = message["timestamp"]
+        else:
+            message["timestamp"] = stamp
+
+
+def number_sparse(messages: list[dict[str, Any]], count: int, first: int, last: int) -> None:
+    """Sequence numbers of a sparse bundle of ``count`` messages, as the reader computes them: flag, ends, gap."""
+    jumps = (("previous_plus_one" in message["flags"], message.get("gap", 0)) for message in messages)
+    for message, number in zip(messages, sparse_numbers(jumps, count, first, last), strict=True):
+        message["sequence_number"] = number
+
+
+def sparse_ends(bundle: Bundled, count: int) -> tuple[int, int]:
+    """Sequence numbers of the first and the last message of a sparse bundle of ``count`` messages."""
+    first: int = bundle["first_sequence_number"]
+    return first, first if count == 1 else first + bundle.get("last_delta", 0) + 1 & MASK64
+
+
+def sparse_numbers(jumps: Iterable[tuple[bool, int]], count: int, first: int, last: int) -> Iterator[int]:
+    """The same from what each message says: whether it follows the one before it, and its gap."""
+    number = first - 1
+    for index, (follows, gap) in enumerate(jumps):
+        if follows:
+            number += 1
+        elif index == 0:
+            number = first
+        elif index == count - 1:
+            number = last
+        else:
+            number += gap + 1
+        yield number & MASK64
+
+
+def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) -> None:
+    """Mark the messages that the client drops: below what it asked for, above the high water mark."""
+    bundles = [entry.get("bundle", {}) for entry in chunk.get("bundles", ())]
+    for bundle in [*bundles, chunk.get("partial_bundle", {})]:
+        messages = bundle.get("messages")
+        if not messages or "sequence_number" not in messages[-1]:
+            continue
+        if messages[0]["sequence_number"] >= requested and messages[-1]["sequence_number"] <= high_water_mark:
+            continue
+        for message in messages:
+            if message["sequence_number"] < requested:
+                message["below_requested"] = True
+            elif message["sequence_number"] > high_water_mark:
+                message["above_high_water_mark"] = True
+
+
+def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
+    """The chunks as they were on the wire, if any bundle in them is compressed."""
+    bundles = (each.get("bundle", {}) for chunk in chunks for each in chunk.get("bundles", ()))
+    if not any(bundle.get("flags", 0) & CODEC_MASK for bundle in bundles):
+        return None
+    values = frame.values
+    if not isinstance(values.get("chunks"), list) and frame.layer is not None:
+        values = compiler.walk(frame.layer, frame.buffer, frame.start, frame.stop)[0]
+    chunks_read: list[Any] = values["chunks"]
+    return chunks_read
+
+
+def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
+    """How much there is, in a chunk of ``size`` bytes, of the bundle that is cut, and how much is missing."""
+    bundle = chunk["partial_bundle"]
+    length = bundle.get("bundle_length")
+    whole = sum(entry["bundle_length"] + varint_size(entry["bundle_length"]) for entry in chunk["bundles"])
+    had = size - whole - (0 if length is None else varint_size(length))
+    missing = None if length is None else length - had
+    if contents.style is not None:
+        bundle["present_bytes"] = had
+        bundle["missing_bytes"] = missing if missing is None or missing > 0 else 0
+    if contents.damaged:
+        return
+    if missing is not None and missing <= 0:
+        message = f"the header of a bundle of {length} bytes does not fit into it"
+        contents.report("error", "malformed", "bundle-header", message, path)
+        return
+    of_what = "of unknown size" if length is None else f"of {length}, {missing} are missing"
+    contents.report("note", "protocol", "partial-bundle", f"the last bundle is cut: {had} bytes {of_what}", path)

@@ -1,0 +1,374 @@
+"""What Produce carries and Consume brings back: chunks of bundles, bundles of messages (TANK's tank_encoding.md).
+
+::
+
+    chunk    { bundle_length varint | bundle } ..., the last one cut by some brokers
+    bundle   flags u8 | [extra] | [message_count varint] | [first_sequence_number u64] | [last_delta varint] | messages
+    message  flags u8 | [gap varint] | [timestamp u64] | [key str8] | body_length varint | body
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared.compression import decompress
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Bounded, Milliseconds, Tail, Varint32, shortest
+
+MAX_MESSAGES = 1_000_000
+"""Messages of one bundle that are read; the bytes after them are left as they are."""
+FRAME_HEADER, HEADER_LENGTH = 5, 4
+"""Bytes of message id and payload length, and of the header length that follows them."""
+MAX_PROBED_BYTES = 1024 * 1024
+"""Most that the message set of a bundle with bit 7 may grow to while its layout is looked for."""
+
+
+def message_fields(*gap: Optional) -> list[Any]:
+    return [
+        Flags("flags", "what is left out", names=names.MESSAGE_FLAGS),
+        *gap,
+        Optional(
+            Milliseconds("timestamp", "set by the producer, ms since 1970"),
+            When(f"flags & {names.SAME_TIMESTAMP} == 0"),
+        ),
+        Optional(Binary("key", "key", length=UInt8), When(f"flags & {names.HAS_KEY} == {names.HAS_KEY}")),
+        Varint32("body_length", "size of the body", unit="bytes", fill=LengthOf("body")),
+        Binary("body", "the message", length="body_length"),
+    ]
+
+
+class Message(Layer):
+    """A message that cannot have a gap: of a plain bundle, or the first or last of a sparse one."""
+
+    fields_desc = message_fields()
+    row = ("flags", "timestamp", "key", "body")
+
+
+class GappedMessage(Layer):
+    """A message between the first and the last of a sparse bundle."""
+
+    fields_desc = message_fields(
+        Optional(
+            Varint32("gap", "sequence numbers left out before this message"),
+            When(f"flags & {names.PREVIOUS_PLUS_ONE} == 0"),
+        )
+    )
+    row = (*Message.row, "gap")
+
+
+@contextmanager
+def greedy(em: Emitter, elements: str, start: str) -> Iterator[None]:
+    """Generate a loop's body that reads one element; when it does not fit, what was read of it is undone."""
+    em.line(f"{start} = p")
+    if em.careful:
+        em.line(f"{start}_r = len(r)")
+    with em.block("try:"):
+        yield
+    with em.block(f"except {'Short' if em.careful else 'Cut'}:"):
+        em.line(f"p = {start}")
+        if em.careful:
+            em.line(f"{elements}.pop()")
+            em.line(f"while len(r) > {start}_r: r.popitem()")
+        em.line("break")
+
+
+class Messages(Array):
+    """The whole messages up to the end of the bundle: the reader goes by bytes, the count only drives numbering.
+
+    Stops before a message that does not fit; what is left is for the next field.
+    """
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, GappedMessage, doc, count=None, bulk=True)
+        self.plain = Array(name, Message, count=None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        last = message_count(layer.fields) - 1 if layer.fields["flags"] & names.SPARSE else 0
+        messages: list[Layer] = []
+        while position < end and len(messages) < MAX_MESSAGES:
+            message = (GappedMessage if 0 < len(messages) < last else Message).within(data, position, end)
+            if message.problem is not None:
+                break
+            messages.append(message)
+            position = message.stop
+        return messages, position
+
+    def emit(self, em: Emitter) -> str:
+        flags = em.reference("flags")
+        em.flush()
+        count = f"({flags} >> {names.COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
+        if em.mode == "head":
+            em.line("p = e")
+            return count
+        last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
+        em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
+        em.line(f"{elements} = []")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        stepping, em.stepping = em.stepping, em.steps
+        with em.block(f"for {index} in range({MAX_MESSAGES}):"):
+            em.line("if p >= e: break")
+            with greedy(em, elements, start):
+                with em.block(f"if {last} > {index} > 0:"):
+                    em.element(self, elements, index)
+                with em.block("else:"):
+                    em.element(self.plain, elements, index)
+        em.line(f"else: {index} = {MAX_MESSAGES}")
+        em.stepping = stepping
+        return index if em.mode == "walk" else elements
+
+
+class Extra(Layer):
+    """What bit 7 announces, by the document."""
+
+    fields_desc = [
+        Flags("extra_flags", "what follows", names=names.EXTRA_FLAGS),
+        Optional(
+            U32("leader_epoch", "epoch of the partition's leader"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")
+        ),
+        Optional(U64("producer_id", "producer"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")),
+        Optional(U16("producer_epoch", "epoch of the producer"), When(f"extra_flags & {names.PRODUCER_INFO} == 1")),
+    ]
+
+
+SEVERAL = (
+    f"flags & {names.COUNT_MASK} != {1 << names.COUNT_SHIFT} and (flags & {names.COUNT_MASK} or message_count != 1)"
+)
+"""The bundle has not exactly one message."""
+
+
+def document_layout(data: bytes, position: int, end: int) -> bool:
+    """Whether the layout with extra flags, which only the document knows, fits: the messages end where the bundle does.
+
+    No program writes it; where it does not fit, bit 7 is ignored as all readers do.
+    """
+    return fits_document(data, position - 1, end)
+
+
+HAS_EXTRA = When(f"flags >= {names.EXTRA} and document_layout()", document_layout=document_layout)
+
+
+def bundle_fields(extra: When) -> list[Any]:
+    return [
+        UInt8("flags", "codec (bits 0-1), message count 1 to 15 (bits 2-5), sparse (bit 6), extra (bit 7)"),
+        Optional(Struct("extra", Extra, "extra flags"), extra),
+        Optional(
+            Varint32("message_count", "messages, where the flags do not tell"), When(f"flags & {names.COUNT_MASK} == 0")
+        ),
+        Optional(
+            U64("first_sequence_number", "number of the first message"),
+            When(f"flags & {names.SPARSE} == {names.SPARSE}"),
+        ),
+        Optional(
+            Varint32("last_delta", "number of the last message - of the first - 1"),
+            When(f"flags & {names.SPARSE} and {SEVERAL}"),
+        ),
+        Optional(Messages("messages", "messages"), When(f"flags & {names.CODEC_MASK} == 0")),
+        Optional(Rest("partial_message", "a message that is cut"), When(f"left and flags & {names.CODEC_MASK} == 0")),
+        Optional(Rest("message_set", "the messages, compressed as one block"), When("left")),
+    ]
+
+
+class Bundle(Layer):
+    """Messages that were produced together, the unit of storage."""
+
+    fields_desc = bundle_fields(HAS_EXTRA)
+
+
+def produced_bundle() -> Bounded:
+    until_end = ("partial_message", "message_set")
+    return Bounded("bundle", Bundle, "messages produced together", size="bundle_length", until_end=until_end)
+
+
+class DocumentBundle(Layer):
+    """A bundle with bit 7 set, as the document has it."""
+
+    fields_desc = bundle_fields(When(f"flags & {names.EXTRA} == {names.EXTRA}"))
+
+
+class BundleEntry(Layer):
+    """A bundle in a chunk."""
+
+    fields_desc = [
+        Varint32("bundle_length", "size of the bundle", unit="bytes", fill=LengthOf("bundle")),
+        produced_bundle(),
+    ]
+
+
+class Bundles(Array):
+    """The whole bundles up to the end of the chunk."""
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, BundleEntry, doc, count=None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        bundles: list[Layer] = []
+        while position < end:
+            bundle = BundleEntry.within(data, position, end)
+            if bundle.problem is not None:
+                break
+            bundles.append(bundle)
+            position = bundle.stop
+        return bundles, position
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        index, elements, start, limit = (em.variable(name) for name in ("n", "l", "s", "z"))
+        em.line(f"{index}, {elements}, {limit} = 0, [], e")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        with em.block("while p < e:"):
+            with greedy(em, elements, start):
+                em.element(self, elements, index)
+            em.line(f"{index} += 1")
+        em.line(f"e = {limit}")
+        return elements
+
+
+class PartialBundle(Layer):
+    """The last bundle of a chunk that was cut: older brokers cut at the fetch size. Nothing unusual."""
+
+    fields_desc = [
+        Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), When("True")),
+        Optional(UInt8("flags", "as in a whole bundle"), When("True")),
+        Optional(
+            Rest("undecided", "with bit 7 only a whole bundle tells the layout"),
+            When(f"flags & {names.EXTRA} == {names.EXTRA}"),
+        ),
+        *bundle_fields(When("True"))[2:],
+        Optional(Rest("cut", "beginning of a field"), When("left")),
+    ]
+
+
+class Chunk(Layer):
+    """The data of one partition in an answer to Consume: bytes of the partition's log."""
+
+    fields_desc = [
+        Bundles("bundles", "whole bundles"),
+        Optional(Tail("partial_bundle", PartialBundle, "the last bundle, cut"), When("left")),
+    ]
+
+    @classmethod
+    def minimum(cls) -> int:
+        """A chunk that is cut away entirely still has its place."""
+        return 1
+
+
+class CutChunk(Layer):
+    """A chunk whose end was not captured."""
+
+    fields_desc = [Array("bundles", BundleEntry, "whole bundles, and what there is of the next", count=None)]
+
+    @classmethod
+    def minimum(cls) -> int:
+        return 1
+
+
+def chunk_lengths(topics: list[Any]) -> list[int]:
+    """The sizes of the chunks of an answer, from the records of its header (structures or their values)."""
+    lengths = []
+    for topic in topics:
+        records = (topic.fields if isinstance(topic, Layer) else topic).get("partitions", ())
+        for record in records:
+            length = (record.fields if isinstance(record, Layer) else record).get("chunk_length", 0)
+            if length:
+                lengths.append(length)
+    return lengths
+
+
+class Chunks(Array):
+    """The chunks, one after another without separators, in the order of the records that announce one."""
+
+    def __init__(self, name: str, doc: str = "") -> None:
+        super().__init__(name, Chunk, doc, count=None, bulk=True)
+
+        self.cut = Array(name, CutChunk, count=None)
+
+    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
+        chunks: list[Layer] = []
+        missing = end < layer.start + FRAME_HEADER + layer.fields["payload_length"]
+        for length in chunk_lengths(layer.fields["topics"]):
+            if missing and position + length > end:
+                self._read_cut(data, position, end, length, chunks)
+            stop = min(end, position + length)
+            chunks.append(Chunk.within(data, position, stop))
+            position = stop
+        return chunks, position
+
+    def _read_cut(self, data: bytes, position: int, end: int, length: int, chunks: list[Layer]) -> None:
+        chunk = CutChunk.within(data, position, end)
+        chunks.append(chunk)
+        name, short = f"{self.name}[{len(chunks) - 1}]", chunk.problem
+        if short is None:
+            raise Short(name, length, end - position, position, chunks)
+        raise Short(f"{name}.{short.field}", short.needed, short.had, short.start, chunks)
+
+    def emit(self, em: Emitter) -> str:
+        topics, payload, header = (em.reference(name) for name in ("topics", "payload_length", "header_length"))
+        em.flush()
+        lengths, index, elements, limit, whole = (em.variable(name) for name in ("c", "n", "l", "z", "w"))
+        em.line(f"{lengths} = {em.constant(chunk_lengths)}({topics})")
+        if em.mode == "head":
+            em.ended = True
+            return f"len({lengths})"
+        end_of_header = em.reach("header_length")
+        em.line(f"{whole} = {end_of_header} - {header} - {HEADER_LENGTH} + {payload}")
+        em.line(f"{elements}, {limit} = [], e")
+        if em.careful:
+            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
+        with em.block(f"for {index} in range(len({lengths})):"):
+            with em.block(f"if {limit} < {whole} and p + {lengths}[{index}] > {limit}:"):
+                self._emit_cut(em, f"{lengths}[{index}]", elements, index)
+            em.line(f"e = min({limit}, p + {lengths}[{index}])")
+            em.element(self, elements, index)
+        em.line(f"e = {limit}")
+        return elements
+
+    def _emit_cut(self, em: Emitter, length: str, elements: str, index: str) -> None:
+        if not em.careful:
+            em.line("raise Cut")
+            return
+        start = em.variable("t")
+        em.line(f"{start} = p")
+        em.element(self.cut, elements, index)
+        path = f'{em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]"'
+        em.line(f"raise Short({path}, {length}, e - {start}, {start} - o)")
+
+
+# What the fields of a bundle mean together.
+
+
+def message_count(bundle: Any) -> int:
+    """The number of messages that the header of a bundle announces."""
+    return int(bundle["flags"] >> names.COUNT_SHIFT & 15 or bundle.get("message_count", 0))
+
+
+def plain_header(bundle: Any) -> bytes:
+    """The header of a bundle as it would be without compression, for a message set that was decompressed.
+
+    The numbers of a sparse bundle are left 0: only that they are there decides how its messages are read.
+    """
+    flags = bundle["flags"] & (names.COUNT_MASK | names.SPARSE)
+    count = b"" if flags & names.COUNT_MASK else shortest(bundle.get("message_count", 0))
+    sparse = bytes(8) if flags & names.SPARSE else b""
+    return bytes([flags]) + count + sparse + (b"\0" if sparse and message_count(bundle) != 1 else b"")
+
+
+def fits_document(data: bytes, start: int, end: int) -> bool:
+    """Whether a bundle decodes to its end, with the number of messages it announces, if it has extra flags."""
+    try:
+        bundle, _ = compiler.walk(DocumentBundle, data, start, end)
+        if "message_set" in bundle:
+            if bundle["flags"] & names.CODEC_MASK != names.SNAPPY:
+                return False
+            inflated = decompress("snappy-raw", bundle["message_set"], MAX_PROBED_BYTES)
+            plain = plain_header(bundle) + inflated.data
+            bundle, _ = compiler.walk(Bundle, plain, 0, len(plain))
+    except compiler.FAILED:
+        return False
+    return "partial_message" not in bundle and bundle.get("messages", 0) == message_count(bundle) > 0

@@ -1,0 +1,189 @@
+"""What goes wrong between TANK clients and brokers, partition by partition; what changes, and where consumers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import OK, Frame
+from wiredecode.protocols.shared.changes import STREAM, Change
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Checks, Code, Publishing, Report, Rule, values_of
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank import problems_codes as codes
+from wiredecode.protocols.tank.conversation_topics import outcome, result_places
+
+# For the timeline.
+
+
+def created_topic(frame: Frame) -> Iterator[Change]:
+    name, result = printable(frame.values["topic"]), frame.values["result"]
+    yield Change(STREAM, name, f"topic {name} is created" if not result else f"topic {name} was not created")
+
+
+CHANGES = {"CreateTopicResponse": created_topic}
+
+
+# For plots.
+
+
+class Consumers(Gauge):
+    """By the answers to Consume: where it was asked to begin, and the broker's high water mark."""
+
+    types = frozenset({"ConsumeResponse"})
+
+    def read(self, frame: Frame) -> Iterator[Reading]:
+        for topic in values_of(frame).get("topics") or ():
+            for each in topic["partitions"]:
+                begin = each.get("base_sequence_number") or frame.generated.get("sequence_number")
+                last = each.get("high_water_mark")
+                if begin is None or last is None:
+                    continue
+                of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.number}"
+                yield Reading(POSITION, of, begin)
+                yield Reading(LAG, of, max(last + 1 - begin, 0))
+
+
+GAUGES = (Consumers,)
+
+
+# Rules.
+
+MOST_REQUESTS = 10_000
+"""Whose answers may be awaited at once; the oldest are forgotten."""
+MANY_REDIRECTS = 3
+"""Redirects of one place to one node that are worth a warning."""
+
+Subject = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+"""Topics, and of each the partitions with the sequence number that is wanted."""
+
+
+class Results(Rule):
+    """Results of Produce and Consume that are none of success, by partition."""
+
+    types = frozenset({"Produce", "ProduceWithBaseSequenceNumber", "ProduceResponse", "Consume", "ConsumeResponse"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._requests: Newest[int, Subject] = Newest(MOST_REQUESTS)
+
+    def frame(self, frame: Frame) -> None:
+        if frame.type == "ProduceResponse":
+            self._produced(frame)
+        elif frame.type == "ConsumeResponse":
+            self._consumed(frame)
+        elif frame.status == OK:
+            self._requests.put(frame.id, subject_of(frame.values))
+
+    def _request(self, frame: Frame) -> Subject:
+        return self._requests.pop(frame.request, ()) if frame.request is not None else ()
+
+    # Produce.
+
+    def _produced(self, frame: Frame) -> None:
+        results = frame.values.get("results") or ()
+        subject = self._request(frame)
+        if not any(isinstance(each, Mapping) and each.get("result") for each in results):
+            return
+        addressed = tuple((topic, tuple(partition for partition, _ in partitions)) for topic, partitions in subject)
+        places = list(result_places(addressed, results)) if subject else []
+        for index, each in enumerate(results):
+            code = each.get("result", 0)
+            if code:
+                topic, partitions = places[index] if index < len(places) else ("", [])
+                where = place(topic, partitions[0] if len(partitions) == 1 else None)
+                text = outcome(code, each.get("endpoint"), names.PRODUCE_RESULTS)
+                self._report(frame, code, where, text, codes.NOT_STORED, "messages for")
+
+    # Consume.
+
+    def _consumed(self, frame: Frame) -> None:
+        asks = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
+        for topic, entry in entries_of(frame.values):
+            if "unknown_topic" in entry:
+                what = f"{place(topic, None)}: unknown topic"
+                self.report.add(codes.NOT_READ, what, what, frame=frame)
+                continue
+            code, partition = entry.get("result", 0), entry.get("partition")
+            where, wanted = place(topic, partition), None if partition is None else asks.get((topic, partition))
+            if code == names.BOUNDARY:
+                self._boundary(frame, where, wanted, entry)
+            elif code not in (0, names.SPARSE_FIRST):
+                text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
+                self._report(frame, code, where, text, codes.NOT_READ, "reading")
+            elif code == 0 and wanted is not None:
+                self._gap(frame, where, wanted, entry)
+
+    def _boundary(self, frame: Frame, where: str, wanted: int | None, entry: Mapping[str, Any]) -> None:
+        number = "a message" if wanted is None else f"message {wanted:,}"
+        have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
+        what = f"{self.report.names.short(frame.connection)} asked for {number} of {where}: {have}"
+        self.report.add(codes.BOUNDARY, what, (frame.connection.number, where), frame=frame)
+
+    def _gap(self, frame: Frame, where: str, wanted: int, entry: Mapping[str, Any]) -> None:
+        first = entry.get("base_sequence_number")
+        if not isinstance(first, int) or not entry.get("chunk_length") or wanted in names.STARTS or first <= wanted:
+            return
+        what = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
+        self.report.add(codes.GAP, what, (where, wanted, first), frame=frame)
+
+    def _report(self, frame: Frame, code: int, where: str, text: str, other: Code, doing: str) -> None:
+        if code == names.REDIRECT:
+            what = f"{where}: {text}"
+            problem = self.report.add(codes.REDIRECT, what, (frame.connection.number, what), frame=frame)
+            if problem.count >= MANY_REDIRECTS:
+                problem.severity = "warning"
+        elif code == names.NO_LEADER:
+            self.report.add(codes.NO_LEADER, f"{where} has no leader", where, frame=frame)
+        else:
+            self.report.add(other, f"{doing} {where}: {text}", (where, text), frame=frame)
+
+
+def subject_of(values: Mapping[str, Any]) -> Subject:
+    """What a request is about."""
+    return tuple(
+        (
+            topic.get("topic", ""),
+            tuple(
+                (entry["partition"], entry.get("sequence_number", 0))
+                for entry in topic.get("partitions") or ()
+                if isinstance(entry, Mapping) and "partition" in entry
+            ),
+        )
+        for topic in sequence(values.get("topics"))
+        if isinstance(topic, Mapping)
+    )
+
+
+def entries_of(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The entries of a response, with their topic; an unknown topic is an entry of its own."""
+    for topic in sequence(values.get("topics")):
+        if not isinstance(topic, Mapping):
+            continue
+        name = topic.get("topic", "")
+        if "unknown_topic" in topic:
+            yield name, topic
+        yield from ((name, entry) for entry in sequence(topic.get("partitions")) if isinstance(entry, Mapping))
+
+
+def sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def place(topic: str, partition: int | None) -> str:
+    """``"orders/3"``."""
+    name = printable(topic) or "(the request was not captured)"
+    return name if partition is None else f"{name}/{partition}"
+
+
+CHECKS = Checks(
+    changes=CHANGES,
+    gauges=GAUGES,
+    codes=codes.ALL,
+    rules=(Results,),
+    waits=frozenset({"Consume"}),
+    covered=frozenset({"not-stored", "not-read"}),
+    publishes=dict.fromkeys(("Produce", "ProduceWithBaseSequenceNumber"), Publishing(("topic", "targets"), "messages")),
+)

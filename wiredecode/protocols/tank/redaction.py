@@ -1,0 +1,23 @@
+"""What ``wiredecode anonymize`` has to know of TANK."""
+
+from __future__ import annotations
+
+from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.redaction import Rules
+from wiredecode.protocols.tank.names import CODEC_MASK
+
+
+def is_compressed(owner: Layer, name: str) -> bool:
+    """Message sets of bundles with a codec, and what cannot be told from them."""
+    return name in ("message_set", "undecided") and bool(owner.fields.get("flags", 0) & (CODEC_MASK | 0x80))
+
+
+DISGUISES = {
+    **proxy.DISGUISES,
+    "tank": Rules(
+        kept=frozenset({"client_id", "configuration"}),
+        addresses=frozenset({"endpoint"}),
+        compressed=is_compressed,
+    ),
+}
