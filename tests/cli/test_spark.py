@@ -36,8 +36,6 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("--master local[2]", {"cluster.master": "local[2]"}),
     ("--partitions 7", {"partitions": 7}),
     ("--split-bytes 2000000", {"split_bytes": 2_000_000}),
-    ("--shuffle", {"shuffle": True}),
-    ("--plan", {"plan_only": True}),
     ("--stream checkpoint", {"stream": "checkpoint"}),
     ("--conf spark.a=b=c --conf spark.d=", {"cluster.settings": {"spark.a": "b=c", "spark.d": ""}}),
     ("--every 3 --stream checkpoint", {"every": 3}),

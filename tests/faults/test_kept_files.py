@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from wiredecode import settings
@@ -16,8 +15,7 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.folder import INDEX_FILE, STEP, Folder, Occupied
-from wiredecode.spark.index import INDEX
+from wiredecode.spark.folder import STEP, Folder, Occupied
 from wiredecode.spark.state import BucketState, OtherState
 from wiredecode.ui.packets import Place
 from wiredecode.ui.states import States
@@ -30,12 +28,6 @@ Kept = tuple[Path, Callable[[], Any]]
 def config(folder: Path) -> Kept:
     settings.write("filters.slow", "latency > 5ms")
     return settings.path(), settings.load
-
-
-def index(folder: Path) -> Kept:
-    row = {field.name: [] if pa.types.is_list(field.type) else None for field in INDEX} | {"size": 0x0102030405}
-    Folder(str(folder)).write(INDEX_FILE, pa.Table.from_pylist([row], INDEX))
-    return folder / INDEX_FILE, lambda: (found := Folder(str(folder)).index()) and found.to_pylist()
 
 
 def step(folder: Path) -> Kept:
@@ -65,7 +57,6 @@ def full_screen(folder: Path) -> Kept:
 
 KEPT: dict[str, tuple[Callable[[Path], Kept], tuple[type[Exception], ...]]] = {
     "config": (config, (SettingsError,)),
-    "index": (index, ()),
     "step": (step, (Occupied, OSError)),
     "state": (state, (OtherState, OSError)),
     "full screen": (full_screen, ()),

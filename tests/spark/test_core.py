@@ -7,15 +7,18 @@ import random
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.net import Network
 from wiredecode.spark import parcels as module
 from wiredecode.spark.accounts import combined
 from wiredecode.spark.decode import TableDemand, decode
@@ -60,7 +63,8 @@ def ordered(table: pa.Table) -> pa.Table:
 def read(batches: Iterable[PacketBatch], demand: TableDemand) -> pa.Table:
     """The rows of one reader."""
     found: list[pa.RecordBatch] = []
-    reader = TableReader(batches, demand.level, decode_as=demand.decoding, stable_ids=True)
+    network = Network(analyse=demand.level == "connections")
+    reader = TableReader(batches, demand.level, decode_as=demand.decoding, stable_ids=True, network=network)
     with suppress(CaptureError):
         found.extend(converted(batch, "s", demand.schema) for batch in reader)
     return ordered(pa.Table.from_batches(found, demand.schema))
@@ -98,6 +102,15 @@ def test_fifty_files_in_any_order_are_one_capture(name: str) -> None:
     edges = sorted(random.Random(1).sample(range(1, len(every)), 49))
     rows, _ = decoded(rows_of_files(files_of(every, edges), demand), demand)
     assert rows.equals(read([PacketBatch.from_packets(every)], demand))
+
+
+def test_copies_of_packets_at_another_interface_are_no_retransmissions() -> None:
+    every = [(time_ns + copy * 1_000, data) for time_ns, data in packets(BASIC) for copy in (0, 1)]
+    batch = replace(PacketBatch.from_packets(every), interface=np.arange(len(every), dtype=np.int32) % 2)
+    demand = TableDemand("connections", buckets=3)
+    rows, _ = decoded(file_rows("a.pcapng", [batch], every[0][0], demand), demand)
+    assert not any(rows["client_retransmissions"].to_pylist())
+    assert rows.equals(read([batch], demand))
 
 
 def test_packets_that_stand_in_two_files_count_once() -> None:

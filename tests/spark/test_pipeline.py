@@ -79,13 +79,12 @@ def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, t
     assert len({told["file"] for told in reports if "file" in told}) == 50
 
 
-def test_connections_are_those_of_one_machine_with_a_shuffle_and_without(spark: SparkSession, tmp_path: Path) -> None:
+def test_connections_are_those_of_one_machine(spark: SparkSession, tmp_path: Path) -> None:
     demand = TableDemand("connections")
     files = cut(tmp_path, packets(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"), 3)
     wanted = expected(sorted(files), demand)
     assert len(wanted)
-    for divide in ("shuffle", "direct"):
-        same_rows(run(spark, files, demand, buckets=2, partitions=2, divide=divide)[0], wanted)
+    same_rows(run(spark, files, demand, buckets=2, partitions=2)[0], wanted)
 
 
 def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Path) -> None:

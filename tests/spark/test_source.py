@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 import shutil
 from pathlib import Path
@@ -24,7 +23,6 @@ from wiredecode.spark.decode import TableDemand
 pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, IsNotNull, LessThan, Not
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.spark.conftest import release
@@ -104,12 +102,15 @@ def test_filters_of_a_query_give_the_same_rows_whatever_the_setting(session: Spa
     session.conf.set(PUSHDOWN, enabled)
     try:
         condition = F.col("type").isin("MSG", "Publish", "no such") & (F.col("time") >= middle.as_py())
-        found = load(session, [str(NATS), str(BASIC)], columns=FEW, source=POINTS).where(condition).toArrow()
+        rows = load(session, [str(NATS), str(BASIC)], columns=FEW, source=POINTS)
+        found = rows.where(condition).toArrow()
+        counts = rows.count(), rows.where(F.col("type") == "no such").count(), rows.count()
     finally:
         session.conf.unset(PUSHDOWN)
     wanted = every.filter(pc.field("type").isin(["MSG", "Publish"]) & (pc.field("time") >= middle))
     assert 0 < wanted.num_rows < every.num_rows
     same_rows(found, wanted)
+    assert counts == (every.num_rows, 0, every.num_rows), "a filter of one query reached another"
 
 
 POINTS = "/(nats|rabbitmq)"
@@ -118,55 +119,6 @@ POINTS = "/(nats|rabbitmq)"
 def frames_of_both() -> pa.Table:
     demand = TableDemand("frames", columns=FEW.split(","))
     return pa.concat_tables([expected([NATS], demand, "nats"), expected([BASIC], demand, "rabbitmq")])
-
-
-def pushed(*filters: Filter, **options: str) -> tuple[pa.Table, int]:
-    """What is read for these filters, and in how many partitions."""
-    paths = json.dumps([str(NATS), str(BASIC)])
-    reader = CaptureReader(ReadOptions.of({"paths": paths, "source": POINTS, "columns": FEW, **options}))
-    assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks at all rows again"
-    schema, parts = reader.wanted.demand.schema, reader.partitions()
-    return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)], schema), len(parts)
-
-
-def test_pushed_filters_leave_out_what_does_not_fit_and_nothing_else() -> None:
-    every = frames_of_both()
-    src, middle = every["src"][0].as_py(), every["time"][every.num_rows // 2].as_py()
-    field = pc.field
-    for filters, wanted, sources in (
-        ([EqualTo(("protocol",), "nats")], field("protocol") == "nats", 2),
-        ([In(("type",), ("MSG", "PING"))], field("type").isin(["MSG", "PING"]), 2),
-        ([EqualTo(("type",), 'no " such')], field("type") == "none", 2),
-        ([EqualTo(("protocol",), "smtp")], field("protocol") == "smtp", 2),
-        ([EqualTo(("source",), "nats")], field("source") == "nats", 1),
-        ([EqualTo(("source",), "nowhere")], field("source") == "nowhere", 0),
-        ([EqualTo(("src",), src)], field("src") == src, 2),
-        ([LessThan(("time",), middle)], field("time") < middle, 2),
-        (
-            [GreaterThanOrEqual(("time",), middle), EqualTo(("length",), 14)],
-            (field("time") >= middle) & (field("length") == 14),
-            2,
-        ),
-        ([IsNotNull(("type",)), Not(EqualTo(("type",), "MSG"))], field("frame").is_valid(), 2),  # not understood
-        ([EqualTo(("length",), "x")], field("frame").is_valid(), 2),
-    ):
-        found, partitions = pushed(*filters)
-        same_rows(found, every.filter(wanted))
-        assert partitions == sources
-    found, _ = pushed(EqualTo(("type",), "MSG"), filter="frame.length > 20 || frame.length < 10")
-    same_rows(found, every.filter((field("type") == "MSG") & ((field("length") > 20) | (field("length") < 10))))
-
-
-@pytest.mark.parametrize("path", [NATS, BASIC, CAPTURES / "liftbridge" / "30-lb-publish-ack.pcap"], ids=str)
-def test_pushed_types_of_messages(path: Path) -> None:
-    every = expected([path], TableDemand("messages"))
-    for column in ("protocol", "type"):
-        for value in every[column].unique().to_pylist():
-            reader = CaptureReader(ReadOptions.of({"path": str(path), "level": "messages"}))
-            reader.pushFilters([EqualTo((column,), value)])
-            (part,) = reader.partitions()
-            found = pa.Table.from_batches(reader.read(part), every.schema)
-            same_rows(found, every.filter(pc.field(column) == value))
 
 
 def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

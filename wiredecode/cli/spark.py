@@ -20,7 +20,6 @@ Examples:
   wiredecode spark captures/ -o lake                        this machine, all cores
   wiredecode spark 'ring/*.pcap.gz' -o lake --level messages
   wiredecode spark client/ broker/ -o lake --source folder  two capture points
-  wiredecode spark captures/ -o lake --plan                 who would decode what, and the largest connection
   wiredecode spark ring/ -o lake --stream lake.checkpoint   a ring of files that grows
   wiredecode spark ring/ -o lake --increment lake.states    every night: what is new
   wiredecode spark s3://bucket/ring -o s3://bucket/lake --master spark://host:7077
@@ -117,13 +116,6 @@ class SparkOptions:
             help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
         ),
     ] = None
-    shuffle: Annotated[
-        bool,
-        typer.Option("--shuffle", help="Send all packets by connection, without looking into the files first."),
-    ] = False
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="Say which tasks would decode what, and how large the largest part is; end.")
-    ] = False
     stream: Annotated[
         str | None,
         typer.Option(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.folder import Folder
-    from wiredecode.spark.planner import Divide
     from wiredecode.spark.prepare import Planned
 
 FAILED = 2
@@ -60,8 +59,6 @@ def run(options: SparkOptions) -> int:
             try:
                 if options.stream is not None:
                     return run.follow(spark, options.stream)
-                if options.plan_only:
-                    return run.show_plan(spark)
                 accounts = run.work(spark) if options.increment is None else run.add(spark, options.increment)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
@@ -97,10 +94,8 @@ def reason(error: BaseException, options: SparkOptions) -> str:
 def check_combined(options: SparkOptions) -> None:
     """Refuse options that would do nothing."""
     of_streams = {name: getattr(options, name) for name in ("every", "settle", "expire")}
-    if options.increment is not None:
-        given = {"--stream": options.stream, "--shuffle": options.shuffle, "--plan": options.plan_only}
-        for name in (name for name, value in given.items() if value):
-            raise UsageError(f"{name} does not go with --increment")
+    if options.increment is not None and options.stream is not None:
+        raise UsageError("--stream does not go with --increment")
     if options.stream is None:
         of_streams["finish"] = (options.finish and options.increment is None) or None
         alone = [f"--{name}" for name, value in of_streams.items() if value is not None]
@@ -108,15 +103,11 @@ def check_combined(options: SparkOptions) -> None:
             raise UsageError(f"{alone[0]} goes with --stream")
     elif options.finish and options.every is not None:
         raise UsageError("--finish takes what there is and ends; --every is for streams that go on")
-    if options.plan_only and kind_of(options.out):
-        raise UsageError("--plan goes with a folder of tables, where its index is kept")
     going_on = options.stream is not None or options.increment is not None
     if options.overwrite and (going_on or not kind_of(options.out)):
         raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
     if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
         raise UsageError("--stream does not go with --split-bytes and --summary-json")
-    if options.plan_only and (options.stream is not None or options.level == "packets"):
-        raise UsageError("--plan tells of what is decoded, and does not go with --stream and --level packets")
 
 
 @contextmanager
@@ -141,8 +132,6 @@ class SparkRun:
         self.options, self.demand = options, demand
         self.folder: Folder | None = None
         self.written = False
-        self.lines: tuple[str, ...] = ()
-        """The plan, for people."""
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables and give them their names."""
@@ -161,13 +150,12 @@ class SparkRun:
         options, level = self.options, self.options.level
         self.folder = folder
         folder.begin()
-        planned = self.planned(spark, folder)
+        planned = self.planned(spark)
         sink = output.task_writer(folder, level, self.demand.schema.names)
         rows = pipeline.rows(spark, options.inputs, self.demand, sink=sink, planned=planned)
         accounts = output.publish(rows, folder, level)
         if anything(accounts):
             folder.commit(self.summary(accounts))
-            folder.keep_index(planned.index)
             self.written = True
         else:
             folder.discard()
@@ -225,26 +213,11 @@ class SparkRun:
         self.written = anything(accounts)
         return accounts
 
-    def planned(self, spark: SparkSession, folder: Folder | None = None) -> Planned:
-        """Who is to decode what."""
+    def planned(self, spark: SparkSession) -> Planned:
+        """Return the plan of the run."""
         from wiredecode.spark.prepare import prepared
 
-        divide: Divide = "shuffle" if self.options.shuffle else "auto"
-        known = None if folder is None else folder.index()
-        found = prepared(spark, self.options.inputs, self.demand, **self.how, divide=divide, known=known)
-        self.lines = found.division.lines
-        return found
-
-    def show_plan(self, spark: SparkSession) -> int:
-        """Say who would decode what, keep the index, and write nothing else."""
-        from wiredecode.spark.folder import Folder
-
-        folder = Folder(self.options.out)
-        folder.check()
-        folder.keep_index(self.planned(spark, folder).index)
-        for line in self.lines:
-            print(line)
-        return 0
+        return prepared(spark, self.options.inputs, self.demand, **self.how)
 
     def follow(self, spark: SparkSession, checkpoint: str) -> int:
         """Write files as they come, until it is interrupted; with ``--finish`` all that there are, to their end."""
@@ -314,8 +287,6 @@ class SparkRun:
         if not options.verbosity.quiet and self.written:
             spoken = () if totals.frames else protocols()
             say(totals_text(totals, spoken, verbose=options.verbosity.verbose, width=totals_width()))
-            for line in self.lines:
-                say(f"{'plan':<10}{escape(line)}")
             for name, port in accounts.apart:
                 complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
         for _, _, problem in accounts.problems:

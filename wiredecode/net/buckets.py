@@ -49,34 +49,6 @@ class Bucket:
         return chosen(segments, self._buckets.of(segments) == self.number)
 
 
-class Chosen(Bucket):
-    """Some connections by their :func:`units`, in place of a bucket."""
-
-    def __init__(self, own: Uint64s, sessions: Mapping[int, str], number: int) -> None:
-        self._own, self._sessions, self.number = np.sort(own), sessions, number
-
-    def keep(self, segments: Segments) -> Segments:
-        """Its own segments."""
-        found = units(segments, self._sessions)
-        if not len(self._own):
-            return chosen(segments, np.zeros(len(found), np.bool_))
-        places = np.minimum(np.searchsorted(self._own, found), len(self._own) - 1)
-        return chosen(segments, self._own[places] == found)
-
-
-def units(segments: Segments, sessions: Mapping[int, str]) -> Uint64s:
-    """What is decoded in one place, of each segment: its connection, or all connections that know of each other."""
-    found, ports = pairs(segments), segments.ports
-    for port, name in sessions.items():
-        found[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = session(name)
-    return found
-
-
-def session(name: str) -> np.uint64:
-    """The unit of the connections of a protocol that know of each other."""
-    return np.uint64(crc32(name.encode()))
-
-
 def pairs(segments: Segments) -> Uint64s:
     """A hash of both endpoints, the same in both directions. If two pairs have the same, they have one bucket."""
     ports = segments.ports

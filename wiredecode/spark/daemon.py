@@ -6,11 +6,11 @@ import gc
 
 from pyspark.daemon import manager
 
-from wiredecode.spark import merging, planner, prepare, writing
+from wiredecode.spark import merging, pipeline, writing
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
 
-NEEDED = (merging, planner, prepare, writing)
+NEEDED = (merging, pipeline, writing)
 
 if __name__ == "__main__":
     portable_schema(table_schema(FRAMES))

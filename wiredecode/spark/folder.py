@@ -41,14 +41,11 @@ import pyarrow.fs as pafs
 
 from wiredecode.capture.remote import place_of, store_errors
 from wiredecode.spark.accounts import PROBLEMS, TOTALS
-from wiredecode.spark.index import INDEX
 from wiredecode.spark.writing import FINDINGS, LEVELS
 from wiredecode.tables.reader import FRAMES
 
 DONE, STEP, VIEWS, RUN, OLD = "_SUCCESS", "_step.json", "_views.sql", ".run-", ".old-"
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
-INDEX_FILE = ".index.parquet"
-"""What the files hold, by connection (``spark/index.py``): for the plan of the next run."""
 ATTEMPTS = "_temporary"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
 Move = tuple[str, str]
@@ -106,7 +103,7 @@ class Folder:
 
     def check(self) -> list[str]:
         """What is in the folder, if it is all of this program."""
-        names = [name for name in self.names() if name != INDEX_FILE]
+        names = self.names()
         strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
         ours = DONE in names or STEP in names or any(name.startswith((RUN, OLD)) for name in names)
         if strange or (names and not ours):
@@ -158,19 +155,6 @@ class Folder:
 
         with store_errors(), self._system.open_input_file(self._at(name)) as file:
             return pq.read_table(file, page_checksum_verification=True)
-
-    def index(self) -> pa.Table | None:
-        """What is known of the files that were read before; None: nothing that can be used."""
-        with suppress(OSError, ValueError, pa.ArrowException):
-            return self.read(INDEX_FILE).cast(INDEX)
-        return None
-
-    def keep_index(self, index: pa.Table | None) -> None:
-        """Keep it for the next run, in place of what was kept before."""
-        if index is not None:
-            self.write(f"{RUN}{self.id}.index", index)
-            self._delete(INDEX_FILE)
-            self._rename(f"{RUN}{self.id}.index", INDEX_FILE)
 
     def commit(self, success: dict[str, Any]) -> None:
         """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""

@@ -304,7 +304,7 @@ class Increment:
             if not step.files:
                 return pipeline.mapped(each_part(spark, list(known)), Ending(carried, self.demand), self.demand, sink)
             names, how = list(step.files), {**self.how, "buckets": self.demand.buckets}
-            planned = prepared(spark, names, self.demand, **how, divide="shuffle")
+            planned = prepared(spark, names, self.demand, **how)
             return pipeline.rows(spark, names, self.demand, sink=sink, planned=planned, decoder=carried)
 
         level, columns, replaced = self.demand.level, self.demand.schema.names, log.steps[step.before :]

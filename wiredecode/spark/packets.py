@@ -22,7 +22,7 @@ from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
-from wiredecode.net.buckets import Bucket, Buckets
+from wiredecode.net.buckets import FACTORS, Buckets
 from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
@@ -41,13 +41,15 @@ PACKETS = pa.schema(
             ("place", pa.int64()),
             ("time_ns", pa.int64()),
             ("linktype", pa.int32()),
+            ("interface", pa.int32()),
             ("original", pa.int64()),
             ("data", pa.binary()),
         )
     ]
 )
 """``clock`` is the capture time in the file, which never goes back; ``file_ns`` the time of the file's first packet;
-``place`` where the packet stands in the file. A row of ``linktype`` :data:`REPORT` or :data:`SECRETS` is no packet."""
+``place`` the packet's place in the file; ``interface`` counts within the file. A row of ``linktype`` :data:`REPORT` or
+:data:`SECRETS` is no packet."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
 """The order in which a bucket is to be read: that of the files merged by time."""
 WITHIN = ORDER[2:]
@@ -77,11 +79,11 @@ class File:
 class PacketRows:
     """Makes rows of the packets of ``file``, of each batch those of a bucket together.
 
-    Packets without TCP are counted in ``totals``, and are in no row. ``only``: packets of these connections.
+    Packets without TCP are counted in ``totals``, and are in no row.
     """
 
-    def __init__(self, file: File, buckets: Buckets, limits: Limits, only: Bucket | None = None) -> None:
-        self.file, self._buckets, self._only = file, buckets, only
+    def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
+        self.file, self._buckets = file, buckets
         self.totals = Totals()
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
@@ -113,8 +115,6 @@ class PacketRows:
         clock = self._clock.advance(batch.time_ns)
         fragments = tcp_fragments(batch, self._vlan_tags)
         segments = self._headers.read(batch, clock)
-        if self._only is not None:
-            segments = self._only.keep(segments)
         rows, buckets = segments.row, self._buckets.of(segments)
         if len(fragments):  # they go to all buckets: only the first one tells the ports
             plain = ~np.isin(rows, fragments)
@@ -159,6 +159,7 @@ def packet_rows(
         "place": rows + place,
         "time_ns": batch.time_ns[rows],
         "linktype": batch.linktype[rows],
+        "interface": batch.interface[rows],
         "original": batch.original[rows],
         "data": sliced(batch.buffer, batch.start, batch.captured, rows),
     }
@@ -226,6 +227,15 @@ def packet_batches(parts: Iterable[pa.RecordBatch], first_number: int = 1) -> It
             first_number, secrets = first_number + len(part), ()
 
 
+FIXED = ("time_ns", "linktype", "original", "clock", "file", "interface")
+
+
+def interfaces(file: Int64s, interface: Int32s) -> Int32s:
+    """Return a number per interface of each file: copies of a packet are told by where they were captured."""
+    spread = file.astype(np.uint64) ^ (interface.astype(np.uint64) + np.uint64(1)) * np.uint64(FACTORS[0])
+    return (spread >> np.uint64(33)).astype(np.int32)
+
+
 def packets_of(rows: pa.RecordBatch, first_number: int) -> PacketBatch:
     """The packets of rows in the order of :data:`ORDER`; ``number`` counts from ``first_number``."""
     data = rows.column("data")
@@ -233,7 +243,7 @@ def packets_of(rows: pa.RecordBatch, first_number: int) -> PacketBatch:
     offsets: npt.NDArray[np.int32] = np.frombuffer(ends, np.int32)[data.offset : data.offset + len(data) + 1]
     low, high = int(offsets[0]), int(offsets[-1])
     start = offsets[:-1].astype(np.int64) - low
-    columns = {name: rows.column(name).to_numpy() for name in ("time_ns", "linktype", "original", "clock")}
+    columns = {name: rows.column(name).to_numpy() for name in FIXED}
     return PacketBatch(
         buffer=b"" if values is None else values.slice(low, high - low).to_pybytes(),
         start=start,
@@ -241,7 +251,7 @@ def packets_of(rows: pa.RecordBatch, first_number: int) -> PacketBatch:
         original=columns["original"],
         time_ns=columns["time_ns"],
         linktype=columns["linktype"],
-        interface=np.zeros(len(rows), np.int32),
+        interface=interfaces(columns["file"], columns["interface"]),
         number=np.arange(first_number, first_number + len(rows), dtype=np.int64),
         clock=np.maximum.accumulate(columns["clock"]),
     )

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.net.buckets import Bucket, Chosen, Uint64s
-from wiredecode.spark import planner, session, splits
+from wiredecode.spark import session, splits
 from wiredecode.spark.decode import REPORTED, Rows, TableDemand, decode, report_row, row_batch
 from wiredecode.spark.files import Problem
 from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
@@ -25,7 +23,6 @@ from wiredecode.spark.parcels import PARCELS, opened, parcels
 from wiredecode.spark.prepare import (
     Part,
     Planned,
-    Stopped,
     bring_keys,
     cores,
     dealt,
@@ -61,7 +58,7 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
 
     ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
     ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.TableDemand`; ``source``,
-    ``partitions``, ``buckets``, ``split_bytes``, ``divide`` as for :func:`rows`.
+    ``partitions``, ``buckets``, ``split_bytes`` as for :func:`rows`.
     Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
     for what is wrong.
     """
@@ -83,7 +80,7 @@ def packets(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> 
     return _table(spark, paths, "packets", options)
 
 
-HOW = ("source", "partitions", "buckets", "split_bytes", "divide")
+HOW = ("source", "partitions", "buckets", "split_bytes")
 """Options of :func:`rows`."""
 
 
@@ -107,7 +104,6 @@ def rows(
     buckets: int | None = None,
     split_bytes: int | None = None,
     sink: Sink | None = None,
-    divide: planner.Divide = "shuffle",
     planned: Planned | None = None,
     decoder: Decoder = decode,
 ) -> DataFrame:
@@ -118,59 +114,30 @@ def rows(
     of a source are dealt out to. Both follow from the size of the input and the cores of the cluster where they are not
     given, and change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files.
     ``sink``: what the tasks do with these rows; its rows come in their place.
-    ``divide``: ``shuffle`` sends all packets by connection; ``auto`` looks into the files first, and has connections
-    decoded without a shuffle where that is cheaper; ``direct`` wherever it is possible. ``planned``: what
-    :func:`planned` found of the same. ``decoder``: what decodes behind the shuffle. Raises ``ValueError`` for what is
-    wrong, :class:`Stopped` where a file cannot be read and ``demand.fail_fast`` is set.
+    ``planned``: what :func:`prepared` returned for the same arguments. ``decoder``: decodes after the shuffle. Raises
+    ``ValueError`` for arguments that do not work, :class:`Stopped` if a file cannot be read and ``demand.fail_fast`` is
+    set.
     """
     session.tune(spark)
     bring_keys(spark, demand)
     if planned is None:
-        planned = prepared(spark, paths, demand, source, partitions, buckets, split_bytes, divide)
-    demand, division = planned.demand, planned.division
-    parts = planned.parts if division.rows is None else [planned.parts[row] for row in division.rows]
-    only = None if division.shuffled is None else tuple(division.shuffled.items())
-    ways = []
-    if division.tasks:
-        ways.append(mapped(each_part(spark, division.tasks), Direct(demand), demand, sink))
-    if division.shuffles or not ways:
-        tasks = each_part(spark, dealt(parts, cores(spark)))
-        ways.append(_decoded(tasks, Reading(demand, only), demand, planned.partitions, sink, decoder))
-    return ways[0] if len(ways) == 1 else ways[0].union(ways[1])
-
-
-@dataclass(frozen=True)
-class Direct:
-    """Decodes connections from their files."""
-
-    demand: TableDemand
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for task in parts_in(batches):
-            try:
-                yield from planner.direct(task, self.demand)
-            except CaptureError as error:
-                raise Stopped(str(error)) from None
+        planned = prepared(spark, paths, demand, source, partitions, buckets, split_bytes)
+    demand = planned.demand
+    tasks = each_part(spark, dealt(planned.parts, cores(spark)))
+    return _decoded(tasks, Reading(demand), demand, planned.partitions, sink, decoder)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Reads packets for the shuffle: ``only`` those of some connections, by source."""
+    """Reads packets for the shuffle."""
 
     demand: TableDemand
-    only: tuple[tuple[str, Uint64s], ...] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for parts in parts_in(batches):
             for part in parts:
-                rows = read_part(part, self.demand, self.kept(part.source))
+                rows = read_part(part, self.demand)
                 yield from rows if self.demand.level == PACKET_LEVEL else parcels(rows)
-
-    def kept(self, source: str) -> Chosen | None:
-        """What is read of a source; None: all."""
-        if self.only is None:
-            return None
-        return Chosen(dict(self.only).get(source, np.empty(0, np.uint64)), self.demand.sessions, 0)
 
 
 def _decoded(
@@ -209,12 +176,12 @@ def mapped(ids: DataFrame, read: Rows, demand: TableDemand, sink: Sink | None) -
 # What a task does.
 
 
-def read_part(part: Part, demand: TableDemand, only: Bucket | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, or of a part of it, ``only`` of some connections; damage is a report."""
+def read_part(part: Part, demand: TableDemand) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a file, or of a part of it; damage is a report."""
     if isinstance(part.what, Problem):
         yield problem_row(part.what, demand)
     else:
-        yield from read_rows(part.what.file, splits.packets(part.what), demand, only)
+        yield from read_rows(part.what.file, splits.packets(part.what), demand)
 
 
 def problem_row(problem: Problem, demand: TableDemand) -> pa.RecordBatch:
@@ -225,14 +192,12 @@ def problem_row(problem: Problem, demand: TableDemand) -> pa.RecordBatch:
     return report(problem.source, **values)
 
 
-def read_rows(
-    file: File, batches: Iterable[PacketBatch], demand: TableDemand, only: Bucket | None = None
-) -> Iterator[pa.RecordBatch]:
+def read_rows(file: File, batches: Iterable[PacketBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
     """Rows of packets for the shuffle; at level ``packets``, rows of the table."""
     checked = stopping(batches) if demand.fail_fast else batches
     if demand.level == PACKET_LEVEL:
         return packet_table(file, checked, demand)
-    return PacketRows(file, demand.dealt, demand.reassembly, only).rows(checked)
+    return PacketRows(file, demand.dealt, demand.reassembly).rows(checked)
 
 
 def packet_table(file: File, batches: Iterable[PacketBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What there is to read, in how many tasks, and who decodes what: all that is done before the work itself."""
+"""The plan of a run: the files to read, in how many tasks and buckets."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import math
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.spark import planner, session, splits
+from wiredecode.spark import session, splits
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem, find
-from wiredecode.spark.index import INDEX, Indexer, known_rows, settings_of
 from wiredecode.tables import bound_memory
-from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,14 +112,11 @@ def found(paths: Sequence[str], source: str, split_bytes: int | None) -> list[Pa
 
 @dataclass(frozen=True)
 class Planned:
-    """What is read, and who decodes what."""
+    """The files to read, and into how many tasks the shuffle divides their packets."""
 
     parts: list[Part]
     demand: TableDemand
     partitions: int
-    """Of the shuffle."""
-    division: planner.Division
-    index: pa.Table | None = None
 
 
 def prepared(
@@ -134,50 +127,15 @@ def prepared(
     partitions: int | None = None,
     buckets: int | None = None,
     split_bytes: int | None = None,
-    divide: planner.Divide = "auto",
-    known: pa.Table | None = None,
 ) -> Planned:
-    """Look into the files that the index ``known`` does not have, and make a plan; as for :func:`rows`."""
+    """Return the plan of a run; arguments as for :func:`rows`."""
     session.tune(spark)
     parts = found(paths, source, split_bytes)
     bad = next((part.what.text for part in parts if isinstance(part.what, Problem)), None)
     if demand.fail_fast and bad is not None:
         raise Stopped(bad)
     demand, partitions = sized(demand, by_source(parts), cores(spark), partitions, buckets)
-    if divide == "shuffle" or demand.level == PACKET_LEVEL:
-        return Planned(parts, demand, partitions, planner.Division())
-    parts.sort(key=lambda part: isinstance(part.what, Problem))  # what the index has no row of comes last
-    files = [part.what.file for part in parts if not isinstance(part.what, Problem)]
-    index = indexed(spark, parts[: len(files)], demand, known)
-    whole = list({(file.source, file.name): replace(file, place=0) for file in files}.values())
-    division = planner.divided(index, whole, demand, partitions, cores(spark), divide)
-    if division.rows is not None and len(parts) > len(files):  # those that cannot be read are told of by the shuffle
-        rows = [*division.rows, *range(len(files), len(parts))]
-        division = replace(division, rows=rows, shuffled=division.shuffled or {"": np.empty(0, np.uint64)})
-    return Planned(parts, demand, partitions, division, index)
-
-
-def indexed(spark: SparkSession, parts: Sequence[Part], demand: TableDemand, known: pa.Table | None) -> pa.Table:
-    """The index of some parts, a row each in their order; what ``known`` has is not read again."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    have = {} if known is None else known_rows(known)
-    keys = [index_key(part, demand) for part in parts]
-    missing = [part for part, key in zip(parts, keys, strict=True) if key not in have]
-    tables = [] if known is None else [known]
-    if missing:
-        tasks = each_part(spark, dealt(missing, cores(spark)))
-        tables.append(tasks.mapInArrow(Indexing(demand), from_arrow_schema(INDEX)).toArrow().cast(INDEX))
-    whole = pa.concat_tables(tables) if tables else INDEX.empty_table()
-    rows = known_rows(whole)
-    return whole.take(pa.array([rows[key] for key in keys], pa.int64()))
-
-
-def index_key(part: Part, demand: TableDemand) -> tuple[Any, ...]:
-    """What the row of a part in an index is found by."""
-    assert not isinstance(part.what, Problem)
-    file = part.what.file
-    return file.name, file.source, file.first_ns, file.place, part.size, settings_of(demand, part.what.step)
+    return Planned(parts, demand, partitions)
 
 
 def bring_keys(spark: SparkSession, demand: TableDemand) -> None:
@@ -201,21 +159,6 @@ def parts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     bound_memory()
     for batch in batches:
         yield from (pickle.loads(text) for text in batch.column(0).to_pylist())
-
-
-@dataclass(frozen=True)
-class Indexing:
-    """Reads headers, see ``spark/index.py``."""
-
-    demand: TableDemand
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        demand = self.demand
-        for part in chain.from_iterable(parts_in(batches)):
-            packets = splits.packets(part.what)
-            checked = stopping(packets) if demand.fail_fast else packets
-            made = Indexer(part.what.file, demand.reassembly, demand.sessions)
-            yield made.row(checked, part.size, settings_of(demand, part.what.step))
 
 
 def stopping(batches: Iterable[PacketBatch]) -> Iterator[PacketBatch]:

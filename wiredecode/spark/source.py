@@ -29,10 +29,9 @@ from wiredecode.capture import CaptureError
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.packets import File
-from wiredecode.spark.pushdown import Push, Test, keep, narrowed, passes
 from wiredecode.spark.splits import SPLIT_BYTES, Split, merged, packets, splits
 from wiredecode.tables import bound_memory
-from wiredecode.tables.portable import SOURCE, converted
+from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import FRAMES, PACKETS
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 NAME = "wiredecode"
 OLDEST = 4, 1
-"""The oldest Spark whose Python data sources can push filters down."""
+"""The oldest Spark whose Python data sources read Arrow batches as this one does."""
 LOGGER = logging.getLogger("wiredecode.spark")
 OPTIONS = (
     "level",
@@ -65,10 +64,7 @@ class Unreadable(Exception):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("wiredecode")`` known to a session.
-
-    Filters of a query are pushed down where ``spark.sql.python.filterPushdown.enabled`` is on, at whatever moment.
-    """
+    """Make ``spark.read.format("wiredecode")`` known to a session. Raises ``ValueError`` if Spark is too old."""
     release = ".".join(spark.version.split(".")[:2])
     if tuple(map(int, release.split("."))) < OLDEST:
         least = ".".join(map(str, OLDEST))
@@ -182,9 +178,6 @@ class CaptureReader(DataSourceReader):
 
     def __init__(self, wanted: ReadOptions) -> None:
         self.wanted = wanted
-        self.tests: list[Test] = []
-        """Of rows: what the query wants, as far as it is known here."""
-        self.pushFilters = Push(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         """What to read. Raises CaptureError where nothing can be, and with ``failFast`` for a file that cannot."""
@@ -196,7 +189,7 @@ class CaptureReader(DataSourceReader):
             if wanted.demand.fail_fast or not found.files:
                 raise Unreadable(problem.text)
             LOGGER.warning("%s", problem.text)
-        files = [file for file in found.files if passes(self.tests, SOURCE.name, file.source)]
+        files = found.files
         if wanted.demand.level == PACKETS:
             sizes = found.sizes
             parts = [part for file in files for part in splits(file, sizes[file.name], wanted.split_bytes)]
@@ -213,12 +206,12 @@ class CaptureReader(DataSourceReader):
             yield from (Whole(source, own, bucket, wanted) for bucket in range(wanted))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition that the query may want."""
+        """Return the rows of a partition."""
         part: Split | Whole | None = partition.value
         if part is None:  # what Spark makes of no partitions
             return
         bound_memory()
-        demand = narrowed(self.wanted.demand, self.tests)
+        demand = self.wanted.demand
         if isinstance(part, Split):
             source, reader = part.file.source, demand.reader(packets(part), 0)
         else:
@@ -226,9 +219,7 @@ class CaptureReader(DataSourceReader):
             source, reader = part.source, demand.reader(merged(part.files), part.bucket)
         try:
             for batch in reader:
-                kept = keep(converted(batch, source, demand.schema), self.tests)
-                if len(kept):
-                    yield kept
+                yield converted(batch, source, demand.schema)
         except CaptureError as error:
             for each in error.errors:
                 if demand.fail_fast:
