@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
+    from wiredecode.frames.activity import Activity
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Event
-    from wiredecode.view.follow import ConnectionFilter, Piece, Seen, Survey
+    from wiredecode.view.follow import ConnectionFilter, Piece, Survey
     from wiredecode.view.theme import TreeOptions
 
 EXAMPLES = """\b
@@ -178,7 +179,7 @@ class Choice:
         self.session: Session = Session.of(
             *(source, settings.decoding, settings.verbosity), display=display, analyse=True, on_end=self.survey.end
         )
-        self.chosen: Seen | None = None
+        self.chosen: Activity | None = None
 
     def run(self) -> int:
         """List the connections, unless one is chosen; return the exit code."""
@@ -201,12 +202,9 @@ class Choice:
         with Postponed() as damage:
             for frame in session.decoded():
                 self.survey.see(frame)
-        rows = [
-            row
-            for _, row in sorted(self.survey.seen.items())
-            if row.fits and self.settings.connections.fits(row.connection)
-        ]
-        spoken = [row for row in rows if row.frames] or [row for row in rows if row.size]
+        fits, survey = self.settings.connections.fits, self.survey
+        rows = [row for row in survey.activities if survey.fits(row) and fits(row.connection)]
+        spoken = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
         self.found = len(rows)
         if len(spoken) == 1:
             self.chosen = spoken[0]
@@ -217,7 +215,7 @@ class Choice:
         damage.raise_again()
 
     def _complain(self) -> None:
-        total = len(self.survey.seen)
+        total = len(self.survey.activities.by_number)
         what = "connections, and none of them fits"
         complain(
             f"there are {total:,} {what}; wiredecode follow FILE lists them" if total else "there is no connection"
@@ -227,7 +225,7 @@ class Choice:
 class Following:
     """The pass that shows one connection."""
 
-    def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Seen | None = None) -> None:
+    def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Activity | None = None) -> None:
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Session
         from wiredecode.frames.message import Messages

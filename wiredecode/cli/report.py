@@ -86,7 +86,7 @@ class Reporting:
         if code == INTERRUPTED or (code and not totals.packets):
             return code
         number = self.settings.connection
-        if number is not None and number not in gathering.talks:
+        if number is not None and number not in gathering.connections:
             complain(f"there is no connection #{number}; wiredecode follow FILE lists them")
             return 2
         number = chosen(gathering) if number is None else number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wiredecode.check import Checker, Problem
 from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Event, Timeline
-from wiredecode.frames import who
+from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Held
@@ -32,22 +32,6 @@ MOST_STREAMS = 4_096
 """The same of streams, topics and subjects."""
 MOST_SERIES = 256
 """The same of subscriptions, partitions and the like whose credit or lag is known."""
-
-
-@dataclass(slots=True, eq=False)
-class Talk:
-    """What one connection said."""
-
-    connection: Connection
-    client: int | None = None
-    """The endpoint that is the client, as the protocol told."""
-    protocols: dict[str, None] = field(default_factory=dict)
-    frames: list[int] = field(default_factory=lambda: [0, 0])
-    """By side."""
-    length: list[int] = field(default_factory=lambda: [0, 0])
-    """Bytes of these."""
-    findings: int = 0
-    last_ns: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -95,32 +79,32 @@ class Gathering:
         self.last_ns = 0
         self.by_time = Bins(len(COLUMNS))
         self.latency = Bins(LATENCIES)
-        self.talks: dict[int, Talk] = {}
+        self._activities = Activities()
+        self.connections = self._activities.by_number
         self.commands: dict[tuple[str, str, str | None], Command] = defaultdict(Command)
         self.streams: dict[tuple[str, str], Stream] = {}
         self.series: dict[tuple[str, str], Series] = {}
         """By what is measured and of what: ``("credit", "orders, subscription 1 of #3")``."""
         self.left_out = 0
-        """Connections that are not in ``talks`` any more."""
+        """Connections that are not in ``connections`` any more."""
         self._waiting: OrderedDict[int, Command] = OrderedDict()
         self._gauges = Gauges()
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over; frames of it may still come."""
         self.checker.end(connection, other)
-        if self.filtered and connection.number not in self.talks:
+        if self.filtered and connection.number not in self.connections:
             return
-        talk = self._talk(connection)
-        if other:
-            talk.protocols[f"({other})"] = None
+        activity = self._activity(connection)
+        activity.other = other
         health = connection.health
         if health is not None:
-            talk.last_ns = max(talk.last_ns, health.last_ns)
+            activity.last_ns = max(activity.last_ns, health.last_ns)
             self.by_time.add(health.last_ns, CLOSED)
 
     def over(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and no frame of it comes any more."""
-        if not self.filtered or connection.number in self.talks:
+        if not self.filtered or connection.number in self.connections:
             self.timeline.end(connection, other)
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
@@ -131,19 +115,9 @@ class Gathering:
         self.timeline.frame(frame)
         time_ns, length, sender = frame.time_ns, frame.length, frame.sender
         self.by_time.add(time_ns, SENDERS[sender], length)
-        talk = self.talks.get(frame.connection.number) or self._talk(frame.connection)
-        talk.frames[frame.side] += 1
-        talk.length[frame.side] += length
-        if time_ns > talk.last_ns:
-            talk.last_ns = time_ns
+        (self.connections.get(frame.connection.number) or self._activity(frame.connection)).add(frame)
         if time_ns > self.last_ns:
             self.last_ns = time_ns
-        if frame.protocol not in talk.protocols:
-            talk.protocols[frame.protocol] = None
-        if talk.client is None and sender is not None:
-            talk.client = frame.side if sender == "client" else 1 - frame.side
-        if frame.findings:
-            talk.findings += len(frame.findings)
         command = self.commands[frame.protocol, frame.type or frame.status, sender]
         command.frames += 1
         command.length += length
@@ -159,10 +133,10 @@ class Gathering:
     def finish(self) -> None:
         """The capture is over."""
         found = self.checker.finish()
-        talks = self.talks.keys()
-        self.problems = [each for each in found if not self.filtered or not talks.isdisjoint(each.connections)]
+        known = self.connections.keys()
+        self.problems = [each for each in found if not self.filtered or not known.isdisjoint(each.connections)]
         self.events = [each for each in self.timeline.finish(self.first_ns) if self.checker.report.covers(each.time_ns)]
-        self.last_ns = max(self.last_ns, *(talk.last_ns for talk in self.talks.values()), self.first_ns)
+        self.last_ns = max(self.last_ns, *(each.last_ns for each in self.connections.values()), self.first_ns)
 
     def sums(self) -> list[int]:
         """Per column of ``by_time``: of all times."""
@@ -173,22 +147,16 @@ class Gathering:
         sums = self.sums()
         return {PUBLISH: sums[PUBLISHED], DELIVER: sums[DELIVERED]}
 
-    @staticmethod
-    def client_side(talk: Talk) -> int:
-        """Which endpoint is the client: as the protocol, else as TCP tells."""
-        return who.client_side(talk.connection) if talk.client is None else talk.client
-
-    def _talk(self, connection: Connection) -> Talk:
-        talk = self.talks.get(connection.number)
-        if talk is None:
-            if len(self.talks) >= MOST_CONNECTIONS:
-                least = sorted(self.talks.values(), key=lambda each: (each.findings > 0, sum(each.length)))
-                for each in least[: MOST_CONNECTIONS // 4]:
-                    del self.talks[each.connection.number]
-                    self.left_out += 1
-            talk = self.talks[connection.number] = Talk(connection)
-            self.by_time.add(connection.first_ns, OPENED)
-        return talk
+    def _activity(self, connection: Connection) -> Activity:
+        if connection.number in self.connections:
+            return self.connections[connection.number]
+        if len(self.connections) >= MOST_CONNECTIONS:
+            least = sorted(self.connections.values(), key=lambda each: (each.findings > 0, sum(each.length)))
+            for each in least[: MOST_CONNECTIONS // 4]:
+                del self.connections[each.connection.number]
+                self.left_out += 1
+        self.by_time.add(connection.first_ns, OPENED)
+        return self._activities.of(connection)
 
     def _request(self, frame: Frame, command: Command) -> None:
         command.requests += 1
@@ -237,12 +205,12 @@ class Gathering:
 
 def chosen(gathering: Gathering) -> int | None:
     """The connection that is worth a look: of the worst problem, else the one that said most; None: nobody did."""
-    talks = gathering.talks
+    known = gathering.connections
     for problem in gathering.problems:
         if problem.severity == "note":
             break
-        concerned = [number for number in problem.connections if number in talks and any(talks[number].frames)]
+        concerned = [number for number in problem.connections if number in known and any(known[number].frames)]
         if concerned:
-            return max(concerned, key=lambda number: (talks[number].findings, sum(talks[number].frames), -number))
-    spoke = [(sum(talk.frames), -number) for number, talk in talks.items() if any(talk.frames)]
+            return max(concerned, key=lambda number: (known[number].findings, sum(known[number].frames), -number))
+    spoke = [(sum(each.frames), -number) for number, each in known.items() if any(each.frames)]
     return -max(spoke)[1] if spoke else None

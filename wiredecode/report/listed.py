@@ -12,8 +12,9 @@ from wiredecode.net.health import FAST_RETRANSMISSION, Times
 from wiredecode.report.plots import seconds_text
 
 if TYPE_CHECKING:
+    from wiredecode.frames.activity import Activity
     from wiredecode.net.health import ConnectionHealth
-    from wiredecode.report.gather import Gathering, Talk
+    from wiredecode.report.gather import Gathering
 
 MOST_ROWS = 100
 MOST_CHARACTERS = 160
@@ -52,11 +53,11 @@ def cell(text: str) -> str:
 
 def connections(gathering: Gathering) -> Table:
     """Those with findings first, then those that said most; in order of their numbers."""
-    talks = sorted(gathering.talks.values(), key=lambda talk: (-(talk.findings > 0), -sum(talk.length)))
+    known = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
-    talks.sort(key=lambda talk: talk.connection.number not in concerned)
-    shown = sorted(talks[:MOST_ROWS], key=lambda talk: talk.connection.number)
-    left_out = len(talks) - len(shown) + gathering.left_out
+    known.sort(key=lambda each: each.connection.number not in concerned)
+    shown = sorted(known[:MOST_ROWS], key=lambda each: each.connection.number)
+    left_out = len(known) - len(shown) + gathering.left_out
     return Table(
         "connections",
         "Connections",
@@ -66,27 +67,28 @@ def connections(gathering: Gathering) -> Table:
             *numbers("begins (s)", "lasts", "frames ↑ ↓", "bytes ↑ ↓", "round trip"),
             *words("health", "end"),
         ),
-        [Row(_connection(talk, gathering), f"connection-{talk.connection.number}") for talk in shown],
+        [Row(_connection(each, gathering), f"connection-{each.connection.number}") for each in shown],
         more_text(left_out) + "↑ from the client, ↓ from the server. Round trip: the "
         "median from a segment to its ACK, of the slower direction. Health: what TCP had to repair.",
     )
 
 
-def _connection(talk: Talk, gathering: Gathering) -> tuple[str, ...]:
-    connection, client = talk.connection, gathering.client_side(talk)
-    lasts = seconds_text(max(talk.last_ns - connection.first_ns, 0) / 1e9)
+def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
+    connection, client = activity.connection, activity.client_side
+    spoken = [*activity.protocols, *([f"({activity.other})"] if activity.other else [])]
+    lasts = seconds_text(max(activity.last_ns - connection.first_ns, 0) / 1e9)
     health = connection.health
     return (
         f"#{connection.number}",
         cell(who.describe(connection)),
-        cell(", ".join(filter(None, talk.protocols)) or "-"),
+        cell(", ".join(spoken) or "-"),
         f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
         lasts,
-        f"{talk.frames[client]:,} {talk.frames[1 - client]:,}",
-        f"{talk.length[client]:,} {talk.length[1 - client]:,}",
+        f"{activity.frames[client]:,} {activity.frames[1 - client]:,}",
+        f"{activity.length[client]:,} {activity.length[1 - client]:,}",
         "" if health is None else _round_trip(health),
         "" if health is None else _health(health),
-        cell(who.end_text(connection, talk.client)),
+        cell(who.end_text(connection, activity.client)),
     )
 
 

@@ -166,13 +166,12 @@ def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
 
 def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:
     """The sequence diagram of one connection."""
-    if sequence is None or number is None or number not in gathering.talks or not sequence.items:
+    if sequence is None or number is None or number not in gathering.connections or not sequence.items:
         return None
-    talk = gathering.talks[number]
-    client = gathering.client_side(talk)
-    ends = talk.connection.called
+    activity = gathering.connections[number]
+    client, ends = activity.client_side, activity.connection.called
     return {
-        "title": f"Connection #{number}: {cut(who.describe(talk.connection))}",
+        "title": f"Connection #{number}: {cut(who.describe(activity.connection))}",
         "note": f"{sequence.frames:,} frames; shown are the first ones of each type, those with findings, those that "
         f"are evidence (shaded), and the last ones. wiredecode follow FILE -n {number} shows all.",
         "client": f"client {ends[client]}",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -16,10 +15,10 @@ import pyarrow as pa
 
 from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
+from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
-from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row
 from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
@@ -112,59 +111,29 @@ class ConsumerCounter:
         return (dict(zip(names, (*key, *found), strict=True)) for key, found in self._found.items())
 
 
-@dataclass(slots=True, eq=False)
-class Talk:
-    """What one connection said."""
-
-    connection: Connection
-    first_ns: int
-    last_ns: int
-    client: int | None = None
-    """The endpoint that is the client, as the protocol told."""
-    protocols: set[str] = field(default_factory=set)
-    frames: list[int] = field(default_factory=lambda: [0, 0])
-    """By side."""
-    length: list[int] = field(default_factory=lambda: [0, 0])
-
-
 class ConnectionCounter:
     """Frames of each connection."""
 
     def __init__(self) -> None:
-        self._talks: dict[int, Talk] = {}
-
-    def frame(self, frame: Frame) -> None:
-        connection, time_ns = frame.connection, frame.time_ns
-        talk = self._talks.get(connection.number)
-        if talk is None:
-            talk = self._talks[connection.number] = Talk(connection, time_ns, time_ns)
-        talk.frames[frame.side] += 1
-        talk.length[frame.side] += frame.length
-        if time_ns > talk.last_ns:
-            talk.last_ns = time_ns
-        elif time_ns < talk.first_ns:
-            talk.first_ns = time_ns
-        if frame.protocol not in talk.protocols:
-            talk.protocols.add(frame.protocol)
-        if talk.client is None and frame.sender is not None:
-            talk.client = frame.side if frame.sender == "client" else 1 - frame.side
+        self._activities = Activities()
+        self.frame = self._activities.frame
 
     def rows(self) -> Iterator[Row]:
         """Where no frame tells who is the client, it is the end that is first in the order of texts."""
-        for talk in self._talks.values():
-            ends = talk.connection.endpoints
-            client = int(ends[1] < ends[0]) if talk.client is None else talk.client
+        for one in self._activities.by_number.values():
+            ends = one.connection.endpoints
+            client = int(ends[1] < ends[0]) if one.client is None else one.client
             yield {
-                "connection": talk.connection.id,
+                "connection": one.connection.id,
                 "client": ends[client],
                 "server": ends[1 - client],
-                "protocol": ", ".join(sorted(filter(None, talk.protocols))) or None,
-                "start": moment(talk.first_ns),
-                "seconds": (talk.last_ns - talk.first_ns) / 1e9,
-                "client_frames": talk.frames[client],
-                "client_bytes": talk.length[client],
-                "server_frames": talk.frames[1 - client],
-                "server_bytes": talk.length[1 - client],
+                "protocol": ", ".join(sorted(one.protocols)) or None,
+                "start": moment(one.first_ns),
+                "seconds": (one.last_ns - one.first_ns) / 1e9,
+                "client_frames": one.frames[client],
+                "client_bytes": one.length[client],
+                "server_frames": one.frames[1 - client],
+                "server_bytes": one.length[1 - client],
             }
 
 

@@ -60,7 +60,7 @@ def _number(number: int) -> str:
 
 def _end(which: str) -> Callable[[FrameList, Row], str]:
     def get(frames: FrameList, row: Row) -> str:
-        seen = frames.reading.survey.seen.get(row.connection)
+        seen = frames.reading.survey.activities.by_number.get(row.connection)
         ends = seen.connection.called if seen is not None else ("", "")
         side = {"src": row.side, "dst": 1 - row.side}.get(which, frames.client(row))
         return ends[1 - side] if which == "server" else ends[side]

@@ -186,7 +186,7 @@ class FrameList(Lines):
         client = self.client(row)
         arrow = (self.arrow(row), theme.SIDE.get(row.sender or "", ""))
         if form.address:
-            seen = self.reading.survey.seen.get(row.connection)
+            seen = self.reading.survey.activities.by_number.get(row.connection)
             ends = seen.connection.called if seen is not None else ("", "")
             text.append(f"{cut_middle(ends[client], form.address):<{form.address}} ").append(*arrow)
             text.append(f" {cut_middle(ends[1 - client], form.address):<{form.address}} ")

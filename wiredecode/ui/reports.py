@@ -51,7 +51,7 @@ def connections(reading: Reading, job: Job, number: int, width: int) -> list[Lin
     """All connections, with names."""
     from wiredecode.view.follow import table
 
-    rows = [row for _, row in sorted(reading.survey.seen.items())]
+    rows = [*reading.survey.activities]
     head, *lines = table(rows)
     made = [Line(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
@@ -163,7 +163,7 @@ def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
 def follow(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The connection of a frame as a dialogue, from that frame on."""
     row = reading.rows[number]
-    seen = reading.survey.seen.get(row.connection)
+    seen = reading.survey.activities.by_number.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
     made = [Line(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
     for at in _along(reading, number, MOST_FOLLOWED + 1):
@@ -177,7 +177,7 @@ def follow(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
 def diagram(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
     """The connection of a frame as a sequence diagram, from that frame on."""
     row, room = reading.rows[number], min(max(width - MARGIN, LEAST), MOST_DIAGRAM)
-    seen = reading.survey.seen.get(row.connection)
+    seen = reading.survey.activities.by_number.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
     sides = {row.side: row.sender for row in (reading.rows[each] for each in _along(reading, number, 50))}
     client = next((side for side, sender in sides.items() if sender == "client"), 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.escape import escape
-from wiredecode.frames.who import client_side, end_text, names
+from wiredecode.frames.who import end_text, names
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.view.dialogue import listing
 
@@ -18,76 +19,40 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
 
-@dataclass(slots=True)
-class Seen:
-    """One connection of a capture."""
-
-    connection: Connection
-    frames: int = 0
-    protocols: dict[str, None] = field(default_factory=dict)
-    """Of its frames, in the order in which they were met."""
-    first_ns: int = 0
-    last_ns: int = 0
-    """Times of its first and last frame."""
-    client: int | None = None
-    """The endpoint that is the client, as the protocol told."""
-    fits: bool = False
-    """Whether one of its frames fits the display filter."""
-    other: str | None = None
-    """What it looks like, if it is nothing that is decoded."""
-
-    @property
-    def size(self) -> int:
-        """Payload bytes captured, of both sides."""
-        return sum(direction.captured for direction in self.connection.directions)
-
-    @property
-    def client_side(self) -> int:
-        return client_side(self.connection) if self.client is None else self.client
-
-
 class Survey:
-    """The connections of a capture, by number: given its frames by :meth:`see`, and their ends by :meth:`end`."""
+    """Lists the connections of a capture: given its frames by :meth:`see`, and their ends by :meth:`end`."""
 
     def __init__(self, display: Filter | None = None) -> None:
-        self.seen: dict[int, Seen] = {}
+        self.activities = Activities()
         self._display = display
+        self._fitting: set[int] = set()
+        """Numbers of connections that have a frame that fits the display filter."""
 
     def see(self, frame: Frame) -> None:
-        row = self._row(frame.connection)
-        if not row.frames:
-            row.first_ns = frame.first_ns
-        row.frames += 1
-        row.last_ns = frame.time_ns
-        if frame.protocol:
-            row.protocols[frame.protocol] = None
-        if row.client is None and frame.sender is not None:
-            row.client = frame.side if frame.sender == "client" else 1 - frame.side
-        if not row.fits:
-            row.fits = self._display is None or self._display.matches(frame)
+        """Count the next frame."""
+        number = self.activities.frame(frame).connection.number
+        if self._display is not None and number not in self._fitting and self._display.matches(frame):
+            self._fitting.add(number)
 
     def end(self, connection: Connection, other: str | None) -> None:
-        row = self._row(connection)
-        row.other = other
-        row.fits = row.fits or self._display is None
+        """A connection is over."""
+        self.activities.of(connection).other = other
 
-    def _row(self, connection: Connection) -> Seen:
-        row = self.seen.get(connection.number)
-        if row is None:
-            row = self.seen[connection.number] = Seen(connection)
-        return row
+    def fits(self, activity: Activity) -> bool:
+        """Whether the display filter chooses the connection."""
+        return self._display is None or activity.connection.number in self._fitting
 
 
-def table(rows: Iterable[Seen]) -> list[str]:
+def table(rows: Iterable[Activity]) -> list[str]:
     """The connections as aligned lines below a heading; escaped."""
     cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")]
     for row in rows:
         ends, client = row.connection.called, row.client_side
-        seconds = f"{(row.last_ns - row.first_ns) / 1e9:.3f}" if row.frames else "-"
-        protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.size else "-")
+        seconds = "-" if row.began_ns is None else f"{(row.last_ns - row.began_ns) / 1e9:.3f}"
+        protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.captured else "-")
         way = f"{ends[client]} → {ends[1 - client]}"
         ends = escape(end_text(row.connection, client)), escape(names(row.connection))
-        counts = f"#{row.connection.number}", f"{row.frames:,}", f"{row.size:,}"
+        counts = f"#{row.connection.number}", f"{sum(row.frames):,}", f"{row.captured:,}"
         cells.append((*counts, seconds, protocol, way, *ends))
     return listing(cells)
 
