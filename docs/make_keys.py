@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wiredecode.ui import keys
 from wiredecode.ui.app import Inspector
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 
 PAGE = Path(__file__).parent / "ui.md"
 PICTURE = Path(__file__).parent / "images" / "ui.svg"
@@ -31,10 +31,10 @@ def page() -> str:
 
 async def picture() -> str:
     """The screen, with a publish under the cursor."""
-    app = Inspector(Reading([CAPTURE]))
+    app = Inspector(CaptureModel([CAPTURE]))
     try:
         async with app.run_test(size=(120, 36)) as pilot:
-            while not app.reading.finished:
+            while not app.model.finished:
                 await pilot.pause(0.02)
             app.main.update()
             app.main.go_to(54)

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from wiredecode.ui.app import Inspector
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 
 IMAGES = Path(__file__).parent / "images"
 STORIES = "captures/stories/"
@@ -34,10 +34,10 @@ async def until(pilot: Pilot[int], true: Callable[[], bool]) -> None:
 
 async def picture(capture: str, keys: list[str]) -> str:
     """The screen after some keys, each of which is waited for."""
-    app = Inspector(Reading([STORIES + capture]))
+    app = Inspector(CaptureModel([STORIES + capture]))
     try:
         async with app.run_test(size=SIZE) as pilot:
-            await until(pilot, lambda: app.reading.finished)
+            await until(pilot, lambda: app.model.finished)
             app.main.update()
             for key in keys:
                 await pilot.press(key)

@@ -17,7 +17,7 @@ from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import STEP, Folder, Occupied
 from wiredecode.spark.state import BucketState, OtherState
-from wiredecode.ui.packets import Place
+from wiredecode.ui.packets import Position
 from wiredecode.ui.states import States
 
 BASIC = Path(__file__).parents[2] / "captures/rabbitmq-stream/c43_basic.pcap"
@@ -44,7 +44,7 @@ def state(folder: Path) -> Kept:
 def full_screen(folder: Path) -> Kept:
     states, dissector = States(folder), Dissector(Demand())
     states._every = 0.0
-    states.offer(dissector, 0, Place(0, 0))
+    states.offer(dissector, 0, Position(0, 0))
 
     def frames() -> list[str]:
         back = states.before(1)

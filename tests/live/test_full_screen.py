@@ -30,7 +30,7 @@ def publish(client: socket.socket, numbers: range) -> None:
 
 
 def delivered(ui: Driver) -> list[str]:
-    rows = ui.main.reading.rows
+    rows = ui.main.model.rows
     found = (SUBJECT.search(rows[number].details) for number in range(1, rows.count + 1) if rows[number].type == "MSG")
     return [each[1] for each in found if each is not None]
 
@@ -46,7 +46,7 @@ def test_a_real_server_is_held_and_filtered_and_no_message_is_lost(nats: int, tm
             client.sendall(b'CONNECT {"verbose":false}\r\nSUB orders.* 1\r\n')
             publish(client, range(100))
             await ui.until(lambda: len(delivered(ui)) == 100)
-            await ui.until(lambda: ui.number == ui.main.reading.rows.count)
+            await ui.until(lambda: ui.number == ui.main.model.rows.count)
             await ui.press("P")
             held = ui.main.frames.count
             publish(client, range(100, 200))
@@ -60,7 +60,7 @@ def test_a_real_server_is_held_and_filtered_and_no_message_is_lost(nats: int, tm
         await ui.press("g", "slash")
         await ui.write("")
         await ui.shown()
-        assert ui.main.frames.count == ui.main.reading.rows.count > 600 and "orders.77" in ui.text()
+        assert ui.main.frames.count == ui.main.model.rows.count > 600 and "orders.77" in ui.text()
         assert len(live.files) > 3, "what is shown was read from several files"
         assert re.search(r"live: [\d,]+ packets, [\d,]+/s, none lost", ui.main.status())
 

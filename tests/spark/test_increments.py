@@ -19,7 +19,7 @@ from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import find
 from wiredecode.spark.folder import Occupied, alone
-from wiredecode.spark.increments import LOG, NEXT, Book, Carried, Increment, Log
+from wiredecode.spark.increments import LOG, NEXT, Carried, Increment, Log, ProcessedFiles
 from wiredecode.spark.writing import KEPT
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Nights:
             (self.inside / self.days[day].name).write_bytes(self.days[day].read_bytes())
 
     def run(self, **options: Any) -> Accounts | None:
-        increment = Increment(self.out, Book(str(self.states)), self.demand, self.demand.level, {})
+        increment = Increment(self.out, ProcessedFiles(str(self.states)), self.demand, self.demand.level, {})
         return increment.run(self.spark, find([str(self.inside)]), **options)
 
     def rows(self) -> pa.Table:
@@ -155,15 +155,15 @@ def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
 ) -> None:
     nights = Nights(spark, days, tmp_path, str(tmp_path / "lake"), replace(PLANS["frames"], columns=KEPT["frames"]))
     nights.put(0, 1)
-    keep = Book.keep
+    keep = ProcessedFiles.keep
 
-    def killed(book: Book, log: Log) -> None:
+    def killed(book: ProcessedFiles, log: Log) -> None:
         if log.number:
             raise InterruptedError
         keep(book, log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Book, "keep", killed)
+        patch.setattr(ProcessedFiles, "keep", killed)
         with pytest.raises(InterruptedError):
             nights.run()
     nights.put(3)

@@ -16,8 +16,8 @@ from wiredecode.settings import Settings
 from wiredecode.ui.app import Inspector
 from wiredecode.ui.live import Live
 from wiredecode.ui.main import MainScreen
+from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.packets import Growing
-from wiredecode.ui.reading import Reading
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PATIENCE = 20.0
@@ -61,10 +61,10 @@ class Driver:
             screen._on_timer_update()  # draw now, not with the next tick
             return True
         main = self.main
-        if main.reading.live:
+        if main.model.live:
             return False
         shown = not main.frames.count or (main.frame is not None and main.frame.number == self.number)
-        return not (main.reading.finished and shown) or any(job._thread.is_alive() for job in main._jobs)
+        return not (main.model.finished and shown) or any(job._thread.is_alive() for job in main._jobs)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -85,7 +85,7 @@ class Driver:
 
     async def loaded(self) -> None:
         """Wait for the capture, and for the frame under the cursor."""
-        await self.until(lambda: self.main.reading.finished and self.main.frames.count == self.main.reading.rows.count)
+        await self.until(lambda: self.main.model.finished and self.main.frames.count == self.main.model.rows.count)
         await self.shown()
 
     async def shown(self) -> None:
@@ -119,7 +119,7 @@ def drive(
     """Run a test on a capture; everything is let go of at the end."""
 
     async def run() -> None:
-        made = Reading(path if isinstance(path, Growing) else [str(path)])
+        made = CaptureModel(path if isinstance(path, Growing) else [str(path)])
         app = Inspector(made, compile_filter(select) if select else None, live, settings or Settings())
         try:
             async with app.run_test(size=size) as pilot:

@@ -19,7 +19,7 @@ def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -
         await ui.loaded()
         await ui.press("G")
         await ui.until(lambda: "is cut in the middle of a packet record" in ui.main.message or ui.number > 100)
-        assert ui.main.reading.problem is not None and "is cut in the middle" in ui.main.reading.problem
+        assert ui.main.model.problem is not None and "is cut in the middle" in ui.main.model.problem
         await ui.shown()
 
     drive(cut, test)
@@ -27,7 +27,7 @@ def test_a_capture_that_is_cut_shows_what_is_there_and_says_so(tmp_path: Path) -
 
 def test_a_capture_without_packets_answers_every_key(tmp_path: Path) -> None:
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.reading.finished)
+        await ui.until(lambda: ui.main.model.finished)
         keys = ("down", "r", "m", "t", "a", "x", "y", "R", "w", "exclamation_mark", "right_square_bracket", "n", "G")
         for key in keys:
             await ui.press(key)
@@ -45,7 +45,7 @@ def test_a_capture_without_packets_answers_every_key(tmp_path: Path) -> None:
 
 def test_an_encrypted_connection_is_listed() -> None:
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.reading.finished)
+        await ui.until(lambda: ui.main.model.finished)
         await ui.press("c")
         listing = ui.app.screen.query_one(Listing)
         await ui.until(lambda: len(listing.made) > 1)

@@ -34,8 +34,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     said: dict[str, Any] = {}
 
-    def note(files: Sequence[str], select: Filter | None, **reading: Any) -> int:
-        said.update(reading, files=files, select=select)
+    def note(files: Sequence[str], select: Filter | None, **model: Any) -> int:
+        said.update(model, files=files, select=select)
         return 0
 
     monkeypatch.setattr(app, "run", note)

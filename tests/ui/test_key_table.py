@@ -95,7 +95,7 @@ async def _(ui: Driver) -> None:
 
 @key("exclamation_mark", 1)
 async def _(ui: Driver) -> None:
-    rows = ui.main.reading.rows
+    rows = ui.main.model.rows
     assert rows[ui.number].severity or "no further finding" in ui.text()
 
 
@@ -121,7 +121,7 @@ async def _(ui: Driver) -> None:
 
 @key("t")
 async def _(ui: Driver) -> None:
-    assert ui.main.frames.since(ui.main.reading.rows[PUBLISH]) == 0
+    assert ui.main.frames.since(ui.main.model.rows[PUBLISH]) == 0
 
 
 @key("a")
@@ -192,7 +192,7 @@ async def _(ui: Driver) -> None:
 
 @key("Z")
 async def _(ui: Driver) -> None:
-    assert "Z again shows" in ui.text() and not ui.main.reading.secrets
+    assert "Z again shows" in ui.text() and not ui.main.model.secrets
 
 
 @key("q")

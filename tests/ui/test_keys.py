@@ -109,9 +109,9 @@ def test_jumps_lead_to_answers_along_the_connection_to_findings_and_back() -> No
         await ui.press("colon")
         await ui.write("141")
         assert ui.number == 141
-        connection = ui.main.reading.rows[141].connection
+        connection = ui.main.model.rows[141].connection
         await ui.press("left_square_bracket")
-        assert ui.number < 141 and ui.main.reading.rows[ui.number].connection == connection
+        assert ui.number < 141 and ui.main.model.rows[ui.number].connection == connection
         await ui.press("right_square_bracket")
         assert ui.number == 141
         await ui.press("b", "b")
@@ -127,8 +127,8 @@ def test_the_next_finding() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("exclamation_mark")
-        assert ui.main.reading.rows[ui.number].severity
-        assert all(not ui.main.reading.rows[number].severity for number in range(2, ui.number))
+        assert ui.main.model.rows[ui.number].severity
+        assert all(not ui.main.model.rows[number].severity for number in range(2, ui.number))
 
     drive(LOSSY, test)
 
@@ -156,7 +156,7 @@ def test_a_filter_shows_what_fits_and_an_empty_one_shows_all() -> None:
         await ui.press("slash")
         await ui.write('frame.type == "Publish"')
         await ui.found()
-        kinds = {ui.main.reading.rows[number].type for number in ui.main.frames.numbers or ()}
+        kinds = {ui.main.model.rows[number].type for number in ui.main.frames.numbers or ()}
         assert kinds == {"Publish"} and 0 < ui.main.frames.count < 142
         await ui.press("f")
         await ui.write("")
@@ -210,7 +210,7 @@ def test_search_goes_on_from_frame_to_frame() -> None:
         assert ui.number == 2
         await ui.press("n")
         later = ui.number
-        assert later > 2 and ui.main.reading.rows[later].type.startswith("PeerProp")
+        assert later > 2 and ui.main.model.rows[later].type.startswith("PeerProp")
         await ui.press("s")
         await ui.write("nowhere in this capture")
         assert ui.number == later and "is not further on" in ui.text()
@@ -229,7 +229,7 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
             await ui.press(key)
             listing = ui.app.screen.query_one(Listing)
             await ui.until(lambda: len(listing.made) > 1)  # noqa: B023
-            lines: list[reports.Line] = list(listing.made)
+            lines: list[reports.ReportLine] = list(listing.made)
             assert any(words.lower() in line.text.plain.lower() for line in lines), [line.text.plain for line in lines]
             leading = [at for at, line in enumerate(lines) if line.frames]
             listing.move_to(leading[-1])
@@ -237,7 +237,7 @@ def test_screens_show_their_lines_and_lead_to_a_frame() -> None:
             assert ui.app.screen is ui.main and ui.number == lines[leading[-1]].frames[0]
             if key == "S":
                 counted = next(line for line in lines if line.text.plain.split()[:2] == ["nats", "UNSUB"])
-                kinds = [ui.main.reading.rows[number].type for number in range(1, counted.frames[0] + 1)]
+                kinds = [ui.main.model.rows[number].type for number in range(1, counted.frames[0] + 1)]
                 assert kinds.count("UNSUB") == 1 and kinds[-1] == "UNSUB"
 
     drive(LOSSY, test)
@@ -307,10 +307,10 @@ def test_secrets_are_shown_after_a_second_key_only() -> None:
         await ui.shown()
         assert "67 75 65 73 74" not in ui.text()  # guest
         await ui.press("Z")
-        assert not ui.main.reading.secrets
+        assert not ui.main.model.secrets
         await ui.press("Z")
         await ui.until(lambda: ui.main.octets._dump is not None and not ui.main.octets._dump.hidden)
-        assert ui.main.reading.secrets
+        assert ui.main.model.secrets
         await ui.press("Z")
         await ui.until(lambda: ui.main.octets._dump is not None and ui.main.octets._dump.hidden)
 

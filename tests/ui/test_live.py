@@ -17,11 +17,11 @@ from wiredecode.capture.info import FileInfo, Interface
 from wiredecode.capture.live.saving import Rotation
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.filter import compile_filter
+from wiredecode.ui import model, states
 from wiredecode.ui import packets as module
-from wiredecode.ui import reading, states
 from wiredecode.ui.live import Live
+from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.packets import Growing
-from wiredecode.ui.reading import Reading
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 FRAMES = [(frame.number, frame.type) for frame in read(BASIC)]
@@ -32,7 +32,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
 
 
-def rows(made: Reading) -> list[tuple[int, str]]:
+def rows(made: CaptureModel) -> list[tuple[int, str]]:
     return [(number, made.rows[number].type) for number in range(1, made.rows.count + 1)]
 
 
@@ -43,31 +43,31 @@ def test_a_file_that_grows_is_followed_and_a_filter_loses_nothing(tmp_path: Path
 
     async def test(ui: Driver) -> None:
         async def append(begin: int, end: int) -> None:
-            before = ui.main.reading.rows.count
+            before = ui.main.model.rows.count
             with grown.open("ab") as file:
                 file.write(whole[begin:end])
-            await ui.until(lambda: ui.main.reading.rows.count > before)
+            await ui.until(lambda: ui.main.model.rows.count > before)
 
         await ui.until(lambda: ui.main.frames.count)
-        assert "following the file" in ui.text() and ui.main.reading.problem is None
+        assert "following the file" in ui.text() and ui.main.model.problem is None
         await ui.until(lambda: ui.number == ui.main.frames.count)
         await append(3001, 9000)
-        await ui.until(lambda: ui.number == ui.main.reading.rows.count)
+        await ui.until(lambda: ui.number == ui.main.model.rows.count)
         await ui.press("g", "P")
         held = ui.main.frames.count
         await append(9000, 12001)
         ui.main.update()
         assert (ui.number, ui.main.frames.count) == (1, held) and "held" in ui.text()
         await ui.press("P")
-        assert ui.number == ui.main.reading.rows.count > held
+        assert ui.number == ui.main.model.rows.count > held
         ui.main.filter_by(compile_filter('frame.type == "PublishConfirm"'))
         await append(12001, len(whole))
-        await ui.until(lambda: ui.main.reading.rows.count == len(FRAMES))
+        await ui.until(lambda: ui.main.model.rows.count == len(FRAMES))
         confirms = [number for number, kind in FRAMES if kind == "PublishConfirm"]
         await ui.until(lambda: list(ui.main.frames.numbers or ()) == confirms)
         over.set()
-        await ui.until(lambda: ui.main.reading.finished)
-        assert rows(ui.main.reading) == FRAMES
+        await ui.until(lambda: ui.main.model.finished)
+        assert rows(ui.main.model) == FRAMES
 
     drive(Growing(lambda: [grown], over.is_set), test)
 
@@ -108,7 +108,7 @@ def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> N
     live = Live(sniffer)
 
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.reading.rows.count == len(FRAMES))
+        await ui.until(lambda: ui.main.model.rows.count == len(FRAMES))
         await ui.until(lambda: "1,234 packets" in ui.text() and "56 lost" in ui.text())
         assert len(live.files) > 5
         await ui.press("colon")
@@ -118,8 +118,8 @@ def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> N
         await ui.until(lambda: "Findings" in ui.text() and "reading" not in ui.text())
         await ui.press("escape")
         sniffer.stop()
-        await ui.until(lambda: ui.main.reading.finished)
-        assert "ended" in ui.main.status() and rows(ui.main.reading) == FRAMES
+        await ui.until(lambda: ui.main.model.finished)
+        assert "ended" in ui.main.status() and rows(ui.main.model) == FRAMES
 
     drive(Growing(lambda: live.files, lambda: live.over), test, live=live)
 
@@ -129,16 +129,16 @@ def test_what_the_ring_has_dropped_is_told_and_the_rest_goes_on(
 ) -> None:
     monkeypatch.setattr(states, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(states, "COST_SHARE", 0)
-    monkeypatch.setattr(reading, "PART_PACKETS", 7)
+    monkeypatch.setattr(model, "PART_PACKETS", 7)
     sniffer = Sniffer(told())
     sniffer.save(tmp_path / "live.pcapng", Rotation(2000))
     live = Live(sniffer)
 
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.reading.rows.count == len(FRAMES))
+        await ui.until(lambda: ui.main.model.rows.count == len(FRAMES))
         for path in live.files[:4]:
             path.unlink()
-        made = ui.main.reading
+        made = ui.main.model
         made._gone = made.source.gone
         made.states.drop(made._gone)
         assert made._gone == 4

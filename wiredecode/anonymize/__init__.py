@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import BinaryIO
 
-from wiredecode.anonymize.contents import Disguise
+from wiredecode.anonymize.contents import Pseudonymizer
 from wiredecode.anonymize.key import Key
 from wiredecode.anonymize.packets import Packet, Packets, batch_of, seal
 from wiredecode.anonymize.streams import Streams
@@ -69,7 +69,7 @@ class Anonymizer:
         self._file, self._writer, self._patches = file, PcapNgWriter(file, system=False), patches
         self._keep_unknown = keep_unknown
         self._packets = Packets(key, limits.vlan_tags)
-        self.disguise = Disguise(key, disguises(), names, bodies, keep_unknown)
+        self.disguise = Pseudonymizer(key, disguises(), names, bodies, keep_unknown)
         self._streams = Streams()
         self._waiting: deque[Packet] = deque()
         self._late: deque[Packet] = deque()

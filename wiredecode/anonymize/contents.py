@@ -47,7 +47,7 @@ def leaves(layer: Layer, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
 
 
 @dataclass
-class Disguise:
+class Pseudonymizer:
     """Replaces what frames hold."""
 
     key: Key

@@ -25,7 +25,7 @@ Flow = tuple[bytes, bytes, bytes]
 """Source and destination address, both ports."""
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where the TCP payload of a packet is."""
 
     flow: Flow
@@ -49,7 +49,7 @@ class Packet:
     """Its length on the wire."""
     was: bytes
     now: bytearray
-    place: Place | None = None
+    place: StreamPosition | None = None
     at: int = 0
     """Where the payload lies in its flow: see :class:`Streams`."""
     done: bytearray = field(default_factory=bytearray)
@@ -187,7 +187,7 @@ class Packets:
         addresses = was[first : first + size], was[first + size : first + 2 * size]
         seq = int.from_bytes(was[start + 4 : start + 8], "big") + (was[start + 13] >> 1 & 1)
         flow = (*addresses, was[start : start + 4])
-        packet.place = Place(flow, seq & 0xFFFFFFFF, data, end, ip, start)
+        packet.place = StreamPosition(flow, seq & 0xFFFFFFFF, data, end, ip, start)
         packet.done = bytearray(end - data)
 
 

@@ -39,7 +39,7 @@ Examples:
 """
 
 
-Shown = TypeVar("Shown")
+Rendered = TypeVar("Rendered")
 
 
 class Shape(Enum):
@@ -334,10 +334,10 @@ def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame
 
 
 def _each(
-    write: Callable[[Shown], object],
-    make: Callable[[Frame], Shown],
-    head: Shown | None = None,
-    foot: Shown | None = None,
+    write: Callable[[Rendered], object],
+    make: Callable[[Frame], Rendered],
+    head: Rendered | None = None,
+    foot: Rendered | None = None,
 ) -> Callable[[Iterable[Frame]], None]:
     """What writes something of every frame; ``foot`` comes behind it, whatever ends it."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Event
     from wiredecode.tables.connections import ConnectionTable
 
-Shown = TypeVar("Shown")
+Rendered = TypeVar("Rendered")
 
 
 class PacketReader(Protocol):
@@ -180,11 +180,11 @@ class Session:
         complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
         return True
 
-    def guarded(self, make: Callable[[Frame], Shown]) -> Callable[[Frame], Shown]:
+    def guarded(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
         """``make``, what shows a frame; where it fails by a mistake of ours, the frame is shown without contents."""
         from wiredecode.frames.failure import strip
 
-        def safely(frame: Frame) -> Shown:
+        def safely(frame: Frame) -> Rendered:
             try:
                 return make(frame)
             except Exception as error:

@@ -165,7 +165,7 @@ class SparkRun:
     def add(self, spark: SparkSession, states: str) -> Accounts:
         """Add what is new to what earlier runs wrote."""
         from wiredecode.spark.files import find
-        from wiredecode.spark.increments import Book, Increment
+        from wiredecode.spark.increments import Increment, ProcessedFiles
         from wiredecode.spark.prepare import Stopped
 
         options = self.options
@@ -174,7 +174,7 @@ class SparkRun:
         if demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
         with self.progress(spark):
-            increment = Increment(options.out, Book(states), demand, self.selected, self.how)
+            increment = Increment(options.out, ProcessedFiles(states), demand, self.selected, self.how)
             accounts = increment.run(spark, found, finish=options.finish)
         if accounts is None:
             raise AlreadyThere("has all of these files")

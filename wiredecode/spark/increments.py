@@ -107,7 +107,7 @@ class Log:
         return self.steps[steps - 1].states if steps else []
 
 
-class Book:
+class ProcessedFiles:
     """The folder of states, wherever fsspec reaches."""
 
     def __init__(self, place: str) -> None:
@@ -240,7 +240,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Ending:
+class FileTail:
     """Brings the connections of states to their end."""
 
     carried: Carried
@@ -263,7 +263,7 @@ class Increment:
     """
 
     out: str
-    book: Book
+    book: ProcessedFiles
     demand: TableDemand
     selected: str
     how: Mapping[str, Any]
@@ -302,7 +302,7 @@ class Increment:
 
         def rows_of(sink: pipeline.Sink) -> DataFrame:
             if not step.files:
-                return pipeline.mapped(each_part(spark, list(known)), Ending(carried, self.demand), self.demand, sink)
+                return pipeline.mapped(each_part(spark, list(known)), FileTail(carried, self.demand), self.demand, sink)
             names, how = list(step.files), {**self.how, "buckets": self.demand.buckets}
             planned = prepared(spark, names, self.demand, **how)
             return pipeline.rows(spark, names, self.demand, sink=sink, planned=planned, decoder=carried)

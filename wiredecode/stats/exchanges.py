@@ -21,7 +21,7 @@ MOST_ANSWERED = 8_192
 """Requests that were answered, and may be again."""
 Part = FrameMessages | FrameElements
 Row = dict[str, Any]
-Place = tuple[str, str | None, str | None]
+ExchangeKey = tuple[str, str | None, str | None]
 """Protocol; type of the request, or stream; broker."""
 
 
@@ -36,7 +36,7 @@ def broker(frame: Frame) -> str | None:
 class OpenRequest:
     """A request without answer on its own connection."""
 
-    place: Place
+    place: ExchangeKey
     connection: Connection
     side: int
     time_ns: int
@@ -53,10 +53,10 @@ class Latency:
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._called = {name: checks for name, checks in offers() if checks.called}
         self._open: OrderedDict[int, OpenRequest] = OrderedDict()
-        self._answered: OrderedDict[int, tuple[Place, Connection] | None] = OrderedDict()
+        self._answered: OrderedDict[int, tuple[ExchangeKey, Connection] | None] = OrderedDict()
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._spreads: defaultdict[Place, Spread] = defaultdict(Spread)
-        self._unanswered: Counter[Place] = Counter()
+        self._spreads: defaultdict[ExchangeKey, Spread] = defaultdict(Spread)
+        self._unanswered: Counter[ExchangeKey] = Counter()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -76,7 +76,7 @@ class Latency:
         if len(self._open) > MOST_WAITING:
             self._give_up(self._open.popitem(last=False)[1])
 
-    def _remember(self, number: int, what: tuple[Place, Connection] | None) -> None:
+    def _remember(self, number: int, what: tuple[ExchangeKey, Connection] | None) -> None:
         self._answered[number] = what
         if len(self._answered) > MOST_ANSWERED:
             self._answered.popitem(last=False)
@@ -166,7 +166,7 @@ class Confirms:
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
         self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
-        self._rows: defaultdict[Place, Confirmed] = defaultdict(Confirmed)
+        self._rows: defaultdict[ExchangeKey, Confirmed] = defaultdict(Confirmed)
         self._published: OrderedDict[int, Publication] = OrderedDict()
 
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:

@@ -19,7 +19,7 @@ STORED = "stored"
 SHOWN = 200
 """Bytes of a body that are kept to be shown."""
 
-Place = tuple[str | None, int | None, int]
+LogPosition = tuple[str | None, int | None, int]
 """Topic, partition, offset."""
 
 
@@ -80,7 +80,7 @@ class Sighting(InFrame):
     answers: list[Reply] = field(default_factory=list)
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> LogPosition | None:
         return None if self.offset is None else (self.topic, self.partition, self.offset)
 
 

@@ -37,13 +37,21 @@ def title(message: Message) -> str:
 
 def lines(message: Message, first_ns: int, names: Names) -> Iterator[str]:
     """The whole way. ``first_ns``: when the capture began."""
-    yield from wrapped(title(message), "", "  ")
+    return (line for _, line in hop_lines(message, first_ns, names))
+
+
+def hop_lines(message: Message, first_ns: int, names: Names) -> Iterator[tuple[Hop | None, str]]:
+    """The lines of the whole way, each with the hop that it describes; those of the summary describe none."""
     way = hops(message)
+    for line in wrapped(title(message), "", "  "):
+        yield None, line
     for each in conclusions(message, way):
-        yield from wrapped(each, "  - ", "    ")
-    yield ""
+        for line in wrapped(each, "  - ", "    "):
+            yield None, line
+    yield None, ""
     for hop in way:
-        yield from _hop(hop, first_ns, names)
+        for line in _hop(hop, first_ns, names):
+            yield hop, line
 
 
 def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:

@@ -9,7 +9,7 @@ from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.protocols.shared.problems import Names
-from wiredecode.trace.sighting import STORED, Criteria, Place, Reply, Sighting, digest_of, facts, sighting
+from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
 MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
@@ -83,9 +83,9 @@ class Collector:
         self._seeds = {(each.frame, each.index) for each in found}
         self._bodies = {each.digest for each in found if each.digest is not None}
         self._sizes = {each.size for each in found if each.digest is not None}
-        self._places: set[Place] = {each.place for each in found if each.place is not None}
+        self._places: set[LogPosition] = {each.place for each in found if each.place is not None}
         self._by_frame: dict[int, list[Sighting]] = {}
-        self._stored: set[tuple[str, Place]] = set()
+        self._stored: set[tuple[str, LogPosition]] = set()
         """Consumers, and what they are known to be done with."""
         self._gauges = Gauges()
         self._with_messages: set[int] = set()

@@ -13,7 +13,7 @@ from textual.theme import Theme
 
 from wiredecode.settings import Settings
 from wiredecode.ui.main import NOTHING_SET, MainScreen
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -39,18 +39,18 @@ class Inspector(App[int]):
 
     def __init__(
         self,
-        reading: Reading,
+        model: CaptureModel,
         select: Filter | None = None,
         live: Live | None = None,
         settings: Settings = NOTHING_SET,
     ) -> None:
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)  # else NO_COLOR leaves shades of grey
-        self.reading, self.live, self.settings = reading, live, settings
+        self.model, self.live, self.settings = model, live, settings
         utf8 = (getattr(sys.__stdout__, "encoding", None) or "").lower().replace("-", "") == "utf8"
         self.ascii = not utf8 if settings.ascii is None else settings.ascii
         """Whether nothing but ASCII is shown."""
-        self.main = MainScreen(reading, select, live, settings)
-        self._reader = Thread(target=reading.run, name="wiredecode reading", daemon=True)
+        self.main = MainScreen(model, select, live, settings)
+        self._reader = Thread(target=model.run, name="wiredecode reading", daemon=True)
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
@@ -77,12 +77,12 @@ class Inspector(App[int]):
 
     def stop(self) -> None:
         """End reading, and let go of the files."""
-        self.reading.stop()
+        self.model.stop()
         if self.live is not None:
             self.live.close()
         if self._reader.ident is not None:
             self._reader.join()
-        self.reading.close()
+        self.model.close()
 
 
 def run(
@@ -91,10 +91,10 @@ def run(
     *,
     live: Live | None = None,
     settings: Settings = NOTHING_SET,
-    **reading: Any,
+    **model: Any,
 ) -> int:
     """Show captures until the user leaves; the exit code. ``live``: what makes the files grow, which ends then."""
-    app = Inspector(Reading(files, **reading), select, live, settings)
+    app = Inspector(CaptureModel(files, **model), select, live, settings)
     try:
         app.run()
     finally:

@@ -42,7 +42,7 @@ def _latency(frames: FrameList, row: Row) -> str:
 
 
 def _delta(frames: FrameList, row: Row) -> str:
-    before = frames.reading.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
+    before = frames.model.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
     return f"{(row.time_ns - before) / 1e9:.6f}"
 
 
@@ -60,7 +60,7 @@ def _number(number: int) -> str:
 
 def _end(which: str) -> Callable[[FrameList, Row], str]:
     def get(frames: FrameList, row: Row) -> str:
-        seen = frames.reading.survey.activities.by_number.get(row.connection)
+        seen = frames.model.survey.activities.by_number.get(row.connection)
         ends = seen.connection.called if seen is not None else ("", "")
         side = {"src": row.side, "dst": 1 - row.side}.get(which, frames.client(row))
         return ends[1 - side] if which == "server" else ends[side]

@@ -13,7 +13,7 @@ from wiredecode.settings import Settings
 from wiredecode.ui.columns import COLUMNS, TIMES, Column, column, heading
 from wiredecode.ui.lines import Lines
 from wiredecode.ui.looks import Looks, Painter
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.store import Row
 from wiredecode.view import theme
 from wiredecode.view.screen import Columns, columns, cut, cut_middle, pad
@@ -29,9 +29,9 @@ class FrameList(Lines):
     class Painted(Message):
         """How frames look is known by now."""
 
-    def __init__(self, reading: Reading, settings: Settings) -> None:
+    def __init__(self, model: CaptureModel, settings: Settings) -> None:
         super().__init__(id="frames")
-        self.reading = reading
+        self.model = model
         self.columns: tuple[str, ...] = ()
         """Those that the user has chosen; empty: what fits the width."""
         self._time: Column | None = None
@@ -43,7 +43,7 @@ class FrameList(Lines):
         self.marks: set[int] = set()
         self.zero_ns: int | None = None
         """Times count from then; None: since the first packet."""
-        self.tail = reading.live
+        self.tail = model.live
         """Whether the cursor stays on the last frame when more come."""
         self.held = False
         """Whether frames that come are not shown yet."""
@@ -60,7 +60,7 @@ class FrameList(Lines):
         self._time = TIMES.get(settings.time or "")
         self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
         if self.looks.select is not None:
-            self.painter = Painter(self.reading, self.looks, lambda: self.post_message(self.Painted()))
+            self.painter = Painter(self.model, self.looks, lambda: self.post_message(self.Painted()))
         self.refresh()
 
     def on_frame_list_painted(self) -> None:
@@ -87,11 +87,11 @@ class FrameList(Lines):
             self.painter.want([self.number_at(at) for at in range(top, min(top + height, self.count))])
         if self.held:
             return
-        rows = self.reading.rows.count
+        rows = self.model.rows.count
         count = rows if self.numbers is None else bisect_left(self.numbers, rows + 1)
         if count != self.count:
             first = not self.count
-            self.recount(count, count - 1 if self.tail and self.reading.source.grows else None)
+            self.recount(count, count - 1 if self.tail and self.model.source.grows else None)
             if first:
                 self.moved()
 
@@ -132,7 +132,7 @@ class FrameList(Lines):
         return Text(text, theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
-        row, form, width = self.reading.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1
+        row, form, width = self.model.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1
         look = self.painter.look(row.number) if self.painter is not None else None
         text = Text(
             MARK if row.number in self.marks else " ", look.style if look else "", no_wrap=True, overflow="crop"
@@ -166,7 +166,7 @@ class FrameList(Lines):
 
     def since(self, row: Row) -> float:
         """Seconds since the first packet, or the frame that times count from."""
-        zero = self.reading.first_ns if self.zero_ns is None else self.zero_ns
+        zero = self.model.first_ns if self.zero_ns is None else self.zero_ns
         return (row.time_ns - zero) / 1e9
 
     def client(self, row: Row) -> int:
@@ -186,7 +186,7 @@ class FrameList(Lines):
         client = self.client(row)
         arrow = (self.arrow(row), theme.SIDE.get(row.sender or "", ""))
         if form.address:
-            seen = self.reading.survey.activities.by_number.get(row.connection)
+            seen = self.model.survey.activities.by_number.get(row.connection)
             ends = seen.connection.called if seen is not None else ("", "")
             text.append(f"{cut_middle(ends[client], form.address):<{form.address}} ").append(*arrow)
             text.append(f" {cut_middle(ends[1 - client], form.address):<{form.address}} ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
-    from wiredecode.ui.reading import Reading
+    from wiredecode.ui.model import CaptureModel
 
 
 class Stopped(Exception):
@@ -60,8 +60,8 @@ class Job:
 class Loader:
     """Reads the frame that was asked for last; ``done`` gets its number and the frame, or what went wrong."""
 
-    def __init__(self, reading: Reading, done: Callable[[int, Any], object]) -> None:
-        self._reading, self._done = reading, done
+    def __init__(self, model: CaptureModel, done: Callable[[int, Any], object]) -> None:
+        self._reading, self._done = model, done
         self._wanted: SimpleQueue[int | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="wiredecode frame", daemon=True)
         self._thread.start()

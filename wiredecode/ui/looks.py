@@ -16,7 +16,7 @@ from wiredecode.view.colors import ColorRules
 if TYPE_CHECKING:
     from wiredecode.filter.model import Field
     from wiredecode.frames.frame import Frame
-    from wiredecode.ui.reading import Reading
+    from wiredecode.ui.model import CaptureModel
 
 MOST_LOOKS = 8192
 """Frames whose look is remembered."""
@@ -78,8 +78,8 @@ def _text(field: Field, frame: Frame) -> str:
 class Painter:
     """Reads the frames in view, behind the screen; whenever some looks are known, its thread calls ``painted``."""
 
-    def __init__(self, reading: Reading, looks: Looks, painted: Callable[[], object]) -> None:
-        self._reading, self._looks, self._painted = reading, looks, painted
+    def __init__(self, model: CaptureModel, looks: Looks, painted: Callable[[], object]) -> None:
+        self._reading, self._looks, self._painted = model, looks, painted
         self._known: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
         self._changed = Condition()

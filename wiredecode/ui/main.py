@@ -19,14 +19,14 @@ from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
 from wiredecode.settings import Settings, SettingsError, load, write
-from wiredecode.ui import filterline, keys, reports, taking
+from wiredecode.ui import filterline, keys, reports, save_actions
 from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job, Loader
 from wiredecode.ui.lines import Lines, TextLine
-from wiredecode.ui.moves import SEEKING, Moves
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
+from wiredecode.ui.navigation import SEEKING, Navigation
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
@@ -60,7 +60,7 @@ class Done(Message):
         self.job, self.screen = job, screen
 
 
-class MainScreen(Moves, Screen[None]):
+class MainScreen(Navigation, Screen[None]):
     """Everything of one capture."""
 
     DEFAULT_CSS = """
@@ -79,12 +79,16 @@ class MainScreen(Moves, Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
     def __init__(
-        self, reading: Reading, select: Filter | None = None, live: Live | None = None, settings: Settings = NOTHING_SET
+        self,
+        model: CaptureModel,
+        select: Filter | None = None,
+        live: Live | None = None,
+        settings: Settings = NOTHING_SET,
     ) -> None:
         super().__init__()
         self.settings = settings
-        self.reading, self.live = reading, live
-        self.frames, self.fields, self.octets = FrameList(reading, settings), TreePane(), BytePane()
+        self.model, self.live = model, live
+        self.frames, self.fields, self.octets = FrameList(model, settings), TreePane(), BytePane()
         self.heading, self.problem_line, self.status_line = map(TextLine, ("heading", "problem", "status"))
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
@@ -99,7 +103,7 @@ class MainScreen(Moves, Screen[None]):
         self._behind: list[int] = []
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
-        self.reports: dict[str, list[reports.Line]] = {}
+        self.reports: dict[str, list[reports.ReportLine]] = {}
         """Those that were made of the whole capture."""
         self.visited: dict[str, int] = {}
         self._jobs: list[Job] = []
@@ -114,7 +118,7 @@ class MainScreen(Moves, Screen[None]):
         yield TextLine("keys")
 
     def on_mount(self) -> None:
-        self.loader = Loader(self.reading, lambda number, found: self.post_message(Loaded(number, found)))
+        self.loader = Loader(self.model, lambda number, found: self.post_message(Loaded(number, found)))
         self.frames.focus()
         self.query_one("#keys", TextLine).show(keys.bottom())
         self.set_interval(UPDATE_SECONDS, self.update)
@@ -144,7 +148,7 @@ class MainScreen(Moves, Screen[None]):
         self.frames.update()
         self._heading()
         saving = self.live.problem if self.live is not None else None
-        problem = self.reading.problem or saving or self.frames.looks.problem
+        problem = self.model.problem or saving or self.frames.looks.problem
         if problem and not self.message:
             self.message = problem
         if self._late:
@@ -153,18 +157,18 @@ class MainScreen(Moves, Screen[None]):
 
     def status(self) -> str:
         """Place, counts, filter, progress, and what happened last."""
-        reading, shown = self.reading, self.frames
-        parts = [f"frame {shown.number:,} of {reading.rows.count:,}" if shown.count else "no frames"]
+        model, shown = self.model, self.frames
+        parts = [f"frame {shown.number:,} of {model.rows.count:,}" if shown.count else "no frames"]
         if self.octets.has_focus and self.octets.count:
             parts.append(self.octets.place())
         if self.live is not None:
             parts.append(self.live.text())
-        elif not reading.finished:
-            parts.append("following the file" if reading.live else f"reading {reading.progress:.0%}")
+        elif not model.finished:
+            parts.append("following the file" if model.live else f"reading {model.progress:.0%}")
         if shown.held:
             parts.append("held: P goes on")
         if self.select is not None:
-            busy = self.filtering is not None and not self.filtering.finished and not reading.live
+            busy = self.filtering is not None and not self.filtering.finished and not model.live
             going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
             parts.append(f"{shown.count:,} fit{going}")
         if shown.marks:
@@ -191,7 +195,7 @@ class MainScreen(Moves, Screen[None]):
     def _want(self) -> None:
         """Load the frame under the cursor; where the cursor follows a live capture not every one."""
         now = monotonic()
-        self._late = self.frames.tail and self.reading.live and now < self._wanted_at + TAIL_SECONDS
+        self._late = self.frames.tail and self.model.live and now < self._wanted_at + TAIL_SECONDS
         if not self._late:
             self._wanted_at = now
             self.loader.want(self.frames.number)
@@ -211,10 +215,10 @@ class MainScreen(Moves, Screen[None]):
             return
         self.frame = event.found
         try:
-            secrets = self.reading.secrets
+            secrets = self.model.secrets
             self.octets.show(self.frame, secrets=secrets)
             form = self.settings.time if self.settings.time in ("absolute", "epoch") else "relative"
-            self.fields.show(self.frame, self.reading.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
+            self.fields.show(self.frame, self.model.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
             self.fields.moved()
         except Exception as error:
             self.say(f"frame {event.number} cannot be shown: {type(error).__name__}: {error}")
@@ -294,7 +298,7 @@ class MainScreen(Moves, Screen[None]):
         numbers: array[int] = array("Q")
 
         def work(job: Job) -> None:
-            for number in self.reading.fitting(select, job):
+            for number in self.model.fitting(select, job):
                 numbers.append(number)
 
         self.frames.show(numbers)
@@ -309,7 +313,7 @@ class MainScreen(Moves, Screen[None]):
             self.frames.show(None)
 
     def action_take_field(self, how: str = "") -> None:
-        made = taking.field_filter(self.frame, self.fields) if self.frame is not None else None
+        made = save_actions.field_filter(self.frame, self.fields) if self.frame is not None else None
         if made is None:
             self.say("no filter has this line: Tab goes to the tree, to a field with a value")
             return
@@ -341,7 +345,7 @@ class MainScreen(Moves, Screen[None]):
             self.say(event.job.problem)
         elif event.job.name == SEEKING and not event.job.stopped:
             self.sought(event.job.result)
-        elif event.job.name == taking.SAVING and not event.job.stopped:
+        elif event.job.name == save_actions.SAVING and not event.job.stopped:
             self.say(event.job.result)
         self.update()
 
@@ -370,14 +374,14 @@ class MainScreen(Moves, Screen[None]):
         """Make the lines of a screen, behind it; those of the whole capture are kept."""
         title, make = MAKERS[kind]
         number, width = self.frames.number, self.size.width
-        keep = self.reading.finished and kind not in OF_FRAME
+        keep = self.model.finished and kind not in OF_FRAME
 
         def done(job: Job) -> None:
             if keep and job.result is not None and not job.stopped:
                 self.reports[kind] = job.result
             self.post_message(Done(job, screen))
 
-        screen.job = Job(title.lower(), lambda job: make(self.reading, job, number, width), done)
+        screen.job = Job(title.lower(), lambda job: make(self.model, job, number, width), done)
         self._jobs.append(screen.job)
 
     def action_columns(self) -> None:
@@ -395,7 +399,7 @@ class MainScreen(Moves, Screen[None]):
     # Take away.
 
     def action_copy(self, what: str) -> None:
-        text, shown = taking.copied(what, self)
+        text, shown = save_actions.copied(what, self)
         if text is None:
             self.say(shown)
             return
@@ -405,16 +409,16 @@ class MainScreen(Moves, Screen[None]):
     def save(self, name: str) -> None:
         """Save what is shown."""
         if name.endswith(".svg"):
-            self.say(taking.save_screen(self.app, name))
+            self.say(save_actions.save_screen(self.app, name))
             return
         numbers: Iterable[int] | None = None if self.frames.numbers is None else array("Q", self.frames.numbers)
-        self.start(taking.SAVING, lambda job: taking.save(self.reading, name, numbers, job))
+        self.start(save_actions.SAVING, lambda job: save_actions.save(self.model, name, numbers, job))
 
     # The rest.
 
     def action_hold(self) -> None:
         """Frames that come are not shown until the same key says so."""
-        if not self.reading.source.grows:
+        if not self.model.source.grows:
             self.say("nothing comes in: this is no live capture")
             return
         self.frames.held = not self.frames.held
@@ -430,15 +434,15 @@ class MainScreen(Moves, Screen[None]):
 
     def action_secrets(self) -> None:
         """Twice, so that nobody shows them by mistake."""
-        if not self.reading.secrets and not self._asked_secrets:
+        if not self.model.secrets and not self._asked_secrets:
             self._asked_secrets = True
             self.say("Z again shows passwords and tokens")
             return
         self._asked_secrets = False
-        self.reading.secrets = not self.reading.secrets
-        self.reading.forget()
+        self.model.secrets = not self.model.secrets
+        self.model.forget()
         self.loader.want(self.frames.number)
-        self.say("secrets are shown" if self.reading.secrets else "secrets are hidden")
+        self.say("secrets are shown" if self.model.secrets else "secrets are hidden")
 
     def action_quit(self) -> None:
         self.app.exit(0)

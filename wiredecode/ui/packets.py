@@ -23,7 +23,7 @@ BLOCKS = ((ENHANCED_PACKET, 28), (SIMPLE_PACKET, 12))
 """Types of pcapng blocks that hold a packet, and where in them it begins."""
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Between two packets of a capture."""
 
     packet: int = 0
@@ -75,12 +75,12 @@ class Files:
             yield batch
             progress(min(capture.bytes_read / (self._total or 1), 1.0))
 
-    def place(self, batch: PacketBatch) -> Place:
+    def place(self, batch: PacketBatch) -> Position:
         """The place behind a batch of the first pass."""
         offset = None if self._resume is None else self._resume.offset(batch, self._first.info.files[0])
-        return Place(int(batch.number[-1]), offset)
+        return Position(int(batch.number[-1]), offset)
 
-    def after(self, place: Place, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+    def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
         """The packets behind ``place``; where its offset is known what lies before is not read."""
         if self._resume is not None and place.offset is not None:
             yield from self._resume.after(place)
@@ -132,22 +132,22 @@ class Growing:
 
     def first(self, stop: Stop) -> Iterator[PacketBatch]:
         """The first pass over all packets, and those to come, until nothing more comes or ``stop()``."""
-        for part, info, batch in self._read(Place(), stop, wait=True):
+        for part, info, batch in self._read(Position(), stop, wait=True):
             self._part, self._info = part, info
             yield batch
 
     def again(self, stop: Stop, progress: Callable[[float], None]) -> Iterator[PacketBatch]:
         """All packets that are there once more."""
-        return self.after(Place(), stop)
+        return self.after(Position(), stop)
 
-    def place(self, batch: PacketBatch) -> Place:
+    def place(self, batch: PacketBatch) -> Position:
         """The place behind a batch of the first pass."""
         part = self._part
         if part not in self._resumes:
             self._resumes[part] = Resume(self._parts[part])
-        return Place(int(batch.number[-1]), self._resumes[part].offset(batch, self._info), part)
+        return Position(int(batch.number[-1]), self._resumes[part].offset(batch, self._info), part)
 
-    def after(self, place: Place, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
+    def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
         """The packets behind ``place`` that are there, and with ``wait`` those to come."""
         for _, _, batch in self._read(place, stop, wait=wait):
             yield batch
@@ -157,7 +157,7 @@ class Growing:
             known = set(self._parts)
             self._parts += [path for path in self._there() if path not in known]
 
-    def _read(self, place: Place, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
+    def _read(self, place: Position, stop: Stop, *, wait: bool) -> Iterator[tuple[int, FileInfo, PacketBatch]]:
         part, packet = place.part, place.packet
         while not stop():
             over = self._over() or not wait
@@ -261,7 +261,7 @@ class Resume:
                 return begin, end
         return None
 
-    def after(self, place: Place) -> Iterator[PacketBatch]:
+    def after(self, place: Position) -> Iterator[PacketBatch]:
         """The packets behind ``place``, whose offset is known."""
         assert place.offset is not None
         with closing(Stretch(self._path, self.head, place.offset)) as file:

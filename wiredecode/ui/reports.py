@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import StringIO
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from wiredecode.frames.escape import escape
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.store import Row, Test
 from wiredecode.view import theme
 from wiredecode.view.console import UNBOUNDED_WIDTH
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.check import Problem
+    from wiredecode.trace.hops import Hop
 
 MOST_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
@@ -32,68 +32,67 @@ LEAST, MOST_DIAGRAM, MARGIN = 50, 130, 17
 """Columns between the two sides of a sequence diagram, and beside them."""
 PAUSE_NS = 500_000_000
 """When nothing is said for so long, a diagram tells it."""
-HOP = re.compile(r" *\d+\.\d+ +\S+  .*?, frame (\d+)")
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One line."""
 
     text: Text
     frames: tuple[int, ...] = ()
 
 
-Maker = Callable[[Reading, Job, int, int], list[Line]]
+Maker = Callable[[CaptureModel, Job, int, int], list[ReportLine]]
 """Makes the lines, in the thread of a job: of the frame under the cursor, for a screen of so many columns."""
 
 
-def connections(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """All connections, with names."""
     from wiredecode.view.follow import table
 
-    rows = [*reading.survey.activities]
+    rows = [*model.survey.activities]
     head, *lines = table(rows)
-    made = [Line(Text(head, theme.HEAD))]
+    made = [ReportLine(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
-        made.append(Line(Text(line), _first_of(reading, row.connection.number)))
-    return made if rows else [Line(Text("no connections"))]
+        made.append(ReportLine(Text(line), _first_of(model, row.connection.number)))
+    return made if rows else [ReportLine(Text("no connections"))]
 
 
-def _first(reading: Reading, test: Test) -> tuple[int, ...]:
-    found = reading.rows.find(0, 1, test)
+def _first(model: CaptureModel, test: Test) -> tuple[int, ...]:
+    found = model.rows.find(0, 1, test)
     return () if found is None else (found,)
 
 
-def _first_of(reading: Reading, connection: int) -> tuple[int, ...]:
-    return _first(reading, lambda rows: rows["connection"] == connection)
+def _first_of(model: CaptureModel, connection: int) -> tuple[int, ...]:
+    return _first(model, lambda rows: rows["connection"] == connection)
 
 
-def findings(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """What ``wiredecode check`` finds."""
     from wiredecode.check import Checker
     from wiredecode.check.text import counts, report_lines
 
     checker = Checker()
-    dissector = reading.dissector(reading.demand(), analyse=True, on_end=checker.end)
-    checker.report.first_ns = reading.first_ns
-    for frame in reading.frames(dissector, job, checker.look):
+    dissector = model.dissector(model.demand(), analyse=True, on_end=checker.end)
+    checker.report.first_ns = model.first_ns
+    for frame in model.frames(dissector, job, checker.look):
         checker.frame(frame)
     problems = checker.finish()
     if not problems:
-        return [Line(Text("nothing is wrong"))]
-    made = [Line(Text(counts(problems), theme.HEAD)), Line(Text())]
-    for problem, line in report_lines(problems, reading.first_ns):
-        made.append(Line(Text(line, _style(problem, line)), tuple(problem.frames) if problem is not None else ()))
+        return [ReportLine(Text("nothing is wrong"))]
+    made = [ReportLine(Text(counts(problems), theme.HEAD)), ReportLine(Text())]
+    before: Problem | None = None
+    for problem, line in report_lines(problems, model.first_ns):
+        if problem is None:
+            made.append(ReportLine(Text(line, theme.HEAD)))
+        else:
+            style = "" if problem is before else theme.SEVERITY[problem.severity]
+            made.append(ReportLine(Text(line, style), tuple(problem.frames)))
+        before = problem
     return made
 
 
-def _style(problem: Problem | None, line: str) -> str:
-    if problem is None:
-        return theme.HEAD
-    return theme.SEVERITY[problem.severity] if line.startswith(problem.name) else ""
-
-
-def statistics(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The tables of ``wiredecode stats``."""
     from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import chosen
@@ -101,20 +100,20 @@ def statistics(reading: Reading, job: Job, number: int, width: int) -> list[Line
     wanted = chosen(None, captures=True)
     counters = Counters(wanted, None)
     assert counters.connections is not None  # all tables are asked for
-    demand = reading.demand(messages=counters.messages)
-    dissector = reading.dissector(demand, analyse=True, on_over=counters.connections.end)
-    for frame in reading.frames(dissector, job):
+    demand = model.demand(messages=counters.messages)
+    dissector = model.dissector(demand, analyse=True, on_over=counters.connections.end)
+    for frame in model.frames(dissector, job):
         counters.frame(frame)
     made = []
     for statistic in wanted:
         table = counters.table(statistic)
-        made.append(Line(Text(statistic.title, theme.HEAD)))
-        made += _table(reading, table) if table.num_rows else [Line(Text("none", "dim"))]
-        made.append(Line(Text()))
+        made.append(ReportLine(Text(statistic.title, theme.HEAD)))
+        made += _table(model, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
+        made.append(ReportLine(Text()))
     return made
 
 
-def _table(reading: Reading, table: pa.Table) -> Iterator[Line]:
+def _table(model: CaptureModel, table: pa.Table) -> Iterator[ReportLine]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
     from rich.console import Console
 
@@ -125,146 +124,145 @@ def _table(reading: Reading, table: pa.Table) -> Iterator[Line]:
     console.print(counted_grid(table, shown_columns(table, table.schema.names), people=True))
     lines = text.getvalue().splitlines()
     for place, line in enumerate(lines, len(rows) - len(lines)):  # those of rows stand below the heading
-        yield Line(Text(line.rstrip()), _counted(reading, rows[place]) if place >= 0 else ())
+        yield ReportLine(Text(line.rstrip()), _counted(model, rows[place]) if place >= 0 else ())
 
 
-def _counted(reading: Reading, row: dict[str, Any]) -> tuple[int, ...]:
+def _counted(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
     """The first frame of the type, or from the time on, that a row of a table is about."""
     kind, time = (row.get("protocol"), row.get("type") or row.get("request")), row.get("first") or row.get("start")
-    if kind in reading.rows.kinds:
-        number = reading.rows.kinds.index(kind)
-        return _first(reading, lambda rows: rows["kind"] == number)
+    if kind in model.rows.kinds:
+        number = model.rows.kinds.index(kind)
+        return _first(model, lambda rows: rows["kind"] == number)
     if time is not None:
         since, connection = round(time.timestamp() * 1e6) * 1000, row.get("connection")
         return _first(
-            reading,
+            model,
             lambda rows: (rows["time_ns"] >= since) & ((connection is None) | (rows["connection"] == connection)),
         )
     return ()
 
 
-def timeline(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """What changed when, and the throughput."""
     from wiredecode.check.timeline import Timeline, sparks
 
     made = Timeline()
-    dissector = reading.dissector(reading.demand(), analyse=True, on_over=made.end)
-    for frame in reading.frames(dissector, job):
+    dissector = model.dissector(model.demand(), analyse=True, on_over=made.end)
+    for frame in model.frames(dissector, job):
         made.frame(frame)
-    events = made.finish(reading.first_ns)
-    lines = [Line(Text(line, theme.VALUE)) for line in sparks(made)]
+    events = made.finish(model.first_ns)
+    lines = [ReportLine(Text(line, theme.VALUE)) for line in sparks(made)]
     for event in events:
-        text = Text(f"{(event.time_ns - reading.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
-        place = (event.frame,) if event.frame else _first_of(reading, event.connection or 0)
-        lines.append(Line(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), place))
-    return lines or [Line(Text("nothing changed"))]
+        text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
+        place = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
+        lines.append(ReportLine(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), place))
+    return lines or [ReportLine(Text("nothing changed"))]
 
 
-def follow(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The connection of a frame as a dialogue, from that frame on."""
-    row = reading.rows[number]
-    seen = reading.survey.activities.by_number.get(row.connection)
+    row = model.rows[number]
+    seen = model.survey.activities.by_number.get(row.connection)
     ends = " ↔ ".join(seen.connection.endpoints) if seen is not None else ""
-    made = [Line(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
-    for at in _along(reading, number, MOST_FOLLOWED + 1):
+    made = [ReportLine(Text(f"connection #{row.connection}  {row.protocol}  {ends}", theme.HEAD))]
+    for at in _along(model, number, MOST_FOLLOWED + 1):
         if job.stopped or len(made) > MOST_FOLLOWED:
-            made.append(Line(Text(f"and more, from frame {at} on", "dim"), (at,)))
+            made.append(ReportLine(Text(f"and more, from frame {at} on", "dim"), (at,)))
             break
-        made.append(_spoken(reading, at))
+        made.append(_spoken(model, at))
     return made
 
 
-def diagram(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def diagram(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """The connection of a frame as a sequence diagram, from that frame on."""
-    row, room = reading.rows[number], min(max(width - MARGIN, LEAST), MOST_DIAGRAM)
-    seen = reading.survey.activities.by_number.get(row.connection)
+    row, room = model.rows[number], min(max(width - MARGIN, LEAST), MOST_DIAGRAM)
+    seen = model.survey.activities.by_number.get(row.connection)
     ends = seen.connection.endpoints if seen is not None else ("", "")
-    sides = {row.side: row.sender for row in (reading.rows[each] for each in _along(reading, number, 50))}
+    sides = {row.side: row.sender for row in (model.rows[each] for each in _along(model, number, 50))}
     client = next((side for side, sender in sides.items() if sender == "client"), 0)
     left, right = f"client {ends[client]}", f"server {ends[1 - client]}"
     margin = " " * 13
     made = [
-        Line(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
-        Line(Text(f"{margin}│{' ' * room}│", "dim")),
+        ReportLine(Text(f"{margin}{left}{right:>{room - len(left) + 2}}", theme.HEAD)),
+        ReportLine(Text(f"{margin}│{' ' * room}│", "dim")),
     ]
     before = row.time_ns
-    for at in _along(reading, number, MOST_FOLLOWED):
+    for at in _along(model, number, MOST_FOLLOWED):
         if job.stopped:
             break
-        if reading.rows[at].time_ns - before > PAUSE_NS:
-            pause = f" {(reading.rows[at].time_ns - before) / 1e9:.1f} s "
-            made.append(Line(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
-        before = reading.rows[at].time_ns
-        made.append(_arrow(reading, reading.rows[at], client, room))
+        if model.rows[at].time_ns - before > PAUSE_NS:
+            pause = f" {(model.rows[at].time_ns - before) / 1e9:.1f} s "
+            made.append(ReportLine(Text(f"{margin}┊{pause:^{room}}┊", "dim")))
+        before = model.rows[at].time_ns
+        made.append(_arrow(model, model.rows[at], client, room))
     return made
 
 
-def _arrow(reading: Reading, row: Row, client: int, room: int) -> Line:
+def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
     """A frame between the life lines of both sides."""
     latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
     label = cut(f"{row.type} {row.details}".rstrip(), room - 8 - len(latency)) + latency
     line = f" {label} "
     rest = room - 3 - cell_len(line)
-    text = Text(f"{(row.time_ns - reading.first_ns) / 1e9:11.6f}  │")
+    text = Text(f"{(row.time_ns - model.first_ns) / 1e9:11.6f}  │")
     style = theme.SEVERITY.get(row.severity, "") or theme.SIDE.get(row.sender or "", "")
     if row.side == client:
         text.append(f"──{line}{'─' * rest}▶", style)
     else:
         text.append(f"◀{'─' * rest}{line}──", style)
-    return Line(text.append("│"), (row.number,))
+    return ReportLine(text.append("│"), (row.number,))
 
 
-def _along(reading: Reading, number: int, most: int) -> Iterator[int]:
+def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
     """A frame and those behind it in its connection."""
-    connection, at = reading.rows[number].connection, number
+    connection, at = model.rows[number].connection, number
     for _ in range(most):
         yield at
-        found = reading.rows.find(at, 1, lambda rows: rows["connection"] == connection)
+        found = model.rows.find(at, 1, lambda rows: rows["connection"] == connection)
         if found is None:
             return
         at = found
 
 
-def trace(reading: Reading, job: Job, number: int, width: int) -> list[Line]:
+def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """What became of the messages of a frame: where each of them passes, and what answers it."""
     from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
 
     finder = Finder(Criteria(number, None, None, None, None, ()))
-    for _ in reading.messages(number, finder.messages):
+    for _ in model.messages(number, finder.messages):
         finder.search(None, None)
     finder.search(None, None)
     if not finder.found:
-        return [Line(Text("this frame carries no message; M is for what publishes or delivers one"))]
+        return [ReportLine(Text("this frame carries no message; M is for what publishes or delivers one"))]
     collector = Collector(finder.found)
-    demand = reading.demand(messages=collector.messages, link_responses=True)
-    for frame in reading.frames(reading.dissector(demand), job):
+    demand = model.demand(messages=collector.messages, link_responses=True)
+    for frame in model.frames(model.dissector(demand), job):
         collector.collect()
         collector.frame(frame)
     found = chosen(group(collector.sightings), finder.found)
-    made = [Line(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
+    made = [ReportLine(Text(f"messages of frame {number:,}: {len(found):,}", theme.HEAD))]
     for message in found[:MOST_TRACED]:
-        made.append(Line(Text()))
-        frames: tuple[int, ...] = ()
-        for line in text.lines(message, reading.first_ns, collector.names):
-            hop = HOP.match(line)
-            frames = (int(hop[1]),) if hop else frames if line.startswith(" " * text.INDENT) else ()
-            made.append(Line(Text(line, theme.HEAD if hop else ""), frames))
+        made.append(ReportLine(Text()))
+        before: Hop | None = None
+        for hop, line in text.hop_lines(message, model.first_ns, collector.names):
+            begins, before = hop is not None and hop is not before, hop
+            made.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.what.frame,)))
     if len(found) > MOST_TRACED:
         more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --index I"
-        made += [Line(Text()), Line(Text(more, "dim"))]
+        made += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
     return made
 
 
-def _spoken(reading: Reading, number: int) -> Line:
-    row = reading.rows[number]
+def _spoken(model: CaptureModel, number: int) -> ReportLine:
+    row = model.rows[number]
     sender = row.sender or ""
     margin = " " * (4 if sender == "server" else 0)
-    text = Text(f"{(row.time_ns - reading.first_ns) / 1e9:11.6f}  {margin}")
+    text = Text(f"{(row.time_ns - model.first_ns) / 1e9:11.6f}  {margin}")
     text.append(f"{'←' if sender == 'server' else '→'} {row.type}", theme.SIDE.get(sender, theme.HEAD))
     text.append(f"  {row.details}", theme.SEVERITY.get(row.severity, ""))
     if row.latency_ns >= 0:
         text.append(f"  after {row.latency_ns / 1e6:.3f} ms", theme.GENERATED)
-    return Line(text, (number,))
+    return ReportLine(text, (number,))
 
 
 MAKERS: dict[str, tuple[str, Maker]] = {

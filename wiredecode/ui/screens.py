@@ -16,7 +16,7 @@ from wiredecode.ui import keys
 from wiredecode.ui.columns import COLUMNS, column
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
-from wiredecode.ui.reports import Line
+from wiredecode.ui.reports import ReportLine
 from wiredecode.view import theme
 
 PROGRESS_SECONDS = 0.2
@@ -27,9 +27,9 @@ class Listing(Lines):
 
     def __init__(self) -> None:
         super().__init__(id="listing")
-        self.made: Sequence[Line] = ()
+        self.made: Sequence[ReportLine] = ()
 
-    def fill(self, made: Sequence[Line]) -> None:
+    def fill(self, made: Sequence[ReportLine]) -> None:
         """Show these."""
         self.made = made
         self.widest = max((each.text.cell_len for each in made), default=0)
@@ -102,7 +102,7 @@ class ReportScreen(BackScreen):
             return
         if job.problem:
             self.job = None
-            self.lines.fill([Line(Text(job.problem, theme.SEVERITY["warning"]))])
+            self.lines.fill([ReportLine(Text(job.problem, theme.SEVERITY["warning"]))])
         elif job.result is not None:
             self.lines.fill(job.result)
             self.call_after_refresh(self._begin)
@@ -160,7 +160,7 @@ class ColumnsScreen(Screen[list[str]]):
 
     def _fill(self, name: str = "") -> None:
         rows = [f"[{'x' if each in self.chosen else ' '}] {each:<32} {column(each).what}" for each in self.names]
-        self.lines.fill([Line(Text(escape(row))) for row in rows])
+        self.lines.fill([ReportLine(Text(escape(row))) for row in rows])
         if name:
             self.lines.move_to(self.names.index(name))
 
@@ -197,5 +197,5 @@ class HelpScreen(BackScreen):
         for shown, what in keys.text():
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
-        self.lines.fill([Line(row) for row in rows])
+        self.lines.fill([ReportLine(row) for row in rows])
         self.bottom.show(" Help │ Esc: back")

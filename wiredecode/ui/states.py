@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import compress, decompress
 
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.ui.packets import Place
+from wiredecode.ui.packets import Position
 
 if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
@@ -35,7 +35,7 @@ class State:
     """A dissector that has handed out all frames up to ``frame``."""
 
     frame: int
-    place: Place
+    place: Position
     path: Path
     size: int
 
@@ -50,7 +50,7 @@ class States:
         self._since = 0.0  # the thread that reads has just begun
         self._seal = Seal()
 
-    def offer(self, dissector: Dissector, frame: int, place: Place) -> None:
+    def offer(self, dissector: Dissector, frame: int, place: Position) -> None:
         """Keep the state of ``dissector``, if it is time."""
         began = thread_time()
         if began - self._since < self._every:
@@ -83,11 +83,11 @@ class States:
         """The last frame before the state that leads to frame ``number``; 0: there is none."""
         return max((state.frame for state in self._states if state.frame < number), default=0)
 
-    def first(self) -> tuple[Dissector, Place] | None:
+    def first(self) -> tuple[Dissector, Position] | None:
         """The earliest one."""
         return self.before(self._states[0].frame + 1) if self._states else None
 
-    def before(self, number: int) -> tuple[Dissector, Place] | None:
+    def before(self, number: int) -> tuple[Dissector, Position] | None:
         """A dissector whose next frames lead to frame ``number``, and where it goes on; None: at the beginning."""
         states = self._states
         at = bisect_left([state.frame for state in states], number) - 1

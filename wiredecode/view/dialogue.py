@@ -82,7 +82,7 @@ class Exchanges:
             yield exchange
 
 
-class Line(NamedTuple):
+class DetailLine(NamedTuple):
     """One line below a message; its text is escaped."""
 
     text: str
@@ -182,16 +182,16 @@ class Dialogue:
             text += painted(f"  [{frame.status}{missing}]", theme.STATUS[frame.status], color=self._color)
         return text
 
-    def _contents(self, frame: Frame) -> list[Line]:
+    def _contents(self, frame: Frame) -> list[DetailLine]:
         """Its key facts, and the bodies of the messages that it carries."""
-        lines = [Line(self._lines.facts(frame).strip())]
+        lines = [DetailLine(self._lines.facts(frame).strip())]
         bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
         most = self._options.limit(SHOWN_BODIES)
         for body in bodies[:most]:
             text = "not captured" if body is None else bytes_text(body, self._options)
-            lines.append(Line(text.strip(), theme.VALUE, "| "))
+            lines.append(DetailLine(text.strip(), theme.VALUE, "| "))
         if most is not None and len(bodies) > most:
-            lines.append(Line(f"and {len(bodies) - most:,} more messages (--full shows all)", "dim", "| "))
+            lines.append(DetailLine(f"and {len(bodies) - most:,} more messages (--full shows all)", "dim", "| "))
         return lines
 
     def _dump(self, frame: Frame) -> Text:

@@ -10,10 +10,10 @@ import pytest
 from tests.ui.support import CAPTURES
 from wiredecode import read
 from wiredecode.cli.options import Decoding
-from wiredecode.ui import reading as module
+from wiredecode.ui import model as module
 from wiredecode.ui import states, store
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.reports import statistics
 
 NAMES = (
@@ -22,9 +22,9 @@ NAMES = (
 )
 
 
-def whole(path: Path | str) -> Reading:
+def whole(path: Path | str) -> CaptureModel:
     """A capture that has been read to its end."""
-    made = Reading([str(path)])
+    made = CaptureModel([str(path)])
     made.run()
     return made
 
@@ -108,7 +108,7 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
 def test_where_tls_is_decrypted_states_are_sealed_and_statistics_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
-    made = Reading([str(folder / "c43_tls.pcap")], limits=limits)
+    made = CaptureModel([str(folder / "c43_tls.pcap")], limits=limits)
     made.run()
     assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
     lines = [line.split() for line in (folder / "c43_tls.keylog").read_text().splitlines() if line[:1] != "#"]

@@ -19,7 +19,7 @@ from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, RecordLines, dumps
 from wiredecode.ui.jobs import Job, Stopped
-from wiredecode.ui.reading import Reading
+from wiredecode.ui.model import CaptureModel
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -73,7 +73,7 @@ def copied(what: str, screen: MainScreen) -> tuple[str | None, str]:
 
 def command(screen: MainScreen) -> str:
     """The command line that shows the same frames."""
-    words = ["wiredecode", "pcap", *screen.reading.files, "--summary"]
+    words = ["wiredecode", "pcap", *screen.model.files, "--summary"]
     if screen.select is not None:
         words += ["-Y", screen.select.text]
     return shlex.join(words)
@@ -89,36 +89,36 @@ def save_screen(app: App[Any], name: str) -> str:
     return f"saved: {name}"
 
 
-def save(reading: Reading, name: str, numbers: Iterable[int] | None, job: Job) -> str:
+def save(model: CaptureModel, name: str, numbers: Iterable[int] | None, job: Job) -> str:
     """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all: how many."""
     path = Path(name).expanduser()
     if path.exists():
         raise FileExistsError(f"{name} is there already; choose another name")
     wanted = None if numbers is None else set(numbers)
     with NewFile(path) as file:
-        counted = WRITERS.get(path.suffix, _packets)(reading, file, wanted, job)
+        counted = WRITERS.get(path.suffix, _packets)(model, file, wanted, job)
     return f"saved: {name}, {counted}"
 
 
-def _frames(reading: Reading, style: Style | None, wanted: set[int] | None, job: Job) -> Iterable[Frame]:
-    demand = reading.demand(style=style, link_responses=style is not None)
-    for frame in reading.frames(reading.dissector(demand), job):
+def _frames(model: CaptureModel, style: Style | None, wanted: set[int] | None, job: Job) -> Iterable[Frame]:
+    demand = model.demand(style=style, link_responses=style is not None)
+    for frame in model.frames(model.dissector(demand), job):
         if wanted is None or frame.number in wanted:
             yield frame
 
 
-def _records(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
+def _records(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
     count, line = 0, RecordLines(ranges=False, show=BYTES["hex"]).line
-    for frame in _frames(reading, Style(text=True), wanted, job):
+    for frame in _frames(model, Style(text=True), wanted, job):
         file.write(line(frame))
         count += 1
     return counted(count, "record")
 
 
-def _packets(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
-    numbers = {number for frame in _frames(reading, None, wanted, job) for number in frame.packets}
+def _packets(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
+    numbers = {number for frame in _frames(model, None, wanted, job) for number in frame.packets}
     packets, count = np.array(sorted(numbers), np.int64), 0
-    capture, writer = open_capture(reading.files), PcapNgWriter(file)
+    capture, writer = open_capture(model.files), PcapNgWriter(file)
     try:
         for batch in capture:
             part = batch.select(np.flatnonzero(np.isin(batch.number, packets)))
@@ -131,7 +131,7 @@ def _packets(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job
     return counted(count, "packet")
 
 
-def _table(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
+def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -139,8 +139,8 @@ def _table(reading: Reading, file: BinaryIO, wanted: set[int] | None, job: Job) 
     from wiredecode.tables.portable import converted, portable_schema
     from wiredecode.tables.reader import TableReader
 
-    packets = reading.source.again(lambda: job.stopped, job.progress)
-    table = TableReader(packets, "frames", decode_as=reading.decode_as, limits=reading.limits, bulk=False)
+    packets = model.source.again(lambda: job.stopped, job.progress)
+    table = TableReader(packets, "frames", decode_as=model.decode_as, limits=model.limits, bulk=False)
     numbers = None if wanted is None else pa.array(sorted(wanted), table.schema.field("frame").type)
     count, schema = 0, portable_schema(table.schema)
     writer = ParquetWriter(file, schema, Settings())

@@ -14,16 +14,14 @@ COPIES = CAPTURES / "nats/03-pubsub.pcap"
 def test_the_same_stream_is_found_on_and_back_and_the_same_field_from_the_tree() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        publishes = [number for number in range(1, 143) if ui.main.reading.rows[number].type == "Publish"]
+        publishes = [number for number in range(1, 143) if ui.main.model.rows[number].type == "Publish"]
         ui.main.go_to(publishes[0])
         await ui.shown()
         await ui.press("right_curly_bracket")
         await ui.until(lambda: ui.number > publishes[0])
         await ui.shown()
         second = ui.number
-        assert (
-            'stream="c43_basic-stream"' in ui.main.reading.rows[second].details.replace("stream=c", 'stream="c') + '"'
-        )
+        assert 'stream="c43_basic-stream"' in ui.main.model.rows[second].details.replace("stream=c", 'stream="c') + '"'
         await ui.press("left_curly_bracket")
         await ui.until(lambda: ui.number == publishes[0])
         await ui.shown()
@@ -61,7 +59,7 @@ def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
         await ui.until(lambda: ui.number == min(number for number, data in frames.items() if b"PLAIN" in data))
         await ui.press("s")
         await ui.write("peerprop")
-        assert ui.main.reading.rows[ui.number].type.startswith("PeerProp")
+        assert ui.main.model.rows[ui.number].type.startswith("PeerProp")
         later = ui.number
         await ui.press("N")
         assert ui.number < later or "not further up" in ui.text()
@@ -72,7 +70,7 @@ def test_bytes_are_searched_on_and_back_as_digits_and_as_text() -> None:
 def test_a_time_leads_to_the_first_frame_from_then_on() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        rows, first = ui.main.reading.rows, ui.main.reading.first_ns
+        rows, first = ui.main.model.rows, ui.main.model.first_ns
         begins = {
             "0.2s": first + 200_000_000,
             "2026-11-20T19:45:00.5Z": 1795203900_500000000,
@@ -111,7 +109,7 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
         await ui.press("D")
         listing = ui.app.screen.query_one(Listing)
         await ui.until(lambda: len(listing.made) > 4)
-        lines: list[reports.Line] = list(listing.made)
+        lines: list[reports.ReportLine] = list(listing.made)
         assert "client 127.0.0.1" in lines[0].text.plain and "server 127" in lines[0].text.plain
         assert "── PeerProperties " in lines[2].text.plain and "▶│" in lines[2].text.plain
         assert "│◀─" in lines[3].text.plain and "PeerPropertiesResponse" in lines[3].text.plain
@@ -126,12 +124,12 @@ def test_a_sequence_diagram_has_both_sides_and_leads_back() -> None:
 def test_what_happened_to_the_messages_of_a_frame() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        publishes = [number for number in range(1, 143) if ui.main.reading.rows[number].type == "Publish"]
+        publishes = [number for number in range(1, 143) if ui.main.model.rows[number].type == "Publish"]
         ui.main.go_to(publishes[0])
         await ui.press("M")
         listing = ui.app.screen.query_one(Listing)
         await ui.until(lambda: len(listing.made) > 4)
-        lines: list[reports.Line] = list(listing.made)
+        lines: list[reports.ReportLine] = list(listing.made)
         hops = [line for line in lines if reports.HOP.match(line.text.plain)]
         assert "published: " in hops[0].text.plain and hops[0].frames == (publishes[0],)
         assert any("confirmed: PublishConfirm" in line.text.plain for line in hops)

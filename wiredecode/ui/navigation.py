@@ -11,7 +11,7 @@ from wiredecode.filter import compile_filter
 from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
 from wiredecode.protocols.registry import apart, by_name
-from wiredecode.ui import filterline, taking
+from wiredecode.ui import filterline, save_actions
 from wiredecode.ui.jobs import Job
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wiredecode.ui.detail import BytePane, TreePane
     from wiredecode.ui.framelist import FrameList
     from wiredecode.ui.lines import Lines
-    from wiredecode.ui.reading import Reading
+    from wiredecode.ui.model import CaptureModel
     from wiredecode.ui.store import Test
 
 MOST_BACK = 100
@@ -30,10 +30,10 @@ SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
 CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
 
 
-class Moves:
+class Navigation:
     """What a screen needs to move; the screen has the rest."""
 
-    reading: Reading
+    model: CaptureModel
     frames: FrameList
     fields: TreePane
     octets: BytePane
@@ -50,8 +50,8 @@ class Moves:
 
     def go_to(self, number: int) -> None:
         """Show frame ``number``; a filter that leaves it out is taken away."""
-        if not 0 < number <= self.reading.rows.count:
-            self.say(f"there is no frame {number:,}" + ("" if self.reading.finished else " yet"))
+        if not 0 < number <= self.model.rows.count:
+            self.say(f"there is no frame {number:,}" + ("" if self.model.finished else " yet"))
             return
         self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
         if not self.frames.go_to(number):
@@ -70,7 +70,7 @@ class Moves:
     def action_answer(self) -> None:
         if not self.frames.count:
             return
-        row = self.reading.rows[self.frames.number]
+        row = self.model.rows[self.frames.number]
         if row.request or row.response:
             self.go_to(row.request or row.response)
         else:
@@ -87,11 +87,11 @@ class Moves:
             self.go_to(number)
 
     def _find(self, step: int, test: Test, otherwise: str) -> None:
-        self._next(lambda number: self.reading.rows.find(number, step, test), otherwise)
+        self._next(lambda number: self.model.rows.find(number, step, test), otherwise)
 
     def action_along(self, step: int) -> None:
         if self.frames.count:
-            connection = self.reading.rows[self.frames.number].connection
+            connection = self.model.rows[self.frames.number].connection
             self._find(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
 
     def action_finding(self) -> None:
@@ -118,7 +118,7 @@ class Moves:
 
     def action_zero(self) -> None:
         if self.frames.count:
-            here = self.reading.rows[self.frames.number].time_ns
+            here = self.model.rows[self.frames.number].time_ns
             self.frames.zero_ns = None if self.frames.zero_ns is not None else here
             self.frames.refresh()
 
@@ -134,7 +134,7 @@ class Moves:
         if time is None:
             self.say(f"{text} is no number of a frame, nor a time as 12.5s, +0.5s, 12:30:01 or 2026-01-31T12:00:00Z")
             return
-        found = self.reading.rows.find(0, 1, lambda rows: rows["time_ns"] >= time)
+        found = self.model.rows.find(0, 1, lambda rows: rows["time_ns"] >= time)
         if found is None:
             self.say("the capture ends before that time")
             return
@@ -143,14 +143,14 @@ class Moves:
     def _time(self, text: str) -> int | None:
         """Nanoseconds since the epoch."""
         seconds = SECONDS.fullmatch(text)
-        rows, here = self.reading.rows, self.frames.number
+        rows, here = self.model.rows, self.frames.number
         if seconds is not None:
             ns = round(float(seconds[2]) * 1e9)
             if seconds[1]:
                 return rows[here].time_ns + (ns if seconds[1] == "+" else -ns) if here else None
-            return self.reading.first_ns + ns
+            return self.model.first_ns + ns
         if CLOCK.fullmatch(text):
-            day = datetime.fromtimestamp((rows[here].time_ns if here else self.reading.first_ns) / 1e9).astimezone()
+            day = datetime.fromtimestamp((rows[here].time_ns if here else self.model.first_ns) / 1e9).astimezone()
             text = f"{day:%Y-%m-%d}T{text:0>8}"
         return time_ns(text)
 
@@ -167,7 +167,7 @@ class Moves:
             self.say("nothing to search for: s asks for text, X for bytes")
         elif self._sought == filterline.WORD:
             otherwise = f"{word!r} is not further {'on' if step > 0 else 'up'}"
-            self._next(lambda number: self.reading.rows.search(number, word, step), otherwise)
+            self._next(lambda number: self.model.rows.search(number, word, step), otherwise)
         else:
             wanted, what = wanted_bytes(word)
             self.seek(step, lambda frame: holds(frame, wanted), None, what)
@@ -183,7 +183,7 @@ class Moves:
             def fits(frame: Frame) -> bool:
                 return holds(frame.number) and test(frame)
 
-            return self.reading.seek(number, step, fits, select, job)
+            return self.model.seek(number, step, fits, select, job)
 
         self._after = f"{what}: not further {'on' if step > 0 else 'up'}"
         self.say(f"searching for {what}; Esc stops")
@@ -202,7 +202,7 @@ class Moves:
         frame = self.frame
         if frame is None:
             return
-        made = taking.field_filter(frame, self.fields) if self.fields.has_focus else None
+        made = save_actions.field_filter(frame, self.fields) if self.fields.has_focus else None
         if made is None or "==" not in made:
             made = self._stream_of(frame)
         if made is None:
@@ -214,7 +214,7 @@ class Moves:
     def _stream_of(self, frame: Frame) -> str | None:
         """The filter of its stream, topic or subject: of a text by which the protocol tells frames apart."""
         made = (
-            taking.field_filter(frame, self.fields, branch)
+            save_actions.field_filter(frame, self.fields, branch)
             for name in apart(frame.protocol)
             for branch in self.fields.every
             if branch.path.rpartition(".")[2] == name

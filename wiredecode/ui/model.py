@@ -17,7 +17,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
 from wiredecode.net.limits import Limits
 from wiredecode.ui.jobs import Stopped
-from wiredecode.ui.packets import Files, Growing, Place, Stop
+from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.states import States
 from wiredecode.ui.store import RowStore
 from wiredecode.view.follow import Survey
@@ -53,7 +53,7 @@ class Ends:
             self._to(connection, other)
 
 
-class Reading:
+class CaptureModel:
     """One capture: rows of all its frames, read by :meth:`run`, and its frames by number."""
 
     def __init__(
@@ -236,7 +236,7 @@ class Reading:
         state = self.states.before(first)
         if state is None and self._gone:
             return
-        dissector, place = (self.dissector(demand), Place()) if state is None else state
+        dissector, place = (self.dissector(demand), Position()) if state is None else state
         dissector.resume(demand)
         try:
             for part in self._parts(self.source.after(place, self._stop.is_set)):
@@ -290,7 +290,7 @@ class Reading:
         def look(batch: PacketBatch) -> None:
             select.clock.first_ns = select.clock.first_ns or int(batch.time_ns[0])
 
-        dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Place())
+        dissector, place = (self.states.first() if self._gone else None) or (self.dissector(demand), Position())
         dissector.resume(demand)
         batches = self.source.after(place, stop, wait=True) if self.live else self.source.again(stop, job.progress)
         for frame in self._frames(dissector, batches, stop, look):
