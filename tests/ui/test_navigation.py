@@ -6,6 +6,7 @@ from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
 from wiredecode.ui import reports
 from wiredecode.ui.screens import Listing
+from wiredecode.view import theme
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 COPIES = CAPTURES / "nats/03-pubsub.pcap"
@@ -130,7 +131,7 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
         listing = ui.app.screen.query_one(Listing)
         await ui.until(lambda: len(listing.made) > 4)
         lines: list[reports.ReportLine] = list(listing.made)
-        hops = [line for line in lines if reports.HOP.match(line.text.plain)]
+        hops = [line for line in lines if line.frames and line.text.style == theme.HEAD]
         assert "published: " in hops[0].text.plain and hops[0].frames == (publishes[0],)
         assert any("confirmed: PublishConfirm" in line.text.plain for line in hops)
         await ui.press("escape", "g", "M")
