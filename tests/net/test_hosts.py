@@ -76,8 +76,8 @@ def test_only_names_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -
     assert hosts._names == {"10.0.0.5": [(0, "good.example")], "10.0.0.6": [(0, "better")]}
 
 
-def named(tmp_path: Path) -> Path:
-    """A capture with a name-resolution block before its packets."""
+def named(tmp_path: Path, capture: str = "02-auth.pcap") -> Path:
+    """A capture of NATS with a name-resolution block before its packets."""
 
     def block(kind: int, body: bytes) -> bytes:
         body += bytes(-len(body) % 4)
@@ -89,7 +89,7 @@ def named(tmp_path: Path) -> Path:
     made = (
         block(0x0A0D0D0A, b"\x4d\x3c\x2b\x1a\1\0\0\0" + b"\xff" * 8) + block(1, b"\1\0\0\0\0\0\4\0") + block(4, names)
     )
-    for time, data in packets(RABBITMQ.parent / "nats" / "02-auth.pcap"):
+    for time, data in packets(RABBITMQ.parent / "nats" / capture):
         microseconds = time // 1000
         head = struct.pack("<IIIII", 0, microseconds >> 32, microseconds & 0xFFFFFFFF, len(data), len(data))
         made += block(6, head + data)
