@@ -16,7 +16,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.problems import Code
+from wiredecode.protocols.shared.codes import Code
 
 PAGES = Path(__file__).parent / "protocols"
 FINDINGS = Path(__file__).parent / "findings"

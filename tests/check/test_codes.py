@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.check.cases import CRAFTED, NEAR, found, near
 from tests.docs.test_reference import DOCS, script
-from wiredecode.check.codes import codes
-from wiredecode.protocols.shared.problems import SEVERITIES, Code
+from wiredecode.check.codes import GROUPS, codes
+from wiredecode.protocols.shared.codes import SEVERITIES, Code
 
 HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1] / "wiredecode"
 CODES = codes()
 
 
 def test_codes_are_declared_once() -> None:
     assert len({code.code for code in CODES}) == len(CODES)
     assert {code.severity for code in CODES} == set(SEVERITIES)
+
+
+def test_rules_use_all_codes_and_no_others() -> None:
+    for folder in (PACKAGE / "check", *(path.parent for path in PACKAGE.glob("protocols/*/problems.toml"))):
+        text = "".join(path.read_text() for path in folder.glob("*.py"))
+        known = set(tomllib.loads((folder / "problems.toml").read_text()))
+        assert set(re.findall(r'CODES\["([a-z.-]+)"', text)) <= known
+        assert {name for name in known if f'"{name}"' not in text} <= {f"frame.{group}" for group in GROUPS}
+
+
+def test_texts_are_read_when_they_are_needed() -> None:
+    script = "from wiredecode.check.codes import offers; list(offers()); import sys; print('tomllib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_cases_are_of_codes() -> None:

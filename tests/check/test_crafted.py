@@ -14,7 +14,7 @@ from tests.support import packets as stored
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
 from wiredecode.capture import open_capture
 from wiredecode.check import text
-from wiredecode.check.codes import GENERIC
+from wiredecode.check.codes import CODES
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
@@ -215,7 +215,7 @@ def test_a_rule_that_fails_is_a_problem_and_the_others_go_on(monkeypatch: pytest
 
 
 def test_what_comes_from_the_wire_is_escaped() -> None:
-    problem = Problem(GENERIC[0], "error", "tcp.refused", "nasty \x1b[31m name \u202e", 1)
+    problem = Problem(CODES["tcp.refused"], "error", "tcp.refused", "nasty \x1b[31m name \u202e", 1)
     problem.detail("\r\nERROR")
     problem.connections[1] = "a\x07b"
     shown = "\n".join(text.lines([problem], 0))

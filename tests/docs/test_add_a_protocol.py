@@ -25,7 +25,8 @@ PUBLIC = {
     "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
     "Undecided Verdict",
     "wiredecode.protocols.reading": "FrameDecoder Plan",
-    "wiredecode.protocols.shared.problems": "CAUSE DEED EFFECT Checks Code Publishing Rule",
+    "wiredecode.protocols.shared.codes": "CAUSE ACTION EFFECT Code Codes",
+    "wiredecode.protocols.shared.problems": "Checks Publishing Rule",
     "wiredecode.protocols.shared.pairing": "Outstanding Request link",
     "wiredecode.testing": "Part ProtocolTests batches build craft dissect every readers_agree samples",
 }

@@ -20,8 +20,9 @@ from wiredecode.protocols.base import (
     Verdict,
 )
 from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared.codes import ACTION, Code
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
-from wiredecode.protocols.shared.problems import DEED, Checks, Code, Rule
+from wiredecode.protocols.shared.problems import Checks, Rule
 
 HEADER = 5
 MAX_SIZE = 4096
@@ -80,7 +81,7 @@ class KVConversation(Conversation):
 
 DENIED = Code(
     *("kv.denied", "warning", "a client may not read a key", "The server refused a Get."),
-    *(("the permissions of the client lack the key",), "Add the key to its permissions.", "", DEED),
+    *(("the permissions of the client lack the key",), "Add the key to its permissions.", "", ACTION),
 )
 
 

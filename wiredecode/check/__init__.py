@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.clock import ClockRule
-from wiredecode.check.codes import INTERNAL, offers
+from wiredecode.check.codes import CODES, offers
 from wiredecode.check.contents import ClearText, OtherProtocols
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import Findings, Requests
@@ -16,7 +16,8 @@ from wiredecode.check.transport import Health
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
-from wiredecode.protocols.shared.problems import SEVERITIES, Problem, Publishing, Report, Rule
+from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.problems import Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
@@ -115,7 +116,7 @@ class Checker:
         where = f"{Path(last.tb_frame.f_code.co_filename).name}, line {last.tb_lineno}" if last is not None else ""
         what = f"the rule {rule} failed: {type(error).__name__}: {error}"
         problem = self.report.add(
-            *(INTERNAL, what, (rule, type(error).__name__, where)),
+            *(CODES["check.internal"], what, (rule, type(error).__name__, where)),
             frame=subject if isinstance(subject, Frame) else None,
             connection=subject if isinstance(subject, Connection) else None,
         )

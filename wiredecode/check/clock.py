@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.codes import CLOCK
+from wiredecode.check.codes import CODES
 from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
@@ -73,7 +73,7 @@ class ClockRule(Rule):
 
     def finish(self) -> None:
         for step in self._jumps:
-            self.report.add(CLOCK, step.what, step.what, packet=step.packet, time_ns=step.time_ns)
+            self.report.add(CODES["capture.clock"], step.what, step.what, packet=step.packet, time_ns=step.time_ns)
 
 
 def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:

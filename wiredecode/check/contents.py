@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from wiredecode.check.codes import CLEAR_TEXT, MISMATCH
+from wiredecode.check.codes import CODES
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, UNDECODED, Frame
@@ -41,7 +41,7 @@ class OtherProtocols(Rule):
         if name != UNKNOWN:
             spoken = self._titles.get(frame.protocol, frame.protocol)
             what = f"{frame.source} speaks {name}, the other side {spoken}"
-            self.report.add(MISMATCH, what, (name, frame.source), frame=frame)
+            self.report.add(CODES["protocol.mismatch"], what, (name, frame.source), frame=frame)
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that nobody decodes is over; ``name`` is what its first bytes look like."""
@@ -60,7 +60,7 @@ class OtherProtocols(Rule):
             what = f"{name} was spoken to {server}, where {self._titles.get(spoken, spoken)} is spoken"
             answered = connection.directions[1 - client].captured
             problem = self.report.add(
-                *(MISMATCH, what, (name, server)),
+                *(CODES["protocol.mismatch"], what, (name, server)),
                 connection=connection,
                 packet=connection.first,
                 time_ns=connection.first_ns,
@@ -90,4 +90,4 @@ class ClearText(Rule):
         ranges = layer.within(frame.data, 0, len(frame.data)).secret_ranges()
         if any(stop > start for start, stop in ranges):
             what = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
-            self.report.add(CLEAR_TEXT, what, (frame.protocol, frame.type), frame=frame)
+            self.report.add(CODES["security.clear-text"], what, (frame.protocol, frame.type), frame=frame)

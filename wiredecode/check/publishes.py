@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import PUBLISH_REFUSED, SLOW_CONFIRM, UNCONFIRMED
+from wiredecode.check.codes import CODES
 from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
@@ -185,7 +185,7 @@ class Publishes(Rule):
         to = f" to {stream}" if stream else ""
         what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
         problem = self.report.add(
-            *(PUBLISH_REFUSED, what, (place, why)),
+            *(CODES["publish.refused"], what, (place, why)),
             connection=refused.connection,
             time_ns=refused.time_ns,
             count=refused.messages,
@@ -206,7 +206,7 @@ class Publishes(Rule):
         key = (broker, stream)
         for latency_ns, number, published, time_ns, connection in worst:
             problem = self.report.add(
-                *(SLOW_CONFIRM, what, key), connection=connection, time_ns=time_ns, severity=severity
+                *(CODES["publish.slow-confirm"], what, key), connection=connection, time_ns=time_ns, severity=severity
             )
             self.report.cite_numbers(problem, published, None)
             problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
@@ -219,7 +219,7 @@ class Publishes(Rule):
         of, to = self._published[key], f" to {stream}" if stream else ""
         what = f"{left:,} of {of:,} messages that {who} published{to} have no answer"
         problem = self.report.add(
-            *(UNCONFIRMED, what, key), connection=first.connection, time_ns=first.time_ns, count=left
+            *(CODES["publish.unconfirmed"], what, key), connection=first.connection, time_ns=first.time_ns, count=left
         )
         problem.weight = left
         for each in publishes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from wiredecode.check import codes
+from wiredecode.check.codes import CODES, code_of
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection, Direction
@@ -92,7 +92,9 @@ class Requests(Rule):
                     who = self.report.names.short(connection)
                     what = f"{request.type} of {who} waited {seconds:.3f} s while {why} of {connection.endpoints[side]}"
                     problem = self.report.add(
-                        codes.SLOWED, what, (connection.number, why), connection=connection, time_ns=request.time_ns
+                        *(CODES["tcp.slow-response"], what, (connection.number, why)),
+                        connection=connection,
+                        time_ns=request.time_ns,
                     )
                     self.report.cite_numbers(problem, request.number, request.packet)
 
@@ -111,7 +113,7 @@ class Requests(Rule):
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             problem = self.report.add(
-                *(codes.UNANSWERED, what, (request.protocol, request.type, severity)),
+                *(CODES["request.unanswered"], what, (request.protocol, request.type, severity)),
                 severity=severity,
                 connection=connection,
                 time_ns=request.time_ns,
@@ -160,9 +162,9 @@ class Findings(Rule):
             if finding.code in HOLES or finding.group == "reassembly":
                 self._hole(frame, finding)
             else:
-                code = codes.EXACT.get(finding.code) or codes.GROUPS.get(finding.group, codes.OTHER)
                 name = f"{frame.protocol}.{finding.code}"
                 key = (finding.severity, finding.message if finding.group == "response" else None)
+                code = code_of(finding.code, finding.group)
                 self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
 
     def _hole(self, frame: Frame, finding: Finding) -> None:
@@ -173,12 +175,12 @@ class Findings(Rule):
             finding.code == "no-frame" or may_be_before(connection.directions[frame.side])
         )
         if late and not missing:
-            self.report.add(codes.LATE_START, "connections began before the capture", frame=frame)
+            self.report.add(CODES["capture.late-start"], "connections began before the capture", frame=frame)
         elif missing or (frame.missing and finding.code in HOLES):
             what = "frames are not whole: bytes of theirs were not captured"
-            self.report.add(codes.CAPTURE_LOSS, what, frame=frame)
+            self.report.add(CODES["capture.loss"], what, frame=frame)
         else:
-            code = codes.GROUPS["malformed"] if finding.code in HOLES else codes.OTHER
+            code = CODES["frame.malformed" if finding.code in HOLES else "frame.other"]
             name = f"{frame.protocol}.{finding.code}"
             severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
             self.report.add(code, finding.message, frame=frame, severity=severity, name=name)

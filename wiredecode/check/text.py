@@ -10,7 +10,8 @@ from typing import Any
 from wiredecode.frames.counted import counted, times
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.problems import SEVERITIES, Problem
+from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.problems import Problem
 
 WIDTH = 80
 INDENT = "  "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wiredecode.check import codes
+from wiredecode.check.codes import CODES
 from wiredecode.frames.who import client_side
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
@@ -35,7 +35,7 @@ class Health(Rule):
         if health is None:
             return
         if health.refused or health.unanswered:
-            code = codes.REFUSED_CONNECTION if health.refused else codes.NO_ANSWER_TO_SYN
+            code = CODES["tcp.refused"] if health.refused else CODES["tcp.no-answer"]
             side = client_side(connection)
             to = connection.endpoints[1 - side]
             did = "refused" if health.refused else "did not answer"
@@ -45,9 +45,11 @@ class Health(Rule):
         if health.end is not None and health.end.side != client_side(connection) and len(self._ended) < MOST_PROBLEMS:
             self._ended.setdefault(connection.endpoints[health.end.side], []).append(health.end.time_ns)
         if connection.initiator is None and any(side.captured for side in connection.directions):
-            what = "connections began before the capture"
             self.report.add(
-                codes.LATE_START, what, connection=connection, packet=connection.first, time_ns=connection.first_ns
+                *(CODES["capture.late-start"], "connections began before the capture"),
+                connection=connection,
+                packet=connection.first,
+                time_ns=connection.first_ns,
             )
         self._reset(connection)
         for side, direction in enumerate(health.directions):
@@ -57,7 +59,7 @@ class Health(Rule):
 
     def finish(self) -> None:
         for (name, endpoint), problem in self.report.problems.items():
-            if name not in (codes.REFUSED_CONNECTION.code, codes.NO_ANSWER_TO_SYN.code) or problem.first_ns is None:
+            if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
             ends = self._ended.get(endpoint, ())
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
@@ -78,7 +80,7 @@ class Health(Rule):
         left = f", with {end.unread:,} bytes unread" if end.unread else ""
         left += f", {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
         self.report.add(
-            *(codes.RESET, f"the {who} reset {name}{left}", (who, bool(lost))),
+            *(CODES["tcp.reset"], f"the {who} reset {name}{left}", (who, bool(lost))),
             connection=connection,
             packet=end.packet,
             time_ns=end.time_ns,
@@ -96,7 +98,7 @@ class Health(Rule):
             what = f"{other} acknowledged nothing for {length_ns / 1e9:.3f} s"
             host = connection.endpoints[side].rpartition(":")[0]
             problem = self.report.add(
-                *(codes.NO_ACK, what, (host, other.rpartition(":")[0])),
+                *(CODES["tcp.no-ack"], what, (host, other.rpartition(":")[0])),
                 connection=connection,
                 packet=unheard.packet,
                 time_ns=unheard.since_ns,
@@ -118,7 +120,7 @@ class Health(Rule):
         endpoint = connection.endpoints[side]
         first_ns, last_ns = direction.repeated_ns
         problem = self.report.add(
-            *(codes.LOSS, "few segments were sent again", endpoint if many else None),
+            *(CODES["tcp.loss"], "few segments were sent again", endpoint if many else None),
             connection=connection,
             time_ns=first_ns,
             count=repeated,
@@ -142,7 +144,7 @@ class Health(Rule):
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
         what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
         problem = self.report.add(
-            *(codes.ZERO_WINDOW, what, (connection.number, side)),
+            *(CODES["tcp.zero-window"], what, (connection.number, side)),
             connection=connection,
             time_ns=begin,
             count=direction.zero_windows,

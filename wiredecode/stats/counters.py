@@ -19,7 +19,7 @@ from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Held
-from wiredecode.protocols.shared.problems import SEVERITIES
+from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row
 from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
 from wiredecode.stats.throughput import Throughput

@@ -9,11 +9,13 @@ from typing import Any
 from wiredecode.frames.counted import times
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus import problems_codes as codes
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
+
+CODES = codes_of("cursus")
 
 # For the timeline.
 
@@ -147,7 +149,7 @@ class Groups(Rule):
         self._generations.put(group, max(generation, known or 0))
         if known is None or generation <= known:
             return
-        problem = self.report.add(codes.REBALANCE, "", group, frame=frame)
+        problem = self.report.add(CODES["rebalance"], "", group, frame=frame)
         problem.what = f"group {group} was rebalanced {times(problem.count)}"
         problem.detail(f"generation {generation} at {self.report.seconds(frame.time_ns)}, when {name} joined")
         if problem.count >= MANY_REBALANCES:
@@ -172,7 +174,7 @@ class Groups(Rule):
         if "GEN_MISMATCH" in why:
             member.refused += 1
             member.since_ns = frame.time_ns if member.refused == 1 else member.since_ns
-        problem = self.report.add(codes.STALE_GENERATION, f"{who} works with an old generation", who, frame=frame)
+        problem = self.report.add(CODES["stale-generation"], f"{who} works with an old generation", who, frame=frame)
         ours, current = facts.get("requested"), facts.get("current")
         if ours is not None and current is not None:
             problem.what = f"{who} works with generation {ours}, the group is at {current}"
@@ -183,14 +185,14 @@ class Groups(Rule):
     def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
         what = f"the broker does not know {name} of group {group} any more"
         severity = None if member.joined else "note"
-        problem = self.report.add(codes.EXPIRED, what, (group, name), frame=frame, severity=severity)
+        problem = self.report.add(CODES["session-timeout"], what, (group, name), frame=frame, severity=severity)
         if member.last_frame_ns:
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
         who, leader = self.report.names.short(frame.connection), facts.get("leader") or facts.get("host")
         what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
-        problem = self.report.add(codes.NOT_LEADER, what, (frame.connection.number, code), frame=frame)
+        problem = self.report.add(CODES["not-leader"], what, (frame.connection.number, code), frame=frame)
         if problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
 
@@ -217,13 +219,13 @@ class Admission(Rule):
         command = facts.get("in_reply_to", "a command")
         if error in names.NOT_LET_IN:
             what = f"principal {user} was refused: {error}"
-            self.report.add(codes.AUTHENTICATION, what, (user, error), frame=frame)
+            self.report.add(CODES["authentication"], what, (user, error), frame=frame)
         else:
             to = f" to {facts['topic']}" if "topic" in facts else ""
             what = (
                 f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
             )
-            self.report.add(codes.AUTHORIZATION, what, (number, error, to), frame=frame)
+            self.report.add(CODES["authorization"], what, (number, error, to), frame=frame)
 
 
 class Acks(Rule):
@@ -238,7 +240,7 @@ class Acks(Rule):
         if str(acks) != "0":
             return
         topic = str(frame.generated.get("topic", frame.values.get("topic", "")))
-        problem = self.report.add(codes.NO_ACKS, "", topic, frame=frame)
+        problem = self.report.add(CODES["acks-none"], "", topic, frame=frame)
         messages = frame.values.get("messages", 1) if frame.type == "Batch" else 1
         problem.weight += messages if isinstance(messages, int) else 1
         problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
@@ -247,7 +249,7 @@ class Acks(Rule):
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=codes.ALL,
+    codes=CODES,
     rules=(Groups, Admission, Acks),
     waits=frozenset({"STREAM", "CONSUME"}),
     publishes={

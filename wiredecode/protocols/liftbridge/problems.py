@@ -11,14 +11,16 @@ from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge import problems_codes as codes
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.problems_replicas import Replicas, Silence, server_of
 from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Place, Publishing, Report, Rule, inner_values, place_of
+
+CODES = codes_of("liftbridge")
 
 # For the timeline.
 
@@ -241,14 +243,14 @@ class Cluster(Rule):
         self._leads(frame, operation, partition)
         replica = printable(operation.get("replica_to_remove", "?"))
         what = f"{replica} fell out of the replicas in sync"
-        problem = self.report.add(codes.ISR, what, replica, frame=frame)
+        problem = self.report.add(CODES["isr-shrink"], what, replica, frame=frame)
         when = self.report.seconds(frame.time_ns)
         problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
 
     def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         self._leads(frame, operation, partition)
         replica = printable(operation.get("replica_to_add", "?"))
-        problem = self.report.problems.get((codes.ISR.code, replica))
+        problem = self.report.problems.get((CODES["isr-shrink"].code, replica))
         if problem is not None:
             self.report.cite(problem, frame)
             problem.detail(f"{spelled(partition)}: back in sync at {self.report.seconds(frame.time_ns)}")
@@ -298,7 +300,7 @@ class Cluster(Rule):
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
         what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
         severity = None if lost else "warning"
-        problem = self.report.add(codes.LEADER_LOST, what, leader, frame=loss.place, severity=severity)
+        problem = self.report.add(CODES["leader-lost"], what, leader, frame=loss.place, severity=severity)
         problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
         for place in loss.places:
             self.report.cite(problem, place)
@@ -317,7 +319,7 @@ class Cluster(Rule):
         first = places[0]
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"
-        problem = self.report.add(codes.NO_ACK, what, (stream, subject), frame=first, severity=severity)
+        problem = self.report.add(CODES["no-ack"], what, (stream, subject), frame=first, severity=severity)
         if severity is not None:
             problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
         problem.count = problem.weight = len(places)
@@ -335,10 +337,7 @@ def spelled(partition: tuple[str, int]) -> str:
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=(
-        *(codes.LEADER_LOST, codes.NO_ACK, codes.ISR, codes.REPLICA_LAG, codes.SILENT),
-        *(codes.ELECTION, codes.LEADER_CHANGE, codes.REFUSED),
-    ),
+    codes=CODES,
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
     answered=frozenset({"Publish"}),
     publishes={"Publish": Publishing(("stream", "subject"))},

@@ -9,10 +9,12 @@ from wiredecode.fields import printable
 from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge import problems_codes as codes
 from wiredecode.protocols.liftbridge.names_operations import spelled
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Problem, Report, Rule, inner_values
+
+CODES = codes_of("liftbridge")
 
 MOST_PARTITIONS = 10_000
 MAX_REQUESTS = 10_000
@@ -64,7 +66,7 @@ class Metadata(Rule):
             )
 
     def _election(self, frame: Frame, detail: str) -> Problem:
-        problem = self.report.add(codes.ELECTION, "the metadata leader was elected", frame=frame)
+        problem = self.report.add(CODES["election"], "the metadata leader was elected", frame=frame)
         problem.detail(detail)
         return problem
 
@@ -92,7 +94,7 @@ class Metadata(Rule):
             self._partitions[key] = leader
         if before == leader:
             return
-        problem = self.report.add(codes.LEADER_CHANGE, f"{leader} leads more partitions", leader, frame=frame)
+        problem = self.report.add(CODES["leader-change"], f"{leader} leads more partitions", leader, frame=frame)
         problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
         instead = f", instead of {before}" if before else ""
         problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
@@ -138,4 +140,4 @@ class Refusals(Rule):
             what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
         else:
             what = message
-        self.report.add(codes.REFUSED, what, what, frame=frame)
+        self.report.add(CODES["refused"], what, what, frame=frame)

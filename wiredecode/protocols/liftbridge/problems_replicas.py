@@ -10,9 +10,11 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge import problems_codes as codes
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Place, Report, Rule, inner_values, place_of
+
+CODES = codes_of("liftbridge")
 
 CLIENT_NAME = "LIFT."
 MOST_PARTITIONS = 10_000
@@ -102,7 +104,7 @@ class Replicas(Rule):
         if not self.report.covers(frame.time_ns):
             return
         lag = frame.time_ns - since
-        problem = self.report.add(codes.REPLICA_LAG, f"{replica} lags behind", replica, frame=frame, severity="note")
+        problem = self.report.add(CODES["replica-lag"], f"{replica} lags behind", replica, frame=frame, severity="note")
         worst = self._worst.setdefault(replica, {})
         if lag > worst.get(partition, (0, 0))[0] and len(worst) < MOST_PARTITIONS:
             worst[partition] = lag, frame.time_ns
@@ -110,11 +112,11 @@ class Replicas(Rule):
             problem.weight = lag
             problem.what = f"{replica} was up to {lag / 1e9:.3f} s behind its leaders"
             if lag >= LAG_NS:
-                problem.severity = codes.REPLICA_LAG.severity
+                problem.severity = CODES["replica-lag"].severity
 
     def finish(self) -> None:
         for replica, worst in self._worst.items():
-            problem = self.report.problems.get((codes.REPLICA_LAG.code, replica))
+            problem = self.report.problems.get((CODES["replica-lag"].code, replica))
             for (stream, partition), (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
                 at = self.report.seconds(time_ns)
                 if problem is not None:
@@ -167,7 +169,7 @@ class Silence(Rule):
         server.place, server.requests = None, 0
         if place is None or requests < SILENT_REQUESTS or time_ns - place.time_ns < SILENT_NS:
             return
-        problem = self.report.add(codes.SILENT, f"{name} went silent", name, frame=place)
+        problem = self.report.add(CODES["server-silent"], f"{name} went silent", name, frame=place)
         silent = time_ns - place.time_ns
         problem.weight = max(problem.weight, silent)
         problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"

@@ -12,20 +12,21 @@ from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats import problems_codes as codes
 from wiredecode.protocols.shared.changes import STATE, Change
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     Called,
     Checks,
-    Code,
     Place,
     Report,
     Rule,
     place_of,
     stopped_or_cut,
 )
+
+CODES = codes_of("nats")
 
 # For the timeline.
 
@@ -102,15 +103,15 @@ GAUGES = (Consumers,)
 # Rules.
 
 KINDS = (
-    (("authorization violation", "authentication", "user authentication", "account authentication"), "AUTHENTICATION"),
-    (("permissions violation",), "PERMISSIONS"),
-    (("stale connection",), "STALE"),
-    (("slow consumer",), "SLOW_CONSUMER"),
-    (("maximum payload",), "MAX_PAYLOAD"),
-    (("maximum ",), "LIMIT"),
+    (("authorization violation", "authentication", "user authentication", "account authentication"), "authentication"),
+    (("permissions violation",), "permissions"),
+    (("stale connection",), "stale"),
+    (("slow consumer",), "slow-consumer"),
+    (("maximum payload",), "max-payload"),
+    (("maximum ",), "limit"),
 )
 """What -ERR may say, in lower case."""
-CLOSING = frozenset({codes.AUTHENTICATION, codes.STALE, codes.SLOW_CONSUMER, codes.MAX_PAYLOAD, codes.SERVER_ERROR})
+CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error"})
 """After these the server closes the connection: why it ended is known."""
 MOST_SUBSCRIPTIONS = 1024
 """Per connection."""
@@ -123,12 +124,10 @@ SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 MANY_PINGS, MANY_DELIVERIES = 2, 3
 
 
-def kind_of(text: str) -> Code:
+def kind_of(text: str) -> str:
     """The code of an -ERR."""
     lower = text.lower()
-    name = next((name for beginnings, name in KINDS if lower.startswith(beginnings)), "SERVER_ERROR")
-    code: Code = getattr(codes, name)
-    return code
+    return next((name for beginnings, name in KINDS if lower.startswith(beginnings)), "server-error")
 
 
 @dataclass(slots=True)
@@ -153,7 +152,7 @@ class Reader:
     """Frame and packet of the last message."""
     pings: tuple[list[Place], list[Place]] = field(default_factory=lambda: ([], []))
     """By sender: PINGs since the last PONG of the other side."""
-    errors: set[Code] = field(default_factory=set)
+    errors: set[str] = field(default_factory=set)
     carries: bool = False
     """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
 
@@ -202,31 +201,31 @@ class Clients(Rule):
 
     def _error(self, frame: Frame, reader: Reader) -> None:
         text = printable(frame.values.get("error", ""))
-        code = kind_of(text)
-        reader.errors.add(code)
+        name = kind_of(text)
+        reader.errors.add(name)
         who = self.report.names.short(frame.connection)
         user = self.report.names.get(frame.connection).get("user")
         key: Any = frame.connection.number
-        if code is codes.SLOW_CONSUMER:
+        if name == "slow-consumer":
             self._slow(frame.connection, reader, "the server says Slow Consumer", frame=frame)
             return
         severity = None
-        if code is codes.STALE:
+        if name == "stale":
             silent = reader.pings[frame.side]
             what = f"{who} did not answer {len(silent)} PINGs: the server closed it as stale"
-        elif code is codes.AUTHENTICATION:
+        elif name == "authentication":
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
-        elif code is codes.PERMISSIONS:
+        elif name == "permissions":
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
-        elif code is codes.MAX_PAYLOAD:
+        elif name == "max-payload":
             what = f"the server says to {who}: {text}"
         else:
             what, key = f"the server says to {who}: {text}", text
             harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
             severity = "warning" if harmless else None
-        problem = self.report.add(code, what, key, frame=frame, severity=severity)
-        if code is codes.STALE:
+        problem = self.report.add(CODES[name], what, key, frame=frame, severity=severity)
+        if name == "stale":
             for place in reader.pings[frame.side]:
                 self.report.cite(problem, place)
 
@@ -235,7 +234,7 @@ class Clients(Rule):
             if finding.code == "max-payload":
                 who, subject = self.report.names.short(frame.connection), printable(frame.values.get("subject", ""))
                 what = f"{who} published to {subject}: {finding.message}"
-                self.report.add(codes.MAX_PAYLOAD, what, frame.connection.number, frame=frame)
+                self.report.add(CODES["max-payload"], what, frame.connection.number, frame=frame)
 
     def _no_responders(self, frame: Frame, reader: Reader) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
@@ -243,7 +242,7 @@ class Clients(Rule):
         key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
         if reader.carries:
             key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
-        problem = self.report.add(codes.NO_RESPONDERS, what, key, frame=frame)
+        problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
         problem.detail(detail)
         if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
             problem.severity = "warning"
@@ -278,7 +277,7 @@ class Clients(Rule):
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
         where.setdefault("connection", connection)
         what = f"{who} is a slow consumer{on}: {how}"
-        problem = self.report.add(codes.SLOW_CONSUMER, what, connection.number, **where)
+        problem = self.report.add(CODES["slow-consumer"], what, connection.number, **where)
         if reader.last is not None:
             self.report.cite_numbers(problem, *reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
@@ -308,7 +307,7 @@ class Clients(Rule):
         several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
         what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
         problem = self.report.add(
-            codes.MISSED_PING, what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
+            CODES["missed-ping"], what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
         )
         for place in pings[1:]:
             self.report.cite(problem, place)
@@ -377,7 +376,7 @@ class Redeliveries(Rule):
             who = self.report.names.short(known.first.connection)
             what = f"{who} got messages of {consumer}, again: one was delivered {known.often:,} times"
             problem = self.report.add(
-                *(codes.REDELIVERED, what, consumer),
+                *(CODES["redelivered"], what, consumer),
                 frame=known.first,
                 count=known.deliveries,
                 severity=None if many else "note",
@@ -393,10 +392,7 @@ CHECKS = Checks(
     called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
     waits=frozenset({PULL}),
     gauges=GAUGES,
-    codes=(
-        *(codes.SLOW_CONSUMER, codes.STALE, codes.MISSED_PING, codes.AUTHENTICATION, codes.PERMISSIONS),
-        *(codes.MAX_PAYLOAD, codes.LIMIT, codes.NO_RESPONDERS, codes.SERVER_ERROR, codes.REDELIVERED),
-    ),
+    codes=CODES,
     rules=(Clients, Redeliveries),
     answered=frozenset({"PING"}),
     covered=frozenset({"server-error", "max-payload", "no-responders"}),

@@ -11,14 +11,16 @@ from uuid import UUID
 from wiredecode.fields import printable
 from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.pravega import problems_codes as codes
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.problems_reads import Reads
 from wiredecode.protocols.pravega.problems_transactions import Transactions
 from wiredecode.protocols.shared.changes import STREAM, Change
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Place, Publishing, Report, Rule, place_of
+
+CODES = codes_of("pravega")
 
 # For the timeline.
 
@@ -100,7 +102,7 @@ class Refusals(Rule):
             if finding.code == "refused":
                 reporter = self.REPORTERS.get(frame.type or "")
                 if reporter is None:
-                    self.report.add(codes.REFUSED, finding.message, finding.message, frame=frame)
+                    self.report.add(CODES["refused"], finding.message, finding.message, frame=frame)
                 else:
                     reporter(self, frame, frame.values)
 
@@ -110,30 +112,30 @@ class Refusals(Rule):
         who = self.report.names.short(frame.connection)
         why = AUTH_ERRORS.get(code, f"code {code}")
         what = f"the token of {who} was refused: {why}{f' ({trace})' if trace else ''}"
-        self.report.add(codes.AUTHENTICATION, what, (frame.connection.number, code), frame=frame)
+        self.report.add(CODES["authentication"], what, (frame.connection.number, code), frame=frame)
 
     def _wrong_host(self, frame: Frame, values: Any) -> None:
         segment, host = segment_of(frame), printable(values.get("correct_host", ""))
         store = frame.connection.endpoints[frame.side]
         what = f"{segment} is not on {store}{f', but on {host}' if host else ''}"
-        self.report.add(codes.WRONG_HOST, what, (segment, host), frame=frame)
+        self.report.add(CODES["wrong-host"], what, (segment, host), frame=frame)
 
     def _sealed(self, frame: Frame, _: Any) -> None:
         segment = segment_of(frame)
-        self.report.add(codes.SEALED, f"{segment} is sealed", segment, frame=frame)
+        self.report.add(CODES["segment-sealed"], f"{segment} is sealed", segment, frame=frame)
 
     def _truncated(self, frame: Frame, values: Any) -> None:
         segment, begin, offset = segment_of(frame), values.get("start_offset"), values.get("offset", -1)
         who = self.report.names.short(frame.connection)
         at = f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else ""
         what = f"{who} read {segment}{at}, which begins at {begin}"
-        problem = self.report.add(codes.TRUNCATED, what, (frame.connection.number, segment), frame=frame)
+        problem = self.report.add(CODES["segment-truncated"], what, (frame.connection.number, segment), frame=frame)
         if problem.count > 1:
             problem.severity = "warning"
 
     def _condition(self, frame: Frame, _: Any) -> None:
         segment = frame.generated.get("segment", "a segment")
-        problem = self.report.add(codes.CONDITIONAL, "", segment, frame=frame)
+        problem = self.report.add(CODES["conditional-refused"], "", segment, frame=frame)
         problem.what = f"{counted(problem.count, 'conditional append')} to {segment} came too late"
 
     REPORTERS: ClassVar[dict[str, Callable[[Refusals, Frame, Any], None]]] = {
@@ -174,14 +176,14 @@ class Setups(Rule):
             if waited < PATIENCE_NS or answers.lossy or not answers.captured:
                 continue
             what = f"writer {writer} waits for its set-up on {segment}"
-            problem = self.report.add(codes.SETUP_UNANSWERED, what, (writer, segment), frame=place)
+            problem = self.report.add(CODES["setup-unanswered"], what, (writer, segment), frame=place)
             problem.weight = waited
 
 
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=codes.ALL,
+    codes=CODES,
     rules=(Refusals, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.pravega import problems_codes as codes
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+
+CODES = codes_of("pravega")
 
 MOST_SEGMENTS = 10_000
 """Of which the end is known; the oldest are forgotten."""
@@ -99,14 +101,14 @@ class Reads(Rule):
             segment.grew(offset + len(data), frame.time_ns)
 
     def _slow(self, name: str, read: Read, took: int) -> None:
-        problem = self.report.add(codes.SLOW_READ, "", name, frame=read.place)
+        problem = self.report.add(CODES["slow-read"], "", name, frame=read.place)
         problem.weight = max(problem.weight, took)
         worst = f"{problem.weight / 1e9:.3f} s"
         problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
 
     def finish(self) -> None:
         for name in self._segments:
-            problem = self.report.problems.get((codes.SLOW_READ.code, name))
+            problem = self.report.problems.get((CODES["slow-read"].code, name))
             if problem is not None and name in self._tail:
                 count, longest = self._tail[name]
                 problem.detail(f"{count:,} others waited at the tail for data, up to {longest / 1e9:.3f} s: no delay")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from wiredecode.fields import printable
 from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.pravega import problems_codes as codes
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+
+CODES = codes_of("pravega")
 
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
@@ -86,7 +88,7 @@ class Transactions(Rule):
     def _report_aborted(self, each: Transaction, number: str) -> None:
         count, events = self._aborted.get(each.stream, (0, 0))
         count, events = self._aborted[each.stream] = count + 1, events + each.events
-        problem = self.report.add(codes.ABORTED, "", each.stream, frame=each.place)
+        problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.place)
         problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
         problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
 
@@ -94,5 +96,6 @@ class Transactions(Rule):
         waited = self.report.last_ns - each.last_ns
         what = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
         severity = None if waited >= PATIENCE_NS else "note"
-        problem = self.report.add(codes.NOT_MERGED, what, (each.stream, number), frame=each.place, severity=severity)
+        key = (each.stream, number)
+        problem = self.report.add(CODES["transaction-open"], what, key, frame=each.place, severity=severity)
         problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")

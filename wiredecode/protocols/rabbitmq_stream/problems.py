@@ -10,11 +10,11 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
 from wiredecode.protocols.rabbitmq_stream.problems_advertised import AdvertisedHost
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import Fill, Flapping, Lag, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
@@ -27,6 +27,8 @@ from wiredecode.protocols.shared.problems import (
     stopped_or_cut,
     values_of,
 )
+
+CODES = codes_of("rabbitmq_stream")
 
 # For the timeline.
 
@@ -138,7 +140,7 @@ class PublishErrors(Rule):
             to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
             what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
             key = (frame.connection.number, to, code)
-            problem = self.report.add(codes.REFUSED, what, key, frame=frame, count=refusals.count(code))
+            problem = self.report.add(CODES["publish-error"], what, key, frame=frame, count=refusals.count(code))
             problem.weight = problem.count
             for finding in frame.findings:
                 if finding.code in ("ended", "not-declared"):
@@ -168,7 +170,7 @@ class DuplicateIds(Rule):
             self._highest[key] = max(highest, *ids)
         if again:
             what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
-            self.report.add(codes.DUPLICATES, what, key, frame=frame, count=len(again))
+            self.report.add(CODES["duplicate-ids"], what, key, frame=frame, count=len(again))
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
@@ -194,16 +196,16 @@ class Admission(Rule):
             if frame.sender == "server":
                 reason = printable(frame.values.get("closing_reason", ""))
                 what = f"the broker closed {self.report.names.short(frame.connection)}: {reason}"
-                self.report.add(codes.SERVER_CLOSED, what, reason, frame=frame)
+                self.report.add(CODES["closed-by-server"], what, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
             known = self.report.names.get(frame.connection)
             name = names.RESPONSE_CODES.get(code, f"code {code}")
-            refusal = codes.GUEST if code == names.SASL_LOOPBACK else codes.AUTHENTICATION
+            refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
-            if refusal is codes.GUEST:
+            if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
@@ -211,7 +213,7 @@ class Admission(Rule):
             user = self.report.names.get(frame.connection).get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
             what = f"{request}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
-            self.report.add(codes.NOT_STARTED, what, (frame.connection.number, request, to, code), frame=frame)
+            self.report.add(CODES["not-started"], what, (frame.connection.number, request, to, code), frame=frame)
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -225,7 +227,11 @@ class Admission(Rule):
         severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {self.report.names.short(connection)} without Close"
         self.report.add(
-            codes.NO_CLOSE, what, who, connection=connection, packet=end.packet, time_ns=end.time_ns, severity=severity
+            *(CODES["no-close"], what, who),
+            connection=connection,
+            packet=end.packet,
+            time_ns=end.time_ns,
+            severity=severity,
         )
 
 
@@ -283,14 +289,14 @@ class MissingStreams(Rule):
                 continue
             host = f" on virtual host {where}" if where else ""
             what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
-            self.report.add(codes.NO_STREAM, what, key, frame=place)
+            self.report.add(CODES["no-stream"], what, key, frame=place)
         for key, users in self._used.items():
             deleted, short = self._deleted[key], self.report.names.short
             clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
             what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
             after = self._missing.get(key)
             severity = "note" if after is None else None
-            problem = self.report.add(codes.NO_STREAM, what, key, frame=deleted, severity=severity)
+            problem = self.report.add(CODES["no-stream"], what, key, frame=deleted, severity=severity)
             for place in (*users, *([after] if after is not None else ())):
                 self.report.cite(problem, place)
                 self.report.concerns(problem, place.connection)
@@ -357,7 +363,7 @@ class Heartbeats(Rule):
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
-        problem = self.report.add(codes.HEARTBEAT, what, key, connection=connection, time_ns=silence.since_ns)
+        problem = self.report.add(CODES["heartbeat"], what, key, connection=connection, time_ns=silence.since_ns)
         self.report.cite_numbers(problem, silence.number, None)
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")
@@ -369,7 +375,7 @@ class Heartbeats(Rule):
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=codes.ALL,
+    codes=CODES,
     rules=(
         *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
         *(DuplicateIds, Lag, Flapping, Offsets, Fill),

@@ -9,8 +9,10 @@ from ipaddress import ip_address
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of, values_of
+
+CODES = codes_of("rabbitmq_stream")
 
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
 """Who goes on with these did not only look for a stream."""
@@ -151,7 +153,7 @@ class AdvertisedHost(Rule):
 
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
-        problem = self.report.add(codes.UNREACHABLE, what, (advertised.host, advertised.port), frame=place)
+        problem = self.report.add(CODES["advertised-host"], what, (advertised.host, advertised.port), frame=place)
         client, last = self.report.names.short(place.connection), attempts.last
         problem.count = advertised.times
         problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
-from wiredecode.protocols.shared.problems import Code, Place, Report, Rule, place_of
+from wiredecode.protocols.shared.codes import Code, codes_of
+from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+
+CODES = codes_of("rabbitmq_stream")
 
 LAG_NS = 5_000_000_000
 """A consumer that fell so far behind is told of ..."""
@@ -50,7 +52,7 @@ class Offsets(Rule):
             stream = frame.generated.get("stream", "")
             word = "skip" if begin > expected else "repeat"
             what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
-            self.report.add(codes.OFFSET_GAP, what, (frame.connection.number, number, word), frame=frame)
+            self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
 
     def ended(self, connection: Connection) -> None:
         self._next.pop(connection.number, None)
@@ -112,7 +114,7 @@ class Lag(Rule):
             return
         place, who = reader.place, self.report.names.short(reader.place.connection)
         what = f"{who} falls behind {reader.stream}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
-        problem = self.report.add(codes.LAGS, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(CODES["consumer-lag"], what, (place.connection.number, place.number), frame=place)
         problem.weight, problem.last_ns = behind, reader.last_ns
         progress = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
         end = self._ends.get(reader.stream, 0)
@@ -147,8 +149,8 @@ class Flapping(Rule):
         stream, name = key
         what = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
         for _, place in changes:
-            self.report.add(codes.FLAPPING, what, key, frame=place, count=0)
-        problem = self.report.add(codes.FLAPPING, what, key, frame=frame)
+            self.report.add(CODES["active-consumer-flapping"], what, key, frame=place, count=0)
+        problem = self.report.add(CODES["active-consumer-flapping"], what, key, frame=frame)
         if problem.count == 1:
             problem.count = FLAPS
 
@@ -195,11 +197,11 @@ class Fill(Rule):
             each = filled.records / filled.chunks
             if filled.chunks >= MANY_CHUNKS and each < SMALL:
                 what = f"{filled.chunks:,} chunks of {stream} hold {each:.1f} messages each"
-                self._report(codes.SMALL_CHUNKS, what, stream, filled)
+                self._report(CODES["small-chunks"], what, stream, filled)
             each = filled.records / max(filled.entries, 1)
             if filled.entries >= MANY_CHUNKS and 1 < each < SMALL_BATCH:
                 what = f"{filled.entries:,} entries of {stream}, sub-batches among them, hold {each:.1f} messages each"
-                self._report(codes.SMALL_BATCHES, what, stream, filled)
+                self._report(CODES["small-sub-batches"], what, stream, filled)
 
     def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
         for place in filled.places:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.rabbitmq_stream import problems_codes as codes
+from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+
+CODES = codes_of("rabbitmq_stream")
 
 AT_ONCE_NS = 20_000_000
 """A chunk that follows credit so soon, the round trip left out, had been waiting for it."""
@@ -143,7 +145,7 @@ class Credits(Rule):
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
             who = self.report.names.short(place.connection)
             what = f"{who} consumes {stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
-            self.report.add(codes.ONE, what, (place.connection.number, place.number), frame=place)
+            self.report.add(CODES["credit-one"], what, (place.connection.number, place.number), frame=place)
 
     def _starved(self, subscription: Subscription, active: int) -> None:
         place, stream = subscription.place, subscription.stream
@@ -154,7 +156,7 @@ class Credits(Rule):
         )
         severity = None if subscription.starved_ns >= LONG_STARVED_NS else "note"
         key = place.connection.number, place.number
-        problem = self.report.add(codes.STARVED, what, key, frame=place, severity=severity)
+        problem = self.report.add(CODES["credit-starvation"], what, key, frame=place, severity=severity)
         problem.count, problem.weight = subscription.waits, subscription.starved_ns
         for number, packet in subscription.evidence:
             self.report.cite_numbers(problem, number, packet)
@@ -176,7 +178,7 @@ class Credits(Rule):
             f"{who} stopped consuming {stream}: no credit since {self.report.seconds(since)}, while the stream went "
             f"on for {(until_ns - since) / 1e9:.3f} s"
         )
-        problem = self.report.add(codes.STOPPED, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(CODES["consumer-stopped"], what, (place.connection.number, place.number), frame=place)
         problem.weight, problem.last_ns = until_ns - since, until_ns
         problem.detail(subscription.described())
         problem.detail(f"{subscription.chunks:,} chunks reached it; offset {subscription.position:,} is next")
@@ -191,7 +193,7 @@ class Credits(Rule):
             f"{who} gives credit for {stream} that it cannot use: it closed its window for {closed_ns / 1e9:.3f} s, "
             f"with up to {subscription.most:,} credits left"
         )
-        problem = self.report.add(codes.EARLY, what, (place.connection.number, place.number), frame=place)
+        problem = self.report.add(CODES["early-credit"], what, (place.connection.number, place.number), frame=place)
         problem.weight = closed_ns
         problem.detail(subscription.described())
 

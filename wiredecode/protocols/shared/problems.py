@@ -6,7 +6,7 @@ is told when a connection is over and when the capture is. What it keeps has to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -17,38 +17,13 @@ from wiredecode.frames.frame import Frame
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared import changes
+    from wiredecode.protocols.shared.codes import Code
     from wiredecode.protocols.shared.gauges import Gauge
-
-SEVERITIES = ("error", "warning", "note")
-"""The worst first."""
-
-CAUSE, DEED, EFFECT, REMARK = 10, 30, 50, 70
-"""Ranks: what explains others; what somebody did; what came of it; the rest."""
 
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
 MOST_PROBLEMS = 1000
 """Problems that are told apart; of more only the number is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One kind of problem; its page in docs/findings is made of this."""
-
-    code: str
-    """``protocol.name``, or ``tcp.name``, ``capture.name`` and the like."""
-    severity: str
-    title: str
-    """What is wrong, in a few words."""
-    meaning: str
-    causes: tuple[str, ...]
-    """Usual causes, the most frequent first."""
-    advice: str
-    """What to do."""
-    capture: str
-    """The capture in ``captures/`` that shows it; empty: a test makes one."""
-    rank: int = EFFECT
-    """Of problems of one severity those with a lower rank come first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -231,7 +206,7 @@ class Called(NamedTuple):
 class Checks:
     """What one protocol offers."""
 
-    codes: tuple[Code, ...] = ()
+    codes: Iterable[Code] = ()
     rules: tuple[type[Rule], ...] = ()
     answered: frozenset[str] = frozenset()
     """Message types of which a rule of the protocol tells whether they were answered."""

@@ -8,12 +8,14 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.shared.changes import STREAM, Change
+from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Code, Publishing, Report, Rule, values_of
+from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule, values_of
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank import problems_codes as codes
 from wiredecode.protocols.tank.conversation_topics import outcome, result_places
+
+CODES = codes_of("tank")
 
 # For the timeline.
 
@@ -95,7 +97,7 @@ class Results(Rule):
                 topic, partitions = places[index] if index < len(places) else ("", [])
                 where = place(topic, partitions[0] if len(partitions) == 1 else None)
                 text = outcome(code, each.get("endpoint"), names.PRODUCE_RESULTS)
-                self._report(frame, code, where, text, codes.NOT_STORED, "messages for")
+                self._report(frame, code, where, text, CODES["not-stored"], "messages for")
 
     # Consume.
 
@@ -104,7 +106,7 @@ class Results(Rule):
         for topic, entry in entries_of(frame.values):
             if "unknown_topic" in entry:
                 what = f"{place(topic, None)}: unknown topic"
-                self.report.add(codes.NOT_READ, what, what, frame=frame)
+                self.report.add(CODES["not-read"], what, what, frame=frame)
                 continue
             code, partition = entry.get("result", 0), entry.get("partition")
             where, wanted = place(topic, partition), None if partition is None else asks.get((topic, partition))
@@ -112,7 +114,7 @@ class Results(Rule):
                 self._boundary(frame, where, wanted, entry)
             elif code not in (0, names.SPARSE_FIRST):
                 text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
-                self._report(frame, code, where, text, codes.NOT_READ, "reading")
+                self._report(frame, code, where, text, CODES["not-read"], "reading")
             elif code == 0 and wanted is not None:
                 self._gap(frame, where, wanted, entry)
 
@@ -120,23 +122,23 @@ class Results(Rule):
         number = "a message" if wanted is None else f"message {wanted:,}"
         have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
         what = f"{self.report.names.short(frame.connection)} asked for {number} of {where}: {have}"
-        self.report.add(codes.BOUNDARY, what, (frame.connection.number, where), frame=frame)
+        self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
 
     def _gap(self, frame: Frame, where: str, wanted: int, entry: Mapping[str, Any]) -> None:
         first = entry.get("base_sequence_number")
         if not isinstance(first, int) or not entry.get("chunk_length") or wanted in names.STARTS or first <= wanted:
             return
         what = f"{first - wanted:,} messages of {where} are missing: {wanted:,} was asked for, {first:,} came"
-        self.report.add(codes.GAP, what, (where, wanted, first), frame=frame)
+        self.report.add(CODES["gap"], what, (where, wanted, first), frame=frame)
 
     def _report(self, frame: Frame, code: int, where: str, text: str, other: Code, doing: str) -> None:
         if code == names.REDIRECT:
             what = f"{where}: {text}"
-            problem = self.report.add(codes.REDIRECT, what, (frame.connection.number, what), frame=frame)
+            problem = self.report.add(CODES["redirect"], what, (frame.connection.number, what), frame=frame)
             if problem.count >= MANY_REDIRECTS:
                 problem.severity = "warning"
         elif code == names.NO_LEADER:
-            self.report.add(codes.NO_LEADER, f"{where} has no leader", where, frame=frame)
+            self.report.add(CODES["no-leader"], f"{where} has no leader", where, frame=frame)
         else:
             self.report.add(other, f"{doing} {where}: {text}", (where, text), frame=frame)
 
@@ -181,7 +183,7 @@ def place(topic: str, partition: int | None) -> str:
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
-    codes=codes.ALL,
+    codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),
     covered=frozenset({"not-stored", "not-read"}),

@@ -1,0 +1,55 @@
+"""Every protocol package has the same files; docs/add-a-protocol.md shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import wiredecode.protocols
+from wiredecode.protocols.registry import carried_by, protocols
+
+PACKAGES = Path(wiredecode.protocols.__path__[0])
+PAGE = Path(__file__).parents[2] / "docs" / "add-a-protocol.md"
+ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "problems", "redaction", "wireshark"})
+"""Modules of every protocol. A family of modules begins with one of these names: ``layers_batch``."""
+CONNECTED = frozenset({"evidence", "identity"})
+"""Modules of every protocol that has connections of its own; a carried one has none."""
+FEW = frozenset({"bulk", "columns"})
+"""Modules of protocols whose frames or fields are also read in bulk."""
+SPECIAL = {"nats": frozenset({"transport"})}
+"""Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
+FILES = frozenset({"problems.toml", "wireshark.lua"})
+CARRIED = frozenset(one.name for each in protocols() for one in carried_by(each.name))
+NAMES = sorted({each.name for each in protocols()} | CARRIED)
+
+
+def needed(name: str) -> frozenset[str]:
+    return ALL if name in CARRIED else ALL | CONNECTED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_protocol_has_these_modules_and_no_others(name: str) -> None:
+    modules = {path.stem for path in (PACKAGES / name).glob("*.py")} - {"__init__"}
+    assert needed(name) <= modules
+    families = {module.partition("_")[0] for module in modules}
+    assert families <= needed(name) | FEW | SPECIAL.get(name, frozenset())
+    assert families <= modules, "a family has a first module that bears its name"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_protocol_has_these_files(name: str) -> None:
+    files = {path.name for path in (PACKAGES / name).iterdir() if path.is_file() and path.suffix != ".py"}
+    assert files >= FILES
+    assert {file.partition(".")[0].partition("_")[0] for file in files - FILES} <= {"wireshark"}
+
+
+def test_packages_are_protocols() -> None:
+    packages = {path.name for path in PACKAGES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages == {*NAMES, "shared"}
+
+
+def test_the_page_shows_every_module() -> None:
+    page = PAGE.read_text()
+    rows = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert rows >= ALL | CONNECTED | FEW

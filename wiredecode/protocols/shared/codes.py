@@ -1,0 +1,65 @@
+"""The kinds of problems of a package: their texts are in a file ``problems.toml`` beside its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+
+SEVERITIES = ("error", "warning", "note")
+"""The worst first."""
+
+CAUSE, ACTION, EFFECT, REMARK = 10, 30, 50, 70
+"""Ranks: what explains others; what a client or server did; its consequence; the rest."""
+RANKS = {"cause": CAUSE, "action": ACTION, "effect": EFFECT, "remark": REMARK}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of problem; its page in docs/findings is made of this."""
+
+    code: str
+    """``protocol.name``, or ``tcp.name``, ``capture.name`` and the like."""
+    severity: str
+    title: str
+    """What is wrong, in a few words."""
+    meaning: str
+    causes: tuple[str, ...]
+    """Usual causes, the most frequent first."""
+    advice: str
+    """What to do."""
+    capture: str
+    """The capture in ``captures/`` that shows it; empty: a test makes one."""
+    rank: int = EFFECT
+    """Of problems of one severity those with a lower rank come first."""
+
+
+class Codes:
+    """The codes of one package, by the names of their tables in ``problems.toml``; read when the first one is used."""
+
+    def __init__(self, package: str, prefix: str) -> None:
+        self._package, self._prefix = package, prefix
+
+    @cached_property
+    def _known(self) -> dict[str, Code]:
+        import tomllib  # few commands show texts
+
+        tables = tomllib.loads((files(self._package) / "problems.toml").read_text("utf-8"))
+        known = {}
+        for name, table in tables.items():
+            rank, causes = RANKS[table.pop("rank")], tuple(table.pop("causes"))
+            known[name] = Code(self._prefix + name, **{"capture": "", **table, "causes": causes, "rank": rank})
+        return known
+
+    def __getitem__(self, name: str) -> Code:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[Code]:
+        return iter(self._known.values())
+
+
+@cache
+def codes_of(protocol: str) -> Codes:
+    """The codes of a protocol of wiredecode."""
+    return Codes(f"wiredecode.protocols.{protocol}", f"{protocol}.")
