@@ -27,8 +27,8 @@ from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 
 if TYPE_CHECKING:
+    from wiredecode.frames.block import FrameBlock
     from wiredecode.frames.frame import Frame
-    from wiredecode.frames.run import Run
     from wiredecode.protocols.base import Conversation
 
 STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encode and write")
@@ -37,7 +37,7 @@ STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encod
 class Cutter(Dissector):
     """Identifies, cuts and orders frames, but decodes none."""
 
-    def _decode_run(self, run: Run) -> bool:
+    def _decode_run(self, run: FrameBlock) -> bool:
         return True
 
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:

@@ -15,9 +15,9 @@ import pytest
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
 from wiredecode.capture import open_capture
+from wiredecode.frames.block import BlockMessages, Cut, FrameBlock
 from wiredecode.frames.frame import NOTHING, OK, Frame
-from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, RunMessages, Slices, Valid
-from wiredecode.frames.run import Cut, Run
+from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices, Valid
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.names import MAGIC
@@ -205,7 +205,7 @@ def test_mutations_are_cut_as_split_cuts_them() -> None:
 class Outcome:
     rows: list[dict[str, Any]] = field(default_factory=list)
     frames: dict[int, Frame] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[FrameBlock] = field(default_factory=list)
     state: Any = None
 
     @property
@@ -279,21 +279,23 @@ def play(
     return number
 
 
-def run_of(conversation: NatsConversation, part: Part, base: int, cut: Cut, low: int, high: int, number: int) -> Run:
+def run_of(
+    conversation: NatsConversation, part: Part, base: int, cut: Cut, low: int, high: int, number: int
+) -> FrameBlock:
     numbers = np.arange(number + 1, number + 1 + high - low)
     columns = {name: column[low:high] for name, column in cut.parts.items()}
     where = (conversation.connection, part.side, part.data, base, cut.starts[low:high], cut.starts[low + 1 : high + 1])
     pieces = (numbers,) * 6
-    return Run(*where, cut.kinds[low:high], columns, *pieces, BULK, "nats", numbers)
+    return FrameBlock(*where, cut.kinds[low:high], columns, *pieces, BULK, "nats", numbers)
 
 
 NAMES = ("topic", "partition", "key", "offset", "sequence", "timestamp", "headers", "body")
 
 
-def rows_of(piece: FrameMessages | RunMessages) -> Iterator[dict[str, Any]]:
+def rows_of(piece: FrameMessages | BlockMessages) -> Iterator[dict[str, Any]]:
     """Plain rows."""
-    if isinstance(piece, RunMessages):
-        numbers = piece.run.numbers[piece.rows].tolist()
+    if isinstance(piece, BlockMessages):
+        numbers = piece.block.numbers[piece.rows].tolist()
         columns = {name: listed(piece.columns.get(name), len(numbers)) for name in ("index", "operation", *NAMES)}
         for place, number in enumerate(numbers):
             yield {"number": number} | {name: column[place] for name, column in columns.items()}

@@ -14,7 +14,7 @@ import pytest
 from wiredecode.capture import open_capture
 from wiredecode.dissect import lookahead
 from wiredecode.stats import statistics
-from wiredecode.tables import confirms_runs
+from wiredecode.tables import confirms_blocks
 from wiredecode.tables.reader import TableReader
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -78,7 +78,7 @@ ACKED = "liftbridge/30-lb-publish-ack.pcap"
 def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
     most: int, every_run: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lookahead, confirms_runs):
+    for module in (lookahead, confirms_blocks):
         monkeypatch.setattr(module, "LOOKAHEAD_FRAMES", most)
     whole = table(ACKED, "messages")
     assert ("ok" if most > 1 else "late") in whole["outcome"].to_pylist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tests.bulk.test_runs import table
+from tests.bulk.test_blocks import table
 from tests.net.craft import batches
 from tests.support import Part, craft, every
 from wiredecode.dissect.demand import Demand

@@ -18,7 +18,7 @@ from wiredecode.protocols.base import Conversation
 
 if TYPE_CHECKING:
     from wiredecode.dissect.tracker import Tracker
-    from wiredecode.frames.run import Run
+    from wiredecode.frames.block import FrameBlock
 
 
 MOST_NOTES = 64
@@ -88,7 +88,7 @@ class Accounts:
         if frame.protocol not in connection.protocols and frame.protocol:
             connection.protocols[frame.protocol] = None
 
-    def run(self, run: Run) -> None:
+    def run(self, run: FrameBlock) -> None:
         """A run was decoded."""
         counts = self.totals.frames
         for key, count in run.counted():

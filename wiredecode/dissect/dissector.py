@@ -33,7 +33,7 @@ from wiredecode.tls import Decryption, KeyLog
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
-    from wiredecode.frames.run import Run
+    from wiredecode.frames.block import FrameBlock
 
 PIECE_BYTES = 1024 * 1024
 REPLACED, OVER = "another connection took its place", "the capture ends"
@@ -150,7 +150,7 @@ class Dissector:
             yield self._waiting.popleft()
         self.accounts.finish(self.network)
 
-    def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | Run]]:
+    def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
         """As :meth:`frames`, with runs: what each batch made ready, all numbered but not in this order.
 
         Requests are not told their response.
@@ -253,11 +253,11 @@ class Dissector:
 
     # From what has its turn to what comes out.
 
-    def _release(self, watermark: int | None) -> Iterator[Frame | Run]:
+    def _release(self, watermark: int | None) -> Iterator[Frame | FrameBlock]:
         """Decode and hand on what nothing can come before any more. Frames are in order where there are no runs."""
         yield from self._decode_ready(self._order(watermark), watermark)
 
-    def _decode_ready(self, order: FrameOrder, watermark: int | None) -> Iterator[Frame | Run]:
+    def _decode_ready(self, order: FrameOrder, watermark: int | None) -> Iterator[Frame | FrameBlock]:
         select = self.demand.select
         for item, number in order:
             if not isinstance(item, Frame):
@@ -283,7 +283,7 @@ class Dissector:
         mixed = demand.tally if demand.runs is None else not all(isinstance(item, Frame) for item in pending)
         return (Order if mixed else FrameOrder)(pending, watermark, self._number)
 
-    def _released(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
+    def _released(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """What is ready, little by little: behind a hole much may have waited."""
         from wiredecode.dissect.order import partial_watermarks
 
@@ -294,9 +294,9 @@ class Dissector:
                     link()
                 yield items
 
-    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | Run]]:
+    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """What is ready: by the megabyte, for decoded it takes more; all where there are runs: they lack order."""
-        piece: list[Frame | Run] = []
+        piece: list[Frame | FrameBlock] = []
         order, size = self._order(watermark), 0
         in_order = not isinstance(order, Order)
         for item in self._decode_ready(order, watermark):
@@ -328,7 +328,7 @@ class Dissector:
 
     # Runs.
 
-    def _decode_run(self, run: Run) -> bool:
+    def _decode_run(self, run: FrameBlock) -> bool:
         """Decode a run at once; False: its frames must be decoded one by one."""
         conversation, demand = self._trackers[run.connection].conversation_of(run), self.demand
         if self.accounts.has_notes(run.connection, run.side) or not run.bulk.decode(conversation, run, demand.messages):

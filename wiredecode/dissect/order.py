@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.run import Run
 from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Connection
 
@@ -21,7 +21,7 @@ STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 
-def ready_columns(items: Sequence[Frame | Run | Skipped]) -> tuple[Int64s, Int64s]:
+def ready_columns(items: Sequence[Frame | FrameBlock | Skipped]) -> tuple[Int64s, Int64s]:
     """``ready`` and ``Connection.first`` of each frame."""
     if not items:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -46,7 +46,7 @@ def lossy(items: list[Any]) -> dict[Connection, int]:
     return found
 
 
-def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection, int]) -> Int64s:
+def sent_times(items: list[Frame | FrameBlock | Skipped], connections: dict[Connection, int]) -> Int64s:
     """When each frame of these connections was sent, as far as that is told, in the order of its stream.
 
     Of others, and of what was ready before the packet of its connection, it is 0.
@@ -72,7 +72,7 @@ def sent_times(items: list[Frame | Run | Skipped], connections: dict[Connection,
     return np.array(found, np.int64)
 
 
-def partial_watermarks(pending: list[Frame | Run | Skipped], watermark: int | None) -> list[int]:
+def partial_watermarks(pending: list[Frame | FrameBlock | Skipped], watermark: int | None) -> list[int]:
     """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
     items = [item for item in pending if not isinstance(item, Skipped)]
     total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
@@ -122,7 +122,7 @@ class FrameOrder:
         self.last = number
         """The number of the last frame."""
 
-    def __iter__(self) -> Iterator[tuple[Frame | Run, int]]:
+    def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
         ready = self._ready
         while ready:
             self.last += 1
@@ -132,7 +132,7 @@ class FrameOrder:
         """One more frame comes right after the one that was given last."""
         self.last += 1
 
-    def refuse(self, run: Run) -> None:
+    def refuse(self, run: FrameBlock) -> None:
         """The frames of the run that was given last must be decoded one by one."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class FrameOrder:
 class Order(FrameOrder):
     """The same where there are runs, too: these are given before the next frame of their connection."""
 
-    def __init__(self, pending: list[Frame | Run | Skipped], watermark: int | None, number: int) -> None:
+    def __init__(self, pending: list[Frame | FrameBlock | Skipped], watermark: int | None, number: int) -> None:
         ready, first = ready_columns(pending)
         connections = lossy(pending)
         order = capture_order(ready, first, sent_times(pending, connections) if connections else None)
@@ -154,12 +154,14 @@ class Order(FrameOrder):
         self._refused: list[Frame] = []
         self.frames: list[tuple[int, Frame]] = []
         """Frames that come one by one, in order, each with its rank among all that are ready."""
-        self._runs: dict[int, list[tuple[int, Run, Int64s]]] = {}
+        self._runs: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
         """By connection a heap of runs: the rank of its first frame, the run, and all ranks."""
         pending[:] = self._sort(pending, ranks)
         self.frames.sort(key=itemgetter(0))
 
-    def _sort(self, pending: list[Frame | Run | Skipped], ranks: Int64s) -> Iterator[Frame | Run | Skipped]:
+    def _sort(
+        self, pending: list[Frame | FrameBlock | Skipped], ranks: Int64s
+    ) -> Iterator[Frame | FrameBlock | Skipped]:
         """Sort out what is ready; yield the rest."""
         position = 0
         for item in pending:
@@ -185,7 +187,7 @@ class Order(FrameOrder):
             if count < len(item):
                 yield item.part(count, len(item))
 
-    def __iter__(self) -> Iterator[tuple[Frame | Run, int]]:
+    def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
         for rank, frame in self.frames:
             self.rank = rank
             for run in self.runs_before(frame.connection.number, rank):
@@ -195,13 +197,13 @@ class Order(FrameOrder):
             for run in self.runs_before(connection, self.count):
                 yield from self._decoded(run)
 
-    def _decoded(self, run: Run) -> Iterator[tuple[Frame | Run, int]]:
+    def _decoded(self, run: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
         yield run, 0
         refused, self._refused = self._refused, []
         for frame in refused:
             yield frame, frame.number
 
-    def refuse(self, run: Run) -> None:
+    def refuse(self, run: FrameBlock) -> None:
         self._refused = run.frames()
 
     def number(self, rank: int) -> int:
@@ -216,7 +218,7 @@ class Order(FrameOrder):
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
 
-    def runs_before(self, connection: int, rank: int) -> Iterator[Run]:
+    def runs_before(self, connection: int, rank: int) -> Iterator[FrameBlock]:
         """The runs of a connection up to one of its frames: what is decoded before that."""
         waiting = self._runs.get(connection, [])
         while waiting and waiting[0][0] < rank:
@@ -226,6 +228,6 @@ class Order(FrameOrder):
                 heappush(waiting, (int(ranks[count]), run.part(count, len(run)), ranks[count:]))
             yield self._numbered(run.part(0, count), ranks[:count])
 
-    def _numbered(self, run: Run, ranks: Int64s) -> Run:
+    def _numbered(self, run: FrameBlock, ranks: Int64s) -> FrameBlock:
         run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
         return run

@@ -17,7 +17,7 @@ from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Run
+    from wiredecode.frames.block import FrameBlock
     from wiredecode.protocols.shared.tls import TlsConversation
     from wiredecode.tls.half import Record
 
@@ -54,7 +54,7 @@ class Tracker:
         connection: Connection,
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
-        out: list[Frame | Run | Skipped],
+        out: list[Frame | FrameBlock | Skipped],
         *,
         runs: RunsFor | None = None,
         copies: bool = True,
@@ -106,7 +106,7 @@ class Tracker:
         frame.generated = DECRYPTED if record.decrypted else frame.generated
         self.out.append(frame)
 
-    def conversation_of(self, item: Frame | Run) -> Conversation:
+    def conversation_of(self, item: Frame | FrameBlock) -> Conversation:
         """What reads a frame or run of the connection."""
         own = self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
         conversation = self.security if own else self.conversation

@@ -19,7 +19,7 @@ from wiredecode.net.types import Chunk, Direction, Gap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wiredecode.frames.run import Bulk, Cut
+    from wiredecode.frames.block import Bulk, Cut
     from wiredecode.protocols.base import Cutter, Split
 
 RUN_FRAMES = 24
@@ -250,7 +250,7 @@ class Framer:
         return self._joined() if self.have else b""
 
     def _emit_run(self, data: bytes, cut: Cut, low: int, high: int) -> None:
-        from wiredecode.frames.run import Run
+        from wiredecode.frames.block import FrameBlock
 
         assert self.bulk is not None
         pieces, starts, stops = self.pieces, cut.starts[low:high], cut.starts[low + 1 : high + 1]
@@ -258,7 +258,7 @@ class Framer:
         first = np.searchsorted(ends, self.base + starts, "right")
         last = np.searchsorted(ends, self.base + stops, "left")
         self.frames.append(
-            Run(
+            FrameBlock(
                 *(self.direction.connection, self.direction.side, data, self.base, starts, stops, cut.kinds[low:high]),
                 {name: column[low:high] for name, column in cut.parts.items()},
                 np.maximum(np.array(pieces.ready)[last], self.floor),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
     from wiredecode.frames.frame import Frame
-    from wiredecode.frames.run import Run
 
 PUBLISH, DELIVER = "publish", "deliver"
 """``operation``: on its way to the broker, or from it."""
@@ -20,8 +20,24 @@ PUBLISH, DELIVER = "publish", "deliver"
 Header = tuple[str, bytes]
 
 
+class MessagePart(ABC):
+    """Messages that were decoded together: those of a frame, or of a block of frames."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Messages."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that they take, about."""
+
+
 @dataclass(slots=True, eq=False)
-class FrameMessages:
+class FrameMessages(MessagePart):
     """The messages of one frame. Scalars hold for all of them, lists have one element each or are None."""
 
     frame: Frame
@@ -42,7 +58,6 @@ class FrameMessages:
 
     @property
     def count(self) -> int:
-        """Messages."""
         return len(self.bodies)
 
     @property
@@ -52,7 +67,7 @@ class FrameMessages:
 
 
 @dataclass(slots=True, eq=False)
-class FrameElements:
+class FrameElements(MessagePart):
     """The messages of one frame, not read yet: they are elements of an array, which tables read of many frames at once.
 
     ``starts``: places in ``frame.buffer``. ``columns``: which fields of the elements are the body, the sequence and the
@@ -77,7 +92,6 @@ class FrameElements:
 
     @property
     def count(self) -> int:
-        """Messages."""
         return len(self.starts)
 
     @property
@@ -123,7 +137,7 @@ class HeaderLists:
 
 
 Column = str | int | None | npt.NDArray[Any] | Slices | Coded | Valid | HeaderLists
-"""A column of a run: one value for all rows, or one of these per row."""
+"""A column of a block: one value for all rows, or one of these per row."""
 
 
 MOST_MILLISECONDS = (1 << 63) // 1_000_000
@@ -135,26 +149,11 @@ def nanoseconds(milliseconds: int) -> int | None:
     return milliseconds * 1_000_000 if -MOST_MILLISECONDS < milliseconds < MOST_MILLISECONDS else None
 
 
-@dataclass(slots=True, eq=False)
-class RunMessages:
-    """The messages of a run. ``rows[i]`` is the frame (index in the run) of message i, never decreasing."""
-
-    run: Run
-    rows: npt.NDArray[np.int64]
-    columns: dict[str, Column]
-    """By name of the columns of the table, from ``index`` and ``operation`` on."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the frames."""
-        return int(self.run.stops[-1] - self.run.starts[0])
-
-
 @dataclass(slots=True)
 class Messages:
     """What conversations add messages to, in the order of decoding; whoever made it takes ``parts``."""
 
-    parts: list[FrameMessages | FrameElements | RunMessages] = field(default_factory=list)
+    parts: list[MessagePart] = field(default_factory=list)
     count: int = 0
     """Messages in ``parts``."""
     elements: bool = False
@@ -191,45 +190,25 @@ class Messages:
         columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk)
         self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
-    def add_elements(self, part: FrameElements) -> None:
-        """Add the messages of a frame that are still to be read."""
-        if part.starts:
-            self.count += len(part.starts)
+    def add_part(self, part: MessagePart) -> None:
+        """Add the messages of a frame that are still to be read, or those of a block."""
+        if part.count:
+            self.count += part.count
             self.parts.append(part)
 
-    def drain(self) -> list[FrameMessages | FrameElements | RunMessages]:
-        """What was added since the last time."""
+    def drain(self) -> list[MessagePart]:
+        """Take all that was added."""
         parts, self.parts, self.count = self.parts, [], 0
         return parts
 
-    def drain_until(self, number: int) -> list[FrameMessages | FrameElements | RunMessages]:
-        """The same of frames up to a number, where there are no runs."""
-        parts, count = self.parts, 0
-        while count < len(parts) and parts[count].frame.number <= number:  # type: ignore[union-attr]
-            count += 1
-        taken = parts[:count]
-        if taken:
-            del parts[:count]
-        return taken
-
-    def add_run(self, run: Run, rows: npt.NDArray[np.int64], **columns: Column) -> None:
-        """Add the messages of a run; ``columns``: ``index``, and as the parameters of :meth:`add`, in the singular."""
-        if len(rows):
-            self.count += len(rows)
-            self.parts.append(RunMessages(run, rows, columns))
-
-
-class Held:
-    """Messages by frame, for who is told the frames; ``messages`` is what the dissector collects them in."""
-
-    def __init__(self) -> None:
-        self.messages = Messages(elements=True)
-        self._parts: dict[Frame, list[FrameMessages | FrameElements]] = {}
-
     def of(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
-        """Those of the next frame."""
-        if self.messages.parts:
-            for part in self.messages.drain():
-                assert isinstance(part, FrameMessages | FrameElements)  # runs were not asked for
-                self._parts.setdefault(part.frame, []).append(part)
-        return self._parts.pop(frame, ()) if self._parts else ()
+        """Take those of the next frame that is asked for, and drop those of frames before it. Not for blocks."""
+        if not self.parts:
+            return ()
+        parts: list[Any] = self.parts
+        passed = 0
+        while passed < len(parts) and parts[passed].frame.number <= frame.number:
+            passed += 1
+        taken = [part for part in parts[:passed] if part.frame is frame]
+        del parts[:passed]
+        return taken

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from wiredecode.fields.layer import Layer, Style
     from wiredecode.fields.lua import Script
+    from wiredecode.frames.block import Bulk, FrameBlock
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.run import Bulk, Run
     from wiredecode.frames.who import IdentityReader
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.problems import Checks
@@ -286,7 +286,7 @@ class Conversation(ABC):
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return
 
-    def sender(self, frame: Frame | Run) -> str | None:
+    def sender(self, frame: Frame | FrameBlock) -> str | None:
         """``"client"`` or ``"server"``; None while nothing tells."""
         if self.client is None:
             return None

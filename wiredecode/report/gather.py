@@ -13,7 +13,7 @@ from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Held
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
 from wiredecode.net.health import Times
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Reading
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
@@ -69,8 +69,7 @@ class Gathering:
         self.filtered = filtered
         """Whether only some frames count: of connections without any, nothing is told."""
         self.checker = Checker()
-        self._held = Held()
-        self.messages = self._held.messages
+        self.messages = Messages(elements=True)
         self.timeline = Timeline()
         self.events: list[Event] = []
         """What changed when."""
@@ -109,7 +108,7 @@ class Gathering:
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """The next frame, which the checker was told already; whether it ``counts``."""
-        parts = self._held.of(frame)
+        parts = self.messages.of(frame)
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
         self.timeline.frame(frame)

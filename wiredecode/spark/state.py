@@ -55,7 +55,7 @@ class BucketState:
     def dumps(self) -> bytes:
         """The state as bytes, compressed; of what the demand tells there is only a digest."""
         reader = self.reader
-        kept = self.packets, reader.dissector, reader.held, reader.messages, reader.matched
+        kept = self.packets, reader.dissector, reader.messages, reader.matched
         data = pickle.dumps(kept, pickle.HIGHEST_PROTOCOL)
         packed: bytes = pa.compress(data, CODEC, asbytes=True)
         return b"%s\n%d %s\n%s" % (mark(self.demand), len(data), _digest(packed), packed)

@@ -18,7 +18,7 @@ from wiredecode.fields import EPOCH
 from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
-from wiredecode.frames.message import Held
+from wiredecode.frames.message import Messages
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row
 from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
@@ -159,15 +159,14 @@ class Counters:
         self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects what frames do not tell about connections, from whoever reads them."""
-        self._held = Held() if names & {"confirms", "throughput"} else None
-        self.messages = None if self._held is None else self._held.messages
+        self.messages = Messages(elements=True) if names & {"confirms", "throughput"} else None
         """What the dissector has to collect messages in."""
         self.whole = True
         """Whether all frames were chosen."""
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
         """The next frame; whether it ``counts``."""
-        parts = () if self._held is None else self._held.of(frame)
+        parts = () if self.messages is None else self.messages.of(frame)
         if not counts:
             return
         for count in self._each:

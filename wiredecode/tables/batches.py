@@ -8,8 +8,9 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from wiredecode.frames.block import BlockMessages
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.frames.message import MessagePart, Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.frames import Builder, FrameTable, ignore
 from wiredecode.tables.messages import MessageTable
@@ -48,53 +49,33 @@ class FrameBatches:
 
 
 class MessageBatches:
-    """The messages of frames until they make a batch.
+    """The messages of frames until they make a batch; ``messages`` are those that were collected."""
 
-    ``selected``: other frames than those added have some too. ``linked``: frames are added when it is known what became
-    of them; until then their messages are left where they are collected.
-    """
-
-    def __init__(
-        self,
-        messages: Messages,
-        schema: pa.Schema,
-        bytes_choice: str,
-        selected: bool,
-        encoded: bool,
-        linked: bool = False,
-    ) -> None:
-        self._messages, self._schema, self._selected, self._encoded = messages, schema, selected, encoded
-        self._linked = linked
+    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, encoded: bool) -> None:
+        self._messages, self._schema, self._encoded = messages, schema, encoded
         self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
 
     def add(self, frame: Frame) -> bool:
         """Whether it is time to take batches."""
-        if self._selected:
-            chosen = [
-                part for part in self._messages.parts if not isinstance(part, RunMessages) and part.frame is frame
-            ]
-            self._messages.parts = chosen  # type: ignore[assignment]
-        parts = self._messages.drain_until(frame.number) if self._linked else self._messages.drain()
         full = False
-        for part in parts:
+        for part in self._messages.of(frame):
             full = self._add(part)
         return full
 
-    def ready(self) -> Iterator[pa.RecordBatch]:
-        """Add all messages that were collected; those that make a batch come out of it."""
-        parts = self._messages.drain()
-        number, runs = attrgetter("frame.number"), any(isinstance(part, RunMessages) for part in parts)
-        if not runs:
+    def add_parts(self, parts: list[MessagePart]) -> Iterator[pa.RecordBatch]:
+        """Add messages, which are taken out of ``parts``; yield the batches that they make."""
+        number, blocks = attrgetter("frame.number"), any(isinstance(part, BlockMessages) for part in parts)
+        if not blocks:
             parts.sort(key=number)
         parts.reverse()
         while parts:
             full = self._add(part := parts.pop())  # what was added is not kept until the last one is
-            if full and (not parts or (not runs and number(part) != number(parts[-1]))):
+            if full and (not parts or (not blocks and number(part) != number(parts[-1]))):
                 yield from self.drain()
 
-    def _add(self, part: FrameMessages | FrameElements | RunMessages) -> bool:
+    def _add(self, part: MessagePart) -> bool:
         """Whether it is time to take batches."""
         self._table.add(part)
         self._size += part.size

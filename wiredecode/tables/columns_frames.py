@@ -1,4 +1,4 @@
-"""Rows of the table of frames that were never frames: runs, read by columns, put between the rows of frames."""
+"""Rows of the table of frames that were never frames: blocks, read by columns, put between the rows of frames."""
 
 from __future__ import annotations
 
@@ -13,95 +13,97 @@ import pyarrow as pa
 from wiredecode.fields.columns.reader import COMPLETE, Columns, reader
 from wiredecode.fields.columns.rows import Bools, Int64s
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.block import BlockLayer, FrameBlock
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.run import Run, RunLayer
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.tables.schema import OTHER
 
 
-def per_run(values: Callable[[Run], Any]) -> Callable[[list[Run], pa.DataType], pa.Array]:
-    """A column of which all frames of a run have the same value."""
+def per_block(values: Callable[[FrameBlock], Any]) -> Callable[[list[FrameBlock], pa.DataType], pa.Array]:
+    """A column of which all frames of a block have the same value."""
 
-    def column(runs: list[Run], kind: pa.DataType) -> pa.Array:
-        return pa.array(map(values, runs), kind).take(pa.array(np.repeat(np.arange(len(runs)), [*map(len, runs)])))
+    def column(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
+        return pa.array(map(values, blocks), kind).take(
+            pa.array(np.repeat(np.arange(len(blocks)), [*map(len, blocks)]))
+        )
 
     return column
 
 
-def per_kind(values: Callable[[Run], Sequence[Any]]) -> Callable[[list[Run], pa.DataType], pa.Array]:
-    """A column that follows from the kinds: the value of each is in a tuple of the run."""
+def per_kind(values: Callable[[FrameBlock], Sequence[Any]]) -> Callable[[list[FrameBlock], pa.DataType], pa.Array]:
+    """A column that follows from the kinds: the value of each is in a tuple of the block."""
 
-    def column(runs: list[Run], kind: pa.DataType) -> pa.Array:
-        known = [values(run) for run in runs]
+    def column(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
+        known = [values(block) for block in blocks]
         firsts = np.cumsum([0, *map(len, known)])
-        places = [first + run.kinds.astype(np.int64) for first, run in zip(firsts, runs, strict=False)]
+        places = [first + block.kinds.astype(np.int64) for first, block in zip(firsts, blocks, strict=False)]
         return pa.array([*chain.from_iterable(known)], kind).take(pa.array(np.concatenate(places)))
 
     return column
 
 
-def numbers(values: Callable[[Run], Int64s]) -> Callable[[list[Run], pa.DataType], pa.Array]:
-    """A column of the run."""
-    return lambda runs, kind: pa.array(np.concatenate([values(run) for run in runs])).cast(kind)
+def numbers(values: Callable[[FrameBlock], Int64s]) -> Callable[[list[FrameBlock], pa.DataType], pa.Array]:
+    """A column of the block."""
+    return lambda blocks, kind: pa.array(np.concatenate([values(block) for block in blocks])).cast(kind)
 
 
-def nulls(runs: list[Run], kind: pa.DataType) -> pa.Array:
-    return pa.nulls(sum(map(len, runs)), kind)
+def nulls(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
+    return pa.nulls(sum(map(len, blocks)), kind)
 
 
-def copied_from(runs: list[Run], kind: pa.DataType) -> pa.Array:
-    found = np.concatenate([copies_of(run) for run in runs])
+def copied_from(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
+    found = np.concatenate([copies_of(block) for block in blocks])
     return pa.array(found, kind, mask=found == 0)
 
 
-def copies_of(run: Run) -> Int64s:
+def copies_of(block: FrameBlock) -> Int64s:
     """Ids of the frames that its frames are copies of, 0 for none."""
-    return np.zeros(len(run), np.int64) if run.copies is None else run.copies
+    return np.zeros(len(block), np.int64) if block.copies is None else block.copies
 
 
-def empty_lists(runs: list[Run], kind: pa.DataType) -> pa.Array:
-    offsets = np.zeros(sum(map(len, runs)) + 1, np.int32)
+def empty_lists(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
+    offsets = np.zeros(sum(map(len, blocks)) + 1, np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(0, kind.value_type), type=kind)
 
 
-def packets(runs: list[Run], kind: pa.DataType) -> pa.Array:
+def packets(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
     """The packets that carried each frame, in the order of their numbers, each once."""
-    counts, found = zip(*map(carriers, runs), strict=True)
+    counts, found = zip(*map(carriers, blocks), strict=True)
     offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts)))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(found)), type=kind)
 
 
-def carriers(run: Run) -> tuple[Int64s, Int64s]:
+def carriers(block: FrameBlock) -> tuple[Int64s, Int64s]:
     """How many packets carried each frame, and their numbers."""
-    if (np.diff(run.packet) <= 0).any():  # a packet that came in two pieces, or not in its turn
+    if (np.diff(block.packet) <= 0).any():  # a packet that came in two pieces, or not in its turn
         lists = [
-            sorted({*run.packet[low : high + 1].tolist()})
-            for low, high in zip(run.low.tolist(), run.high.tolist(), strict=True)
+            sorted({*block.packet[low : high + 1].tolist()})
+            for low, high in zip(block.low.tolist(), block.high.tolist(), strict=True)
         ]
         return np.array([*map(len, lists)], np.int64), np.array([*chain.from_iterable(lists)], np.int64)
-    counts = run.high + 1 - run.low
+    counts = block.high + 1 - block.low
     before = np.cumsum(counts) - counts
-    return counts, run.packet[np.repeat(run.low - before, counts) + np.arange(int(counts.sum()))]
+    return counts, block.packet[np.repeat(block.low - before, counts) + np.arange(int(counts.sum()))]
 
 
-COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
-    "frame": numbers(lambda run: run.ids),
-    "time": numbers(lambda run: run.time_ns),
-    "connection": per_run(lambda run: run.connection.id),
-    "src": per_run(lambda run: run.connection.endpoints[run.side]),
-    "dst": per_run(lambda run: run.connection.endpoints[1 - run.side]),
-    "tunnel": per_run(lambda run: run.connection.around(run.side)[0]),
-    "outer_src": per_run(lambda run: run.connection.around(run.side)[1]),
-    "outer_dst": per_run(lambda run: run.connection.around(run.side)[2]),
-    "sender": per_run(lambda run: run.sender),
+COLUMNS: dict[str, Callable[[list[FrameBlock], pa.DataType], pa.Array]] = {
+    "frame": numbers(lambda block: block.ids),
+    "time": numbers(lambda block: block.time_ns),
+    "connection": per_block(lambda block: block.connection.id),
+    "src": per_block(lambda block: block.connection.endpoints[block.side]),
+    "dst": per_block(lambda block: block.connection.endpoints[1 - block.side]),
+    "tunnel": per_block(lambda block: block.connection.around(block.side)[0]),
+    "outer_src": per_block(lambda block: block.connection.around(block.side)[1]),
+    "outer_dst": per_block(lambda block: block.connection.around(block.side)[2]),
+    "sender": per_block(lambda block: block.sender),
     "packets": packets,
-    "offset": numbers(lambda run: run.base + run.starts),
-    "length": numbers(lambda run: run.stops - run.starts),
-    "protocol": per_kind(lambda run: run.protocols or (run.protocol,) * len(run.types)),
-    "dialect": per_run(lambda run: run.dialect),
-    "type": per_kind(lambda run: run.types),
-    "code": per_kind(lambda run: run.codes or (None,) * len(run.types)),
-    "status": per_run(lambda run: OK),
+    "offset": numbers(lambda block: block.base + block.starts),
+    "length": numbers(lambda block: block.stops - block.starts),
+    "protocol": per_kind(lambda block: block.protocols or (block.protocol,) * len(block.types)),
+    "dialect": per_block(lambda block: block.dialect),
+    "type": per_kind(lambda block: block.types),
+    "code": per_kind(lambda block: block.codes or (None,) * len(block.types)),
+    "status": per_block(lambda block: OK),
     "request": nulls,
     "response": nulls,
     "latency_ns": nulls,
@@ -109,7 +111,7 @@ COLUMNS: dict[str, Callable[[list[Run], pa.DataType], pa.Array]] = {
     "outcome": nulls,
     "copy_of": copied_from,
 }
-"""All columns of runs but ``layers``."""
+"""All columns of blocks but ``layers``."""
 
 
 # Layers.
@@ -139,24 +141,24 @@ class Wanted:
     codes: Int64s
     generated: list[Mapping[str, Any]]
     """What other frames tell: ``generated[codes[i]]`` about frame i."""
-    origin: list[Frame] | RunFrames
-    """The frames, which can make their records; or where in runs they are."""
+    origin: list[Frame] | BlockFrames
+    """The frames, which can make their records; or where in blocks they are."""
     copies: Int64s | None = None
-    """Ids of the frames that frames of runs are copies of, 0 for none."""
+    """Ids of the frames that frames of blocks are copies of, 0 for none."""
 
     def record(self, layer: type[Layer], index: int, style: Style) -> dict[str, Any]:
         """The layers of one of them, which columns could not hold."""
-        if isinstance(self.origin, RunFrames):
+        if isinstance(self.origin, BlockFrames):
             return self.origin.record(layer, index, self.generated[int(self.codes[index])], style)
         return recorded(self.origin[index], style)
 
 
 @dataclass(slots=True)
-class RunFrames:
-    """Frames of runs."""
+class BlockFrames:
+    """Frames of blocks."""
 
-    parts: list[tuple[Run, Int64s]]
-    """Runs, and which of their frames."""
+    parts: list[tuple[FrameBlock, Int64s]]
+    """Blocks, and which of their frames."""
     order: Int64s
     """Places of the frames among those of ``parts``."""
 
@@ -165,15 +167,15 @@ class RunFrames:
         place = int(self.order[index])
         ends = np.cumsum([len(rows) for _, rows in self.parts])
         part = int(np.searchsorted(ends, place, "right"))
-        run, rows = self.parts[part]
+        block, rows = self.parts[part]
         row = int(rows[place - int(ends[part])])  # counted from behind
-        frame = run.part(row, row + 1).frames()[0]
+        frame = block.part(row, row + 1).frames()[0]
         FrameDecoder(layer, None).read(frame, style)
         assert frame.layers is not None
         made = frame.layers[layer.filter_name]
         made.update(generated)
-        if run.copies is not None and run.copies[row]:
-            made["copy_of"] = int(run.copies[row])
+        if block.copies is not None and block.copies[row]:
+            made["copy_of"] = int(block.copies[row])
         layer.complete_record(made)
         layers: dict[str, Any] = frame.layers
         return layers
@@ -213,30 +215,30 @@ def one_by_one(frames: list[Frame], rows: Int64s, indexes: list[int]) -> Wanted:
     return Wanted(rows[order], data, np.array(codes), generated, chosen)
 
 
-def by_layer(runs: Iterable[Run], rows: Iterable[Int64s]) -> dict[type[Layer], Wanted]:
-    """Sort the frames of runs by layer; ``rows`` tells the row of each frame of each run."""
-    found: dict[type[Layer], list[tuple[Run, Int64s, RunLayer]]] = {}
-    for run, own in zip(runs, rows, strict=True):
-        for each in run.layers:
-            found.setdefault(each.layer, []).append((run, own[each.rows], each))
+def by_layer(blocks: Iterable[FrameBlock], rows: Iterable[Int64s]) -> dict[type[Layer], Wanted]:
+    """Sort the frames of blocks by layer; ``rows`` tells the row of each frame of each block."""
+    found: dict[type[Layer], list[tuple[FrameBlock, Int64s, BlockLayer]]] = {}
+    for block, own in zip(blocks, rows, strict=True):
+        for each in block.layers:
+            found.setdefault(each.layer, []).append((block, own[each.rows], each))
     return {layer: gathered(parts) for layer, parts in found.items()}
 
 
-def gathered(parts: list[tuple[Run, Int64s, RunLayer]]) -> Wanted:
+def gathered(parts: list[tuple[FrameBlock, Int64s, BlockLayer]]) -> Wanted:
     data: list[bytes] = []
     codes: list[Int64s] = []
     generated: list[Mapping[str, Any]] = []
-    for run, _, each in parts:
-        starts, stops = run.starts[each.rows].tolist(), run.stops[each.rows].tolist()
-        data += [run.buffer[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    for block, _, each in parts:
+        starts, stops = block.starts[each.rows].tolist(), block.stops[each.rows].tolist()
+        data += [block.buffer[start:stop] for start, stop in zip(starts, stops, strict=True)]
         codes.append(each.codes + len(generated))
         generated += each.generated
     rows = np.concatenate([own for _, own, _ in parts])
     order = np.argsort(rows)
     ordered = [data[place] for place in order.tolist()]
-    sources = [(run, each.rows) for run, _, each in parts]
-    found = RunFrames(sources, order)
-    copies = np.concatenate([copies_of(run)[each.rows] for run, _, each in parts])[order]
+    sources = [(block, each.rows) for block, _, each in parts]
+    found = BlockFrames(sources, order)
+    copies = np.concatenate([copies_of(block)[each.rows] for block, _, each in parts])[order]
     return Wanted(rows[order], ordered, np.concatenate(codes)[order], generated, found, copies)
 
 
@@ -246,9 +248,9 @@ def read(layer: type[Layer], wanted: Wanted, style: Style, raw: bool, kind: pa.S
     nothing = LayerRows(wanted.rows[none], none[none], {})
     members = {member.name: member.type for member in kind}
     chosen = layer.filter_name in members or OTHER in members
-    found = reader(layer, style, raw) if chosen or not isinstance(wanted.origin, RunFrames) else None
+    found = reader(layer, style, raw) if chosen or not isinstance(wanted.origin, BlockFrames) else None
     if found is None:
-        return nothing, none if chosen or not isinstance(wanted.origin, RunFrames) else ~none
+        return nothing, none if chosen or not isinstance(wanted.origin, BlockFrames) else ~none
     sizes = np.array([*map(len, wanted.data)], np.int64)
     stops = np.cumsum(sizes)
     columns = found.read(b"".join(wanted.data), stops - sizes, stops)

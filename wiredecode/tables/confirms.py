@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from wiredecode.dissect.lookahead import Lookahead
+from wiredecode.frames.block import FrameBlock, Int64s
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
-from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, Messages, RunMessages
-from wiredecode.frames.run import Int64s, Run
-from wiredecode.tables.confirms_runs import AskingRuns, answering
+from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
+from wiredecode.tables.confirms_blocks import AskingBlocks, answering
 from wiredecode.tables.mixed import column, link
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
@@ -77,41 +77,43 @@ def _which(part: Part, count: int, first: int) -> Int64s:
 
 
 class HeldMessages:
-    """Holds the messages of frames and runs back until it is known what became of them, within bounds."""
+    """Holds the messages of frames and blocks back until it is known what became of them, within bounds."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
         self._lookahead = Lookahead()
-        self._runs = AskingRuns()
-        self._held: deque[tuple[int, list[FrameMessages | FrameElements | RunMessages]]] = deque()
+        self._blocks = AskingBlocks()
+        self._held: deque[tuple[int, list[MessagePart]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
 
-    def add(self, items: Iterable[Frame | Run]) -> None:
+    def add(self, items: Iterable[Frame | FrameBlock]) -> None:
         """What :meth:`Dissector.mixed` yields; its messages were collected."""
         frames = [item for item in items if isinstance(item, Frame)]
-        runs = [item for item in items if not isinstance(item, Frame)]
-        order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
-        times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
-        lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
+        blocks = [item for item in items if not isinstance(item, Frame)]
+        order = np.argsort(column((frame.number for frame in frames), (block.numbers for block in blocks)))
+        times = column((frame.time_ns for frame in frames), (block.time_ns for block in blocks))[order]
+        lengths = column((frame.length for frame in frames), (block.stops - block.starts for block in blocks))[order]
         parts = self._messages.drain()
         asking = self._lookahead.waiting_ids | {frame.id for frame in frames if frame.expects_response}
-        self._runs.add(parts, frames, runs, times, lengths)
-        link(self._lookahead, [*frames, *answering(runs, asking)], times, lengths)
+        self._blocks.add(parts, frames, blocks, times, lengths)
+        link(self._lookahead, [*frames, *answering(blocks, asking)], times, lengths)
         self._held.append((self._lookahead.seen, parts))
 
     def finish(self) -> None:
         """Nothing more comes."""
         self._lookahead.finish()
-        self._runs.finish()
+        self._blocks.finish()
 
-    def release(self) -> None:
-        """Give back, to what is collected, the messages that need not wait."""
-        ready = min(self._lookahead.seen - self._lookahead.waiting, self._runs.ready_count)
+    def release(self) -> list[MessagePart]:
+        """Take the messages that need not wait any longer."""
+        released: list[MessagePart] = []
+        ready = min(self._lookahead.seen - self._lookahead.waiting, self._blocks.ready_count)
         while self._held and self._held[0][0] <= ready:
-            self._messages.parts += self._held.popleft()[1]
+            released += self._held.popleft()[1]
         if self._held:
             last, parts = self._held[0]
-            single = [part for part in parts if not isinstance(part, RunMessages)]
-            if len(single) == len(parts):  # else the messages of runs wait together
-                self._messages.parts += [part for part in single if part.frame.number <= ready]
+            single = [part for part in parts if isinstance(part, FrameMessages | FrameElements)]
+            if len(single) == len(parts):  # else the messages of blocks wait together
+                released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]
+        return released

@@ -25,7 +25,7 @@ from wiredecode.frames.record import BYTES, dumped
 from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Int64s, Run
+    from wiredecode.frames.block import FrameBlock, Int64s
 
 OnMisfit = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
@@ -74,7 +74,7 @@ class FrameTable:
         show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
         self._builder = Builder(show)
         self._style, self._raw = Style(show, show_secrets), bytes_choice == RAW
-        """How runs are read."""
+        """How blocks are read."""
         self._record_style = style_for(bytes_choice, show_secrets=show_secrets)
 
     def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
@@ -98,25 +98,25 @@ class FrameTable:
         ]
         return pa.record_batch(columns, schema=self.schema)
 
-    def mixed(self, items: Sequence[Frame | Run]) -> pa.RecordBatch:
-        """One row per frame, in the order of their numbers, some of them in runs."""
+    def mixed(self, items: Sequence[Frame | FrameBlock]) -> pa.RecordBatch:
+        """One row per frame, in the order of their numbers, some of them in blocks."""
         from wiredecode.tables import columns_frames as bulk
 
         frames: list[Frame] = [item for item in items if isinstance(item, Frame)]
-        runs = [item for item in items if not isinstance(item, Frame)]
-        if not runs and all(frame.recorder is None for frame in frames):
+        blocks = [item for item in items if not isinstance(item, Frame)]
+        if not blocks and all(frame.recorder is None for frame in frames):
             return self.batch(sorted(frames, key=attrgetter("number")))
-        numbers = np.concatenate([[frame.number for frame in frames], *(run.numbers for run in runs)])
+        numbers = np.concatenate([[frame.number for frame in frames], *(block.numbers for block in blocks)])
         order = np.argsort(numbers)
         rows = np.empty(len(order), np.int64)
         rows[order] = np.arange(len(order))
-        layers = self._mixed_layers(frames, runs, rows)  # first: making a record may find something
+        layers = self._mixed_layers(frames, blocks, rows)  # first: making a record may find something
         columns = []
         for field in self.schema:
             if field.name == "layers":
                 columns.append(layers)
                 continue
-            parts = [self._column(field, frames), *([bulk.COLUMNS[field.name](runs, field.type)] if runs else ())]
+            parts = [self._column(field, frames), *([bulk.COLUMNS[field.name](blocks, field.type)] if blocks else ())]
             columns.append(pa.concat_arrays(parts).take(pa.array(order)))
         return pa.record_batch(columns, schema=self.schema)
 
@@ -126,17 +126,17 @@ class FrameTable:
             return pa.array(values, pa.int64()).cast(field.type)
         return self._builder.array(field, values, ignore)
 
-    def _mixed_layers(self, frames: list[Frame], runs: list[Run], rows: Int64s) -> pa.StructArray:
-        """The column ``layers``; ``rows`` has the row of each frame, and then of each frame of the runs."""
+    def _mixed_layers(self, frames: list[Frame], blocks: list[FrameBlock], rows: Int64s) -> pa.StructArray:
+        """The column ``layers``; ``rows`` has the row of each frame, and then of each frame of the blocks."""
         from wiredecode.tables import columns_frames as bulk
 
         kind = self.schema.field("layers").type if "layers" in self.schema.names else pa.struct([])
         parts: dict[str, list[bulk.LayerRows]] = {}
-        ends = np.cumsum([len(frames), *map(len, runs)])
+        ends = np.cumsum([len(frames), *map(len, blocks)])
         alone, one_by_one = bulk.of_frames(frames, rows[: len(frames)])
         records = [bulk.recorded(frames[index], self._record_style) for index in one_by_one]
         places: list[int] = rows[one_by_one].tolist()
-        for layer, wanted in chain(alone.items(), bulk.by_layer(runs, np.split(rows, ends)[1:-1]).items()):
+        for layer, wanted in chain(alone.items(), bulk.by_layer(blocks, np.split(rows, ends)[1:-1]).items()):
             part, plain = bulk.read(layer, wanted, self._style, self._raw, kind)
             parts.setdefault(layer.filter_name, []).append(part)
             for index in np.flatnonzero(~plain).tolist():

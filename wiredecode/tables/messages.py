@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from wiredecode.frames.block import BlockMessages
 from wiredecode.frames.ids import Int64s
-from wiredecode.frames.message import Coded, FrameElements, FrameMessages, Messages, RunMessages
+from wiredecode.frames.message import Coded, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables import elements
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, confirms_of
 from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
@@ -61,34 +62,34 @@ class MessageTable:
         self._numbered = 0, 0
         """The last frame that was added one by one, and how many messages of it."""
 
-    def add(self, part: FrameMessages | FrameElements | RunMessages) -> None:
+    def add(self, part: MessagePart) -> None:
         if isinstance(part, FrameMessages):
             self._waiting.append(part)
             self.rows += len(part.bodies)
         elif isinstance(part, FrameElements):
             self._elements.setdefault(elements.form(part), []).append(part)
             self.rows += len(part.starts)
-        else:
+        elif isinstance(part, BlockMessages):
             self._add_frames()
-            self._add_run(part)
+            self._add_block(part)
             self.rows += len(part.rows)
 
-    def _add_run(self, part: RunMessages) -> None:
-        run, rows, columns = part.run, part.rows, part.columns
-        count, ends = len(rows), run.connection.endpoints
-        kinds = run.kinds[rows].astype(np.int32)
+    def _add_block(self, part: BlockMessages) -> None:
+        block, rows, columns = part.block, part.rows, part.columns
+        count, ends = len(rows), block.connection.endpoints
+        kinds = block.kinds[rows].astype(np.int32)
         values: dict[str, Any] = {
-            "frame": run.ids[rows],
-            "time": run.time_ns[rows],
-            "connection": run.connection.id,
-            "src": ends[run.side],
-            "dst": ends[1 - run.side],
-            "sender": run.sender,
-            "type": Coded(kinds, list(run.types)),
-            "protocol": Coded(kinds, list(run.protocols)) if run.protocols else run.protocol,
+            "frame": block.ids[rows],
+            "time": block.time_ns[rows],
+            "connection": block.connection.id,
+            "src": ends[block.side],
+            "dst": ends[1 - block.side],
+            "sender": block.sender,
+            "type": Coded(kinds, list(block.types)),
+            "protocol": Coded(kinds, list(block.protocols)) if block.protocols else block.protocol,
             **columns,
         }
-        self._order.append(run.numbers[rows])
+        self._order.append(block.numbers[rows])
         for name, collected in self._columns.items():
             collected.add(values.get(name), count)
 

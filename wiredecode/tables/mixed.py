@@ -1,4 +1,4 @@
-"""Frames and runs until they make a batch of the table of frames."""
+"""Frames and blocks until they make a batch of the table of frames."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.dissect.lookahead import Lookahead
+from wiredecode.frames.block import FrameBlock, Int64s
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.run import Int64s, Run
 from wiredecode.tables.frames import FrameTable
 
 ROWS = 65_536
@@ -28,19 +28,19 @@ class MixedBatches:
     def __init__(self, table: FrameTable, *, linking: bool) -> None:
         self._table = table
         self._lookahead = Lookahead() if linking else None
-        self._items: list[Frame | Run] = []
+        self._items: list[Frame | FrameBlock] = []
         self._weights: list[Int64s] = []
         """Of the frames that wait, in the order of their numbers."""
         self._last = 0
         """Number of the last frame that was taken."""
 
-    def add(self, items: list[Frame | Run]) -> None:
+    def add(self, items: list[Frame | FrameBlock]) -> None:
         if not items:
             return
         frames = [item for item in items if isinstance(item, Frame)]
-        runs = [item for item in items if not isinstance(item, Frame)]
-        order = np.argsort(column((frame.number for frame in frames), (run.numbers for run in runs)))
-        lengths = column((frame.length for frame in frames), (run.stops - run.starts for run in runs))[order]
+        blocks = [item for item in items if not isinstance(item, Frame)]
+        order = np.argsort(column((frame.number for frame in frames), (block.numbers for block in blocks)))
+        lengths = column((frame.length for frame in frames), (block.stops - block.starts for block in blocks))[order]
         weights = lengths + ROW_BYTES
         records = np.zeros(len(order), np.bool_)
         records[: len(frames)] = [frame.layers is not None for frame in frames]
@@ -48,7 +48,7 @@ class MixedBatches:
         self._weights.append(weights)
         self._items += items
         if self._lookahead is not None:
-            times = column((frame.time_ns for frame in frames), (run.time_ns for run in runs))[order]
+            times = column((frame.time_ns for frame in frames), (block.time_ns for block in blocks))[order]
             link(self._lookahead, frames, times, lengths)
 
     def drain(self, *, final: bool = False) -> Iterator[pa.RecordBatch]:
@@ -74,9 +74,9 @@ class MixedBatches:
         self._weights = [weights[first:]]
 
 
-def column(frames: Iterable[int], runs: Iterable[Int64s]) -> Int64s:
-    """A value per frame: those of single frames, then those of runs."""
-    return np.concatenate([np.fromiter(frames, np.int64), *runs])
+def column(frames: Iterable[int], blocks: Iterable[Int64s]) -> Int64s:
+    """A value per frame: those of single frames, then those of blocks."""
+    return np.concatenate([np.fromiter(frames, np.int64), *blocks])
 
 
 def link(lookahead: Lookahead, frames: list[Frame], times: Int64s, lengths: Int64s) -> None:
@@ -96,10 +96,10 @@ def link(lookahead: Lookahead, frames: list[Frame], times: Int64s, lengths: Int6
     lookahead.skip(times[done:], lengths[done:])
 
 
-def split(items: Iterable[Frame | Run], last: int) -> tuple[list[Frame | Run], list[Frame | Run]]:
+def split(items: Iterable[Frame | FrameBlock], last: int) -> tuple[list[Frame | FrameBlock], list[Frame | FrameBlock]]:
     """The frames up to the number ``last``, and the others."""
-    before: list[Frame | Run] = []
-    after: list[Frame | Run] = []
+    before: list[Frame | FrameBlock] = []
+    after: list[Frame | FrameBlock] = []
     for item in items:
         if isinstance(item, Frame):
             (before if item.number <= last else after).append(item)

@@ -120,10 +120,8 @@ class TableReader:
                 display.check_stable()
             schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
         self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
-        self.held: dict[Frame, list[Any]] = {}
-        """Messages of frames that match, or may, and wait for their response."""
         self.messages = Messages(elements=True) if level == MESSAGES else None
-        """What the dissector collects, until it makes a batch."""
+        """What the dissector collects, until its frame comes."""
         analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schema.names) and not stable_ids
         self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
         records = level == FRAMES and "layers" in self.schema.names
@@ -176,17 +174,11 @@ class TableReader:
                 yield from collect.drain()
         yield from collect.drain()
 
-    def resume(
-        self,
-        dissector: Dissector,
-        held: dict[Frame, list[Any]],
-        messages: Messages | None,
-        matched: set[Connection],
-    ) -> None:
+    def resume(self, dissector: Dissector, messages: Messages | None, matched: set[Connection]) -> None:
         """Go on where another reader of the same table stopped to :meth:`push`."""
         over = None if self._ended is None else self._over
         dissector.resume(replace(self.dissector.demand, messages=messages), over)
-        self.dissector, self.messages, self.held, self.matched = dissector, messages, held, matched
+        self.dissector, self.messages, self.matched = dissector, messages, matched
 
     def __getstate__(self) -> dict[str, Any]:
         """A dissector leads here; who goes on with it has a reader of its own."""
@@ -195,20 +187,15 @@ class TableReader:
     def _collect(self) -> FrameBatches | MessageBatches:
         if self.messages is None:
             return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
-        selected = self._select is not None
-        linked = self.dissector.demand.link_responses
-        return MessageBatches(self.messages, self.schema, self.bytes_choice, selected, self._encoded, linked)
+        return MessageBatches(self.messages, self.schema, self.bytes_choice, self._encoded)
 
     def _selected(self, display: Filter, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The frames that match. Messages of others are dropped; those of frames that wait for a response wait too."""
-        messages, waiting = self.messages, self.held
+        """The frames that match; messages of others are dropped."""
         for frame in frames:
-            if messages is not None:
-                for part in messages.drain():
-                    waiting.setdefault(part.frame, []).append(part)  # type: ignore[union-attr]
-                messages.parts = waiting.pop(frame, [])
             if display.matches(frame):
                 yield frame
+            elif self.messages is not None:
+                self.messages.of(frame)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._packets is not None:
@@ -233,17 +220,16 @@ class TableReader:
         """The messages of frames that are read many at a time."""
         assert isinstance(collect, MessageBatches) and self.messages is not None
         waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
+        ready = self.messages.drain if waiting is None else waiting.release
         with Postponed() as damage:
             for items in self.dissector.mixed(self.capture):
                 if waiting is not None:
                     waiting.add(items)
-                    waiting.release()
                 del items
-                yield from collect.ready()
+                yield from collect.add_parts(ready())
         if waiting is not None:
             waiting.finish()
-            waiting.release()
-            yield from collect.ready()
+            yield from collect.add_parts(ready())
         yield from collect.drain()
         damage.raise_again()
 

@@ -11,9 +11,9 @@ import numpy as np
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
 from wiredecode.fields.protobuf import Message
 from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
+from wiredecode.frames.block import UInt8s
 from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
-from wiredecode.frames.run import UInt8s
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
@@ -60,25 +60,25 @@ class LiftbridgeBulk(CarriedBulk):
         return True
 
     def decode(self, session: Session, payloads: Payloads, *, original: bool, links: bool) -> None:
-        run = payloads.run
+        block = payloads.block
         if original:
             spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)
-            crcs = checksums(run.buffer, spans, len(payloads.rows))
+            crcs = checksums(block.buffer, spans, len(payloads.rows))
             sizes = payloads.stops - payloads.starts
-            session.publications.add_run(payloads.subjects, payloads.codes, sizes, crcs, run.ids[payloads.rows])
+            session.publications.add_run(payloads.subjects, payloads.codes, sizes, crcs, block.ids[payloads.rows])
         if links and (asking := payloads.kinds == ASKING).any():
             some = payloads.at(asking)
-            session.add_requests(run, some.rows, ack_keys(some, acks=False))
-            run.expects_response = np.zeros(len(run), np.bool_)
-            run.expects_response[some.rows] = True
+            session.add_requests(block, some.rows, ack_keys(some, acks=False))
+            block.expects_response = np.zeros(len(block), np.bool_)
+            block.expects_response[some.rows] = True
         if links and (acks := payloads.kinds == ACK).any():
             some = payloads.at(acks)
-            session.acks.add(run, run.numbers[some.rows], ack_keys(some, acks=True), repeat(None))
-            run.requests = np.zeros(len(run), np.int64)
+            session.acks.add(block, block.numbers[some.rows], ack_keys(some, acks=True), repeat(None))
+            block.requests = np.zeros(len(block), np.int64)
 
     def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
         some = payloads.at(payloads.kinds != ACK)
-        found, buffer = read(some), some.run.buffer
+        found, buffer = read(some), some.block.buffer
         values = found.spans["value"]
         columns: dict[str, Column] = {
             "topic": topics(some, found.spans["stream"]),
@@ -152,7 +152,7 @@ def acked(source: Source, found: Members) -> UInt8s:
 
 def read(payloads: Payloads) -> Members:
     """The fields of published messages that are plain."""
-    source = Source(payloads.run.buffer)
+    source = Source(payloads.block.buffer)
     heads = source.gather(">u8", payloads.starts)
     sealed = heads == usual_header(Publish, checked=True)
     bodies = payloads.starts + np.where(sealed, LONG_HEADER, SHORT_HEADER)
@@ -168,7 +168,7 @@ def key_places(found: Members) -> Int64s:
 
 def ack_keys(payloads: Payloads, *, acks: bool) -> list[bytes]:
     """As :func:`acks.ack_key`: the inbox, and the correlation id, which follows."""
-    buffer, places = payloads.run.buffer, payloads.places.tolist()
+    buffer, places = payloads.block.buffer, payloads.places.tolist()
     if not acks:
         return [buffer[start:end] for start, _, end in places]
     tag = CORRELATION_ID
@@ -180,7 +180,7 @@ def ack_keys(payloads: Payloads, *, acks: bool) -> list[bytes]:
 
 def topics(payloads: Payloads, streams: Spans) -> Coded:
     """The stream that a message names, or else its subject."""
-    buffer, known = payloads.run.buffer, {subject.encode(): code for code, subject in enumerate(payloads.subjects)}
+    buffer, known = payloads.block.buffer, {subject.encode(): code for code, subject in enumerate(payloads.subjects)}
     codes = payloads.codes.astype(np.int32)
     rows = np.flatnonzero(streams.stops > streams.starts)
     spans = zip(streams.starts[rows].tolist(), streams.stops[rows].tolist(), strict=True)

@@ -28,8 +28,8 @@ from wiredecode.protocols.shared.carried import CarriedSession
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
+    from wiredecode.frames.block import FrameBlock, Int64s
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.run import Int64s, Run
 
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
@@ -147,7 +147,7 @@ class Session(CarriedSession):
         if not self.forgets:
             self.acks.fresh.update(key for key in keys if key not in self.exchanges)
 
-    def add_requests(self, run: Run, rows: Int64s, keys: list[bytes]) -> None:
+    def add_requests(self, run: FrameBlock, rows: Int64s, keys: list[bytes]) -> None:
         """As :meth:`ask` for published messages of a run; ``keys`` as :func:`ack_key` makes them."""
         shared = run.connection.number, run.side, names.PUBLISH, NO_FACTS
         columns = zip(run.ids[rows].tolist(), run.time_ns[rows].tolist(), *map(repeat, shared), strict=False)

@@ -15,7 +15,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.pairing import link
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Int64s, Run
+    from wiredecode.frames.block import FrameBlock, Int64s
     from wiredecode.protocols.liftbridge.conversation import Session
 
 MAX_KEY_CHARACTERS = 1024
@@ -65,7 +65,7 @@ class Acks:
     They come from frames and from runs; :func:`ack_key` says what ties them together.
     """
 
-    items: list[Frame | Run] = field(default_factory=list)
+    items: list[Frame | FrameBlock] = field(default_factory=list)
     numbers: list[Sequence[int] | Int64s] = field(default_factory=list)
     """Of frames of each item."""
     keys: list[bytes] = field(default_factory=list)
@@ -75,7 +75,9 @@ class Acks:
     fresh: set[bytes] = field(default_factory=set)
     """Keys that the session does not know yet, while it counts them."""
 
-    def add(self, item: Frame | Run, numbers: Sequence[int] | Int64s, keys: list[bytes], asks: Iterable[Any]) -> None:
+    def add(
+        self, item: Frame | FrameBlock, numbers: Sequence[int] | Int64s, keys: list[bytes], asks: Iterable[Any]
+    ) -> None:
         """Frames of one item: their numbers, keys, and what they ask; None: they are acks."""
         self.items.append(item)
         self.numbers.append(numbers)

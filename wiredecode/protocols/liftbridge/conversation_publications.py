@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Int64s
+    from wiredecode.frames.block import Int64s
 
 Key = tuple[str | None, int, int]
 """Subject, with that of the reply if there is one, size and CRC-32C of the payload."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wiredecode.fields.columns.rows import Source
+from wiredecode.frames.block import BlockLayer, BlockMessages, Bulk, Cut, FrameBlock, Int64s, UInt8s
 from wiredecode.frames.frame import NOTHING
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
-from wiredecode.frames.run import Bulk, Cut, Int64s, Run, RunLayer, UInt8s
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.bulk_lines import (
     BLOCK,
@@ -80,9 +80,9 @@ class NatsBulk(Bulk):
                 kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
         return Cut(starts, kinds, {AT: at, HEAD: heads, INSIDE: places})
 
-    def decode(self, conversation: NatsConversation, run: Run, out: Messages | None) -> bool:
-        said, plain = conversation.sides[run.side], (run.kinds - 1) % OPERATIONS + 1
-        if run.base + run.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
+    def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
+        said, plain = conversation.sides[block.side], (block.kinds - 1) % OPERATIONS + 1
+        if block.base + block.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
             return False
         published = bool(plain[0] < MSG)
         if ((plain < MSG) != published).any():
@@ -91,34 +91,34 @@ class NatsBulk(Bulk):
         if client is None:
             if plain[0] == HMSG and conversation.link is None:
                 return False
-            client = run.side if published else 1 - run.side
-        codes, subjects = distinct(run, SUBJECT)
-        inner = [*self.payloads(conversation, run, codes, subjects)]
+            client = block.side if published else 1 - block.side
+        codes, subjects = distinct(block, SUBJECT)
+        inner = [*self.payloads(conversation, block, codes, subjects)]
         if not are_plain(conversation, subjects) or not all(
             bulk.accepts(session, payloads) for bulk, session, payloads in inner
         ):
             return False
-        if out is None and not set(np.unique(run.kinds).tolist()).isdisjoint(self.with_links):
+        if out is None and not set(np.unique(block.kinds).tolist()).isdisjoint(self.with_links):
             return False
-        if not (fits(conversation, run) if published else count_deliveries(conversation, run)):
+        if not (fits(conversation, block) if published else count_deliveries(conversation, block)):
             return False
-        conversation.client, run.dialect = client, conversation.link
-        run.sender = conversation.sender(run)
-        said.reached = int(run.base + run.stops[-1])
+        conversation.client, block.dialect = client, conversation.link
+        block.sender = conversation.sender(block)
+        said.reached = int(block.base + block.stops[-1])
         for bulk, session, payloads in inner:
-            bulk.decode(session, payloads, original=published and run.side == client, links=out is not None)
+            bulk.decode(session, payloads, original=published and block.side == client, links=out is not None)
         if conversation.copies:
-            take_copies(conversation, run, codes, subjects, published)
+            take_copies(conversation, block, codes, subjects, published)
         if out is not None:
             operation = PUBLISH if published else DELIVER
-            others = np.ones(len(run), np.bool_)
+            others = np.ones(len(block), np.bool_)
             for bulk, _, payloads in inner:
                 rows, columns = bulk.messages(payloads)
                 others[rows] = False
                 if not published:
                     columns.pop("outcome", None)
-                out.add_run(run, rows, index=0, operation=operation, **columns)
-            add_rows(run, np.flatnonzero(others), codes, subjects, operation, out)
+                out.add_part(BlockMessages(block, rows, {"index": 0, "operation": operation, **columns}))
+            add_rows(block, np.flatnonzero(others), codes, subjects, operation, out)
         return True
 
     def linker(self, conversation: NatsConversation) -> Callable[[], None]:
@@ -129,38 +129,38 @@ class NatsBulk(Bulk):
         return conversation.memory.copies.link
 
     def payloads(
-        self, conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str]
+        self, conversation: NatsConversation, block: FrameBlock, codes: Int64s, subjects: list[str]
     ) -> Iterator[tuple[CarriedBulk, CarriedSession, Payloads]]:
-        """What carried protocols have in a run, and what they remember."""
-        groups = (run.kinds - 1) // OPERATIONS
+        """What carried protocols have in a block, and what they remember."""
+        groups = (block.kinds - 1) // OPERATIONS
         for protocol, bulk, before in self.carried:
             rows = np.flatnonzero((groups > before) & (groups <= before + len(bulk.types)))
             if len(rows):
                 kinds = (groups[rows] - before).astype(np.uint8)
-                where = (run.parts[AT][rows, BODY], run.stops[rows] - 2)
-                payloads = Payloads(run, rows, kinds, *where, codes[rows], subjects, run.parts[INSIDE][rows])
+                where = (block.parts[AT][rows, BODY], block.stops[rows] - 2)
+                payloads = Payloads(block, rows, kinds, *where, codes[rows], subjects, block.parts[INSIDE][rows])
                 yield bulk, conversation.memory.carried.session(protocol.name), payloads
 
-    def layers(self, conversation: NatsConversation, run: Run) -> list[RunLayer]:
+    def layers(self, conversation: NatsConversation, block: FrameBlock) -> list[BlockLayer]:
         found = []
         for kind, layer in ((PUB, Pub), (MSG, Msg)):
-            rows = np.flatnonzero(run.kinds == kind)
+            rows = np.flatnonzero(block.kinds == kind)
             codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
             if kind == MSG and len(rows):
-                codes, sids = distinct(run, SID)
+                codes, sids = distinct(block, SID)
                 codes, known = codes[rows], [conversation.subscriptions.get(sid) for sid in sids]
                 generated = [NOTHING if each is None else each.generated for each in known]
             if len(rows):
-                found.append(RunLayer(layer, rows, codes, generated))
+                found.append(BlockLayer(layer, rows, codes, generated))
         return found
 
 
-def distinct(run: Run, part: int) -> tuple[Int64s, list[str]]:
+def distinct(block: FrameBlock, part: int) -> tuple[Int64s, list[str]]:
     """Number different texts: the number of each, and the texts."""
-    _, firsts, which = np.unique(run.parts[HEAD], return_index=True, return_inverse=True)
+    _, firsts, which = np.unique(block.parts[HEAD], return_index=True, return_inverse=True)
     known: dict[bytes, int] = {}
-    spans = run.parts[AT][firsts, part : part + 2].tolist()
-    numbers = [known.setdefault(run.buffer[start:stop], len(known)) for start, stop in spans]
+    spans = block.parts[AT][firsts, part : part + 2].tolist()
+    numbers = [known.setdefault(block.buffer[start:stop], len(known)) for start, stop in spans]
     return np.array(numbers, np.int64)[which], [text.decode("ascii") for text in known]
 
 
@@ -173,20 +173,20 @@ def are_plain(conversation: NatsConversation, subjects: list[str]) -> bool:
     )
 
 
-def fits(conversation: NatsConversation, run: Run) -> bool:
+def fits(conversation: NatsConversation, block: FrameBlock) -> bool:
     """Whether nobody answers these publishes, and none is larger than the server takes."""
     most = conversation.max_payload or MAX_BODY_BYTES
-    return conversation.verbose is None and int((run.stops - 2 - run.parts[AT][:, BLOCK]).max()) <= most
+    return conversation.verbose is None and int((block.stops - 2 - block.parts[AT][:, BLOCK]).max()) <= most
 
 
-def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
+def count_deliveries(conversation: NatsConversation, block: FrameBlock) -> bool:
     """Count them for their subscriptions; False: something about that is worth telling, and nothing was counted."""
-    codes, sids = distinct(run, SID)
+    codes, sids = distinct(block, SID)
     counts: list[tuple[Subscription, int]] = []
     for sid, count in zip(sids, np.bincount(codes).tolist(), strict=True):
         subscription = conversation.subscriptions.get(sid)
         if subscription is None:
-            if conversation.whole and conversation.sides[1 - run.side].whole:
+            if conversation.whole and conversation.sides[1 - block.side].whole:
                 return False
         elif subscription.delivered < subscription.most <= subscription.delivered + count:
             return False
@@ -197,28 +197,32 @@ def count_deliveries(conversation: NatsConversation, run: Run) -> bool:
     return True
 
 
-def take_copies(conversation: NatsConversation, run: Run, codes: Int64s, subjects: list[str], published: bool) -> None:
+def take_copies(
+    conversation: NatsConversation, block: FrameBlock, codes: Int64s, subjects: list[str], published: bool
+) -> None:
     """Those of NATS itself wait to be told what they are copies of, or are what others are copies of."""
-    rows, said = np.flatnonzero(run.kinds <= OPERATIONS), conversation.sides[run.side]
+    rows, said = np.flatnonzero(block.kinds <= OPERATIONS), conversation.sides[block.side]
     topics = map(subjects.__getitem__, codes[rows].tolist())
-    keys = keys_of(run.buffer, run.parts[AT][rows, BODY], run.stops[rows] - 2, topics)
+    keys = keys_of(block.buffer, block.parts[AT][rows, BODY], block.stops[rows] - 2, topics)
     whos: list[Who] = [said.publisher] * len(rows)
     if not published:
-        codes, sids = distinct(run, SID)
+        codes, sids = distinct(block, SID)
         receivers = [said.receiver(sid, conversation.subscriptions) for sid in sids]
         whos = [receivers[code] for code in codes[rows].tolist()]
-    conversation.memory.copies.note_run(run, rows, keys, whos)
+    conversation.memory.copies.note_run(block, rows, keys, whos)
 
 
-def add_rows(run: Run, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:
+def add_rows(
+    block: FrameBlock, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages
+) -> None:
     """One row per message that is one of NATS."""
-    at, kinds = run.parts[AT][rows], run.kinds[rows]
+    at, kinds = block.parts[AT][rows], block.kinds[rows]
     columns: dict[str, Column] = {"index": 0, "operation": operation}
     if (kinds % 2 == 0).any():
-        columns["headers"] = header_lists(run.buffer, at, kinds)
+        columns["headers"] = header_lists(block.buffer, at, kinds)
     columns["topic"] = Coded(codes[rows].astype(np.int32), subjects)
-    columns["body"] = Slices(run.buffer, at[:, BODY].copy(), run.stops[rows] - 2)
-    out.add_run(run, rows, **columns)
+    columns["body"] = Slices(block.buffer, at[:, BODY].copy(), block.stops[rows] - 2)
+    out.add_part(BlockMessages(block, rows, columns))
 
 
 def header_lists(buffer: bytes, at: Int64s, kinds: UInt8s) -> HeaderLists:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from wiredecode.fields import credentials
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.run import UInt8s
+from wiredecode.frames.block import UInt8s
 from wiredecode.protocols.nats import names
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4

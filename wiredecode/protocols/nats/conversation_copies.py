@@ -19,7 +19,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Int64s, Run
+    from wiredecode.frames.block import FrameBlock, Int64s
     from wiredecode.protocols.nats.conversation_sides import Side, Subscription
 
     Numbers = Sequence[int] | Int64s
@@ -121,7 +121,7 @@ class Copies:
         """Subjects of which the same contents were published again."""
         self.links_later = False
         """Frames and runs do not come in order: :meth:`link` is called when all up to some packet came."""
-        self._waiting: list[tuple[Frame | Run | None, Numbers, Sequence[Key], Sequence[Who]]] = []
+        self._waiting: list[tuple[Frame | FrameBlock | None, Numbers, Sequence[Key], Sequence[Who]]] = []
 
     def lose(self, number: int) -> None:
         """Messages before this frame may be missing: those of the same contents cannot be counted any more."""
@@ -144,7 +144,7 @@ class Copies:
         else:
             mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
 
-    def note_run(self, run: Run, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
+    def note_run(self, run: FrameBlock, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
         """Messages of a run."""
         self._waiting.append((run, run.numbers[rows], keys, whos))
 
@@ -221,7 +221,7 @@ Who = Publisher | Receiver | None
 NO_KEY = "", 0
 
 
-def places_of(item: Frame | Run | None, numbers: Numbers) -> Sequence[Place]:
+def places_of(item: Frame | FrameBlock | None, numbers: Numbers) -> Sequence[Place]:
     """Those of the frames of an item."""
     if item is None or isinstance(item, Frame):
         return [(numbers[0], 0 if item is None else item.id)]

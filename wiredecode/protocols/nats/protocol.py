@@ -23,7 +23,7 @@ from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import preface_length
 
 if TYPE_CHECKING:
-    from wiredecode.frames.run import Bulk
+    from wiredecode.frames.block import Bulk
 
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and has not shown an operation in so many bytes is something else."""

@@ -44,7 +44,7 @@ def add_elements(frame: Frame, out: Messages) -> None:
         part.first_offset, part.time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
         part.chunk = part.first_offset
     part.topic = frame.generated.get("stream")
-    out.add_elements(part)
+    out.add_part(part)
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wiredecode.fields.columns.rows import Bools, Int64s, Source
 
 if TYPE_CHECKING:
+    from wiredecode.frames.block import FrameBlock, UInt8s
     from wiredecode.frames.message import Column
-    from wiredecode.frames.run import Run, UInt8s
 
 
 PLACES = 3
@@ -18,15 +18,15 @@ PLACES = 3
 
 @dataclass(slots=True, eq=False)
 class Payloads:
-    """The payloads of one protocol in a run, where they are plain."""
+    """The payloads of one protocol in a block, where they are plain."""
 
-    run: Run
+    block: FrameBlock
     rows: Int64s
-    """Which frames: their index in the run."""
+    """Which frames: their index in the block."""
     kinds: UInt8s
     """What :meth:`CarriedBulk.kinds` called them."""
     starts: Int64s
-    """Where they start in the buffer of the run ..."""
+    """Where they start in the buffer of the block ..."""
     stops: Int64s
     codes: Int64s
     """``subjects[codes[i]]``: what message i was published on."""
@@ -37,7 +37,7 @@ class Payloads:
     def at(self, chosen: Bools) -> Payloads:
         """Some of them."""
         where = self.starts[chosen], self.stops[chosen], self.codes[chosen]
-        return Payloads(self.run, self.rows[chosen], self.kinds[chosen], *where, self.subjects, self.places[chosen])
+        return Payloads(self.block, self.rows[chosen], self.kinds[chosen], *where, self.subjects, self.places[chosen])
 
 
 class CarriedBulk(ABC):
@@ -52,7 +52,7 @@ class CarriedBulk(ABC):
     def kinds(self, source: Source, starts: Int64s, stops: Int64s) -> tuple[UInt8s, Int64s]:
         """The kinds of payloads that begin with the prefix of the protocol; and :data:`PLACES` in the buffer of each.
 
-        These are what the protocol will want again once the payloads are a run.
+        These are what the protocol will want again once the payloads are a block.
         """
 
     @abstractmethod
@@ -63,12 +63,12 @@ class CarriedBulk(ABC):
     def decode(self, session: Any, payloads: Payloads, *, original: bool, links: bool) -> None:
         """Remember what the row decoder would. ``original``: a client published them; ``links``: requests, too.
 
-        What these ask, and the run answers, is tied together by :meth:`CarriedSession.link`.
+        What these ask, and the block answers, is tied together by :meth:`CarriedSession.link`.
         """
 
     @abstractmethod
     def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
         """The rows that count as messages of this protocol, and their columns; the others are messages of the carrier.
 
-        Columns are as those of :meth:`Messages.add_run`, but for ``index`` and ``operation``.
+        Columns are as those of :class:`BlockMessages`, but for ``index`` and ``operation``.
         """

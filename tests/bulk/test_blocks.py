@@ -1,4 +1,4 @@
-"""Runs and rows must tell the same: numbers, totals, messages."""
+"""Blocks and rows must tell the same: numbers, totals, messages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect.demand import Demand, RunsFor
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.order import Order
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
-from wiredecode.frames.run import Run
 from wiredecode.frames.totals import Totals
 from wiredecode.net.types import Connection
 from wiredecode.tables.messages import MessageTable
@@ -55,14 +55,14 @@ def by_rows(path: Path, *, elements: bool = False) -> tuple[pa.Table, Totals, Nu
     return table(messages), dissector.totals, [(frame.number, frame.time_ns, frame.type) for frame in frames]
 
 
-def by_runs(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered, int]:
+def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered, int]:
     messages = Messages()
     dissector = Dissector(Demand(messages=messages, link_responses=False, runs=RunsFor.MESSAGES))
     numbered: Numbered = []
     in_runs = 0
     for items in dissector.mixed(packets(path, batch_bytes)):
         for item in items:
-            if isinstance(item, Run):
+            if isinstance(item, FrameBlock):
                 in_runs += len(item)
                 types = [item.types[kind] for kind in item.kinds]
                 numbered += zip(item.numbers.tolist(), item.time_ns.tolist(), types, strict=True)
@@ -76,22 +76,24 @@ def test_runs_and_elements_tell_what_rows_tell(path: Path, every_run: None) -> N
     expected, totals, numbered = by_rows(path)
     assert by_rows(path, elements=True)[0].equals(expected)
     for batch_bytes in (1 << 20, 3000):
-        found, found_totals, found_numbered, in_runs = by_runs(path, batch_bytes)
+        found, found_totals, found_numbered, in_runs = by_blocks(path, batch_bytes)
         assert in_runs or path.name not in WITH_RUNS
         assert found_numbered == numbered
         assert found_totals == totals
         assert found.equals(expected)
 
 
-def test_a_run_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     parts: list[tuple[int, int]] = []
-    whole = Run.part
-    monkeypatch.setattr(Run, "part", lambda run, low, high: parts.append((low, high)) or whole(run, low, high))
+    whole = FrameBlock.part
+    monkeypatch.setattr(
+        FrameBlock, "part", lambda block, low, high: parts.append((low, high)) or whole(block, low, high)
+    )
     owner, pending = Connection(1, ("10.0.0.1:1", "10.0.0.2:4222"), (1, 4222), first=1), []
     for packet in range(2, 402, 2):
         at = np.array([packet + 1])
         pending.append(Frame(owner, 0, b"", 0, 0, packet, 0, 0, [packet], packet, packet, packet))
-        pending.append(Run(owner, 0, b"", packet, at, at, np.ones(1, np.uint8), {}, *(at,) * 6, None, "nats"))  # type: ignore[arg-type]
+        pending.append(FrameBlock(owner, 0, b"", packet, at, at, np.ones(1, np.uint8), {}, *(at,) * 6, None, "nats"))  # type: ignore[arg-type]
     order = Order(pending, None, 0)
     found = [number or item.numbers.tolist() for item, number in order]  # type: ignore[union-attr]
     assert found == [number if number % 2 else [number] for number in range(1, 401)]

@@ -1,4 +1,4 @@
-"""What became of the published messages of runs: the rules of :class:`Lookahead`, for many messages at a time."""
+"""What became of the published messages of blocks: the rules of :class:`Lookahead`, for many messages at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, captured_from
+from wiredecode.frames.block import BlockMessages, Bools, FrameBlock, Int64s
 from wiredecode.frames.frame import ANSWERED, LATE, NOT_ASKED, REFUSED, UNANSWERED, Frame
-from wiredecode.frames.message import PUBLISH, Coded, FrameElements, FrameMessages, RunMessages, Valid
-from wiredecode.frames.run import Bools, Int64s, Run
+from wiredecode.frames.message import PUBLISH, Coded, MessagePart, Valid
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 OUTCOMES = [ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED]
@@ -21,7 +21,6 @@ NONE = -1
 """In place of a code: nothing to tell."""
 
 Int32s = npt.NDArray[np.int32]
-Part = FrameMessages | FrameElements | RunMessages
 
 
 class Release(NamedTuple):
@@ -48,7 +47,7 @@ class Answers(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Asking:
-    """Messages of runs that became ready together; ``rows`` of them ask for an answer."""
+    """Messages of blocks that became ready together; ``rows`` of them ask for an answer."""
 
     rows: Int64s
     ids: Int64s
@@ -105,8 +104,8 @@ class Asking:
         self.open &= ~chosen
 
 
-class AskingRuns:
-    """Is shown all frames, in order, and fills in the columns of the messages of runs that ask for an answer."""
+class AskingBlocks:
+    """Is shown all frames, in order, and fills in the columns of the messages of blocks that ask for an answer."""
 
     def __init__(self) -> None:
         self._waiting: list[Asking] = []
@@ -117,7 +116,14 @@ class AskingRuns:
         """So many of the first frames need not wait."""
         return min((int(each.numbers[each.open].min()) - 1 for each in self._waiting), default=self._seen)
 
-    def add(self, parts: Sequence[Part], frames: list[Frame], runs: list[Run], times: Int64s, lengths: Int64s) -> None:
+    def add(
+        self,
+        parts: Sequence[MessagePart],
+        frames: list[Frame],
+        blocks: list[FrameBlock],
+        times: Int64s,
+        lengths: Int64s,
+    ) -> None:
         """The next frames and their messages; times and lengths of all in order of numbers."""
         if not len(times):
             return
@@ -127,7 +133,7 @@ class AskingRuns:
         if asking is not None:
             self._waiting.append(asking)
         if self._waiting:
-            answers = answers_of(frames, runs)
+            answers = answers_of(frames, blocks)
             for each in self._waiting:
                 each.match(answers, step)
         self._seen, self._bytes, self._last_ns = self._seen + len(times), int(ends[-1]), int(times[-1])
@@ -143,29 +149,29 @@ class AskingRuns:
         self._waiting = []
 
 
-def asking_of(parts: Sequence[Part], step: Release) -> Asking | None:
-    """The messages of runs that ask for an answer; their parts get columns, which are filled in later."""
+def asking_of(parts: Sequence[MessagePart], step: Release) -> Asking | None:
+    """The messages of blocks that ask for an answer; their parts get columns, which are filled in later."""
     some = [
         part
         for part in parts
-        if isinstance(part, RunMessages)
-        and part.run.expects_response is not None
+        if isinstance(part, BlockMessages)
+        and part.block.expects_response is not None
         and part.columns["operation"] == PUBLISH
     ]
     if not some:
         return None
-    waits = np.concatenate([part.run.expects_response[part.rows] for part in some])  # type: ignore[index]
+    waits = np.concatenate([part.block.expects_response[part.rows] for part in some])  # type: ignore[index]
     rows = np.flatnonzero(waits)
     if not len(rows):
         return None
     counts, total = [len(part.rows) for part in some], len(waits)
-    numbers = np.concatenate([part.run.numbers[part.rows] for part in some])[rows]
-    reportable = np.repeat([part.run.connection.label is None for part in some], counts)[rows]
+    numbers = np.concatenate([part.block.numbers[part.rows] for part in some])[rows]
+    reportable = np.repeat([part.block.connection.label is None for part in some], counts)[rows]
     at = numbers - step.first
-    captured = step.times[at] >= np.repeat([captured_from(part.run) for part in some], counts)[rows]
+    captured = step.times[at] >= np.repeat([captured_from(part.block) for part in some], counts)[rows]
     asking = Asking(
         rows=rows,
-        ids=np.concatenate([part.run.ids[part.rows] for part in some])[rows],
+        ids=np.concatenate([part.block.ids[part.rows] for part in some])[rows],
         numbers=numbers,
         time_ns=step.times[at],
         before=step.before[at],
@@ -195,13 +201,13 @@ def asking_of(parts: Sequence[Part], step: Release) -> Asking | None:
     return asking
 
 
-def answers_of(frames: list[Frame], runs: list[Run]) -> Answers:
+def answers_of(frames: list[Frame], blocks: list[FrameBlock]) -> Answers:
     """What answers a frame, the first ones first."""
     single = [frame for frame in frames if frame.request is not None and not frame.confirmations]
-    several = [(run, np.flatnonzero(run.requests)) for run in runs if run.requests is not None]
+    several = [(block, np.flatnonzero(block.requests)) for block in blocks if block.requests is not None]
     outcomes = [outcome_of(frame) for frame in single]
     own = np.array([(frame.request or 0, frame.id, frame.number) for frame in single], np.int64).reshape(-1, 3)
-    others = [np.stack((run.requests, run.ids, run.numbers), axis=1)[rows] for run, rows in several]  # type: ignore[arg-type]
+    others = [np.stack((block.requests, block.ids, block.numbers), axis=1)[rows] for block, rows in several]  # type: ignore[arg-type]
     table = np.concatenate([own, *others])
     codes = np.full(len(table), CODES[ANSWERED])
     codes[: len(single)] = [CODES.get(outcome, NONE) for outcome in outcomes]
@@ -214,13 +220,13 @@ def answers_of(frames: list[Frame], runs: list[Run]) -> Answers:
     return Answers(requests, ids, numbers, codes[order], [refusals[at] for at in order.tolist()])
 
 
-def answering(runs: list[Run], requests: set[int]) -> Iterator[Frame]:
-    """Frames of runs that answer one of these."""
+def answering(blocks: list[FrameBlock], requests: set[int]) -> Iterator[Frame]:
+    """Frames of blocks that answer one of these."""
     known = np.fromiter(requests, np.int64, len(requests))
-    for run in runs:
-        if run.requests is None or not requests:
+    for block in blocks:
+        if block.requests is None or not requests:
             continue
-        for row in np.flatnonzero(np.isin(run.requests, known)).tolist():
-            frame = run.part(row, row + 1).frames()[0]
-            frame.request = int(run.requests[row])
+        for row in np.flatnonzero(np.isin(block.requests, known)).tolist():
+            frame = block.part(row, row + 1).frames()[0]
+            frame.request = int(block.requests[row])
             yield frame

@@ -1,4 +1,4 @@
-"""Runs: whole, plain frames that follow one another in one direction, as columns."""
+"""Blocks: whole, plain frames that follow one another in one direction, as columns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import frame_ids
+from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
-    from wiredecode.frames.message import Messages
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -40,24 +40,24 @@ class Cut:
 
 
 @dataclass(slots=True, eq=False)
-class RunLayer:
-    """Some frames of a run, all read by one layer."""
+class BlockLayer:
+    """Some frames of a block, all read by one layer."""
 
     layer: type[Layer]
     rows: Int64s
-    """Which frames: their index in the run."""
+    """Which frames: their index in the block."""
     codes: Int64s
     generated: Sequence[Mapping[str, Any]]
     """What other frames tell: ``generated[codes[i]]`` about frame ``rows[i]``."""
 
-    def part(self, low: int, high: int) -> RunLayer:
-        """Those of frames ``low`` up to ``high``, as of a run that begins with the first of these."""
+    def part(self, low: int, high: int) -> BlockLayer:
+        """Those of frames ``low`` up to ``high``, as of a block that begins with the first of these."""
         chosen = slice(*np.searchsorted(self.rows, (low, high)).tolist())
-        return RunLayer(self.layer, self.rows[chosen] - low, self.codes[chosen], self.generated)
+        return BlockLayer(self.layer, self.rows[chosen] - low, self.codes[chosen], self.generated)
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class FrameBlock:
     """n frames of kinds other than 0. They need not be of the same kind."""
 
     connection: Connection
@@ -82,12 +82,12 @@ class Run:
     packet: Int64s
     """Packet numbers of the pieces of the buffer."""
     bulk: Bulk
-    """What found the run, and reads it."""
+    """What found the block, and reads it."""
     protocol: str
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
-    layers: list[RunLayer] = field(default_factory=list)
+    layers: list[BlockLayer] = field(default_factory=list)
     """For tables of frames, where they were asked for: every frame is in one of them."""
     dialect: str | None = None
     expects_response: Bools | None = None
@@ -143,7 +143,7 @@ class Run:
                 protocol = self.protocols[kind] if self.protocols else self.protocol
                 yield (protocol, self.types[kind], OK), count
 
-    def part(self, low: int, high: int) -> Run:
+    def part(self, low: int, high: int) -> FrameBlock:
         """Frames ``low`` up to ``high``."""
         if low == 0 and high == len(self):
             return self
@@ -163,6 +163,25 @@ class Run:
         )
 
 
+@dataclass(slots=True, eq=False)
+class BlockMessages(MessagePart):
+    """The messages of a block. ``rows[i]`` is the frame (index in the block) of message i, never decreasing."""
+
+    block: FrameBlock
+    rows: Int64s
+    columns: dict[str, Column]
+    """By name of the columns of the table, from ``index`` and ``operation`` on."""
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the frames."""
+        return int(self.block.stops[-1] - self.block.starts[0])
+
+
 class Bulk(ABC):
     """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
 
@@ -175,7 +194,7 @@ class Bulk(ABC):
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_layers: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`layers` knows: no others come in runs for the table of frames."""
+    """Kinds that :meth:`layers` knows: no others come in blocks for the table of frames."""
     with_links: tuple[int, ...] = ()
     """Kinds of requests and responses."""
     protocols: tuple[str, ...] = ()
@@ -190,8 +209,8 @@ class Bulk(ABC):
         """
 
     @abstractmethod
-    def decode(self, conversation: Any, run: Run, out: Messages | None) -> bool:
-        """Decode a run as the :class:`Conversation` of its connection would its frames, one after another.
+    def decode(self, conversation: Any, block: FrameBlock, out: Messages | None) -> bool:
+        """Decode a block as the :class:`Conversation` of its connection would its frames, one after another.
 
         True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
         ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
@@ -201,15 +220,15 @@ class Bulk(ABC):
     def linker(self, conversation: Any) -> Callable[[], None] | None:
         """From now on answers are tied to what they answer when this is called, not as they are decoded.
 
-        Runs of different connections are not taken in the order of the capture. Whoever drives the conversation calls
-        it each time that all frames up to some packet were decoded; None: no frame of a run asks or answers.
+        Blocks of different connections are not taken in the order of the capture. Whoever drives the conversation calls
+        it each time that all frames up to some packet were decoded; None: no frame of a block asks or answers.
         """
         return None
 
     def copies_linker(self, conversation: Any) -> Callable[[], None] | None:
-        """The same of copies and what they are copies of, for the table of frames; None: no frame of a run is one."""
+        """The same of copies and what they are copies of, for the table of frames; None: no frame of a block is one."""
         return None
 
-    def layers(self, conversation: Any, run: Run) -> list[RunLayer]:
-        """How frames of a run that was just taken are read as columns; see :attr:`with_layers`."""
+    def layers(self, conversation: Any, block: FrameBlock) -> list[BlockLayer]:
+        """How frames of a block that was just taken are read as columns; see :attr:`with_layers`."""
         return []
