@@ -65,3 +65,13 @@ def missing(error: ImportError) -> str | None:
 
 def _advice(module: str) -> str:
     return install(EXTRAS[module]) if module in EXTRAS else f"pip install {module}"
+
+
+def version_number() -> str:
+    """``0.1.0``."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("wiredecode")
+    except PackageNotFoundError:
+        return "(not installed)"

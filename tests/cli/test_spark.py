@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from wiredecode import extras
 from wiredecode.cli import spark_job
-from wiredecode.cli.spark import SparkOptions
+from wiredecode.cli.spark_options import SparkOptions
 from wiredecode.spark import session
 
 NEEDED = "Java 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17;"

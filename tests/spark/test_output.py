@@ -35,7 +35,7 @@ from wiredecode.spark.reading import literal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.cli.spark import SparkOptions
+    from wiredecode.cli.spark_options import SparkOptions
 
 FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
@@ -43,7 +43,7 @@ SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen: Any) -> SparkOptions:
     from wiredecode.cli.options import Decoding, Verbosity
-    from wiredecode.cli.spark import Cluster, SparkOptions
+    from wiredecode.cli.spark_options import Cluster, SparkOptions
 
     return SparkOptions(
         inputs=[str(path) for path in inputs],

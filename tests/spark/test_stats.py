@@ -104,9 +104,9 @@ def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory)
 def test_the_command_prints_the_numbers_of_one_machine(
     spark: SparkSession, lake: Path, here: dict[str, list[dict[str, Any]]], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    from wiredecode.cli.spark import Cluster
+    from wiredecode.cli.spark_options import Cluster
     from wiredecode.cli.spark_stats import run
-    from wiredecode.cli.stats import StatsOptions
+    from wiredecode.cli.stats_output import StatsOptions
 
     folders = [str(lake / level) for level in ("frames", "messages")]
     names = ["throughput", "confirms"]
@@ -122,9 +122,9 @@ def test_the_command_prints_the_numbers_of_one_machine(
 def test_what_a_folder_does_not_have_is_told(
     spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wiredecode.cli.spark import Cluster
+    from wiredecode.cli.spark_options import Cluster
     from wiredecode.cli.spark_stats import run
-    from wiredecode.cli.stats import StatsOptions
+    from wiredecode.cli.stats_output import StatsOptions
 
     (tmp_path / "frames").mkdir()
     for folder, tables, code, said in (

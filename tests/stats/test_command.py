@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 from tests.cli.conftest import Run, run
 from tests.stats.test_confirms import EVIL, confirm, declare, publish, talk
 from tests.view.frames import write
-from wiredecode.cli.stats import TABLES
+from wiredecode.cli.stats_output import TABLES
 from wiredecode.stats import statistics
 from wiredecode.stats.tables import CONSUMERS, NAMES
 

@@ -16,6 +16,7 @@ from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
 from wiredecode.cli.tshark import translate
+from wiredecode.extras import version_number
 from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
@@ -54,16 +55,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
-
-def version_number() -> str:
-    """``0.1.0``."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("wiredecode")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _version(wanted: bool) -> None:

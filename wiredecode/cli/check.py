@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,9 +11,8 @@ from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
-    from wiredecode.check import Checker, Problem
+    from wiredecode.check import Problem
     from wiredecode.cli.session import Session
-    from wiredecode.frames.frame import Frame
 
 EXAMPLES = """\b
 Examples:
@@ -53,9 +51,9 @@ def check(
     """
     from wiredecode.check import SEVERITIES, Checker
     from wiredecode.check.timeline import Timeline
+    from wiredecode.cli.checking import judged, show_timeline
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
-    from wiredecode.cli.timeline import show as show_timeline
 
     checker = Checker()
     when = Timeline() if timeline else None
@@ -85,20 +83,6 @@ def check(
         return code
     worst = min((SEVERITIES.index(each.severity) for each in found), default=len(SEVERITIES))
     return 1 if fail_on is not None and worst <= SEVERITIES.index(fail_on) else 0
-
-
-def judged(session: Session, checker: Checker) -> Iterator[Frame]:
-    """All frames, each after the checker was told it; from the first one on it is known when the capture began."""
-    report = checker.report
-    session.look = checker.look
-    try:
-        for frame in session.decoded():
-            if not report.first_ns:
-                report.first_ns, report.span = session.first_ns, session.span()
-            checker.frame(frame)
-            yield frame
-    finally:
-        report.first_ns, report.span = session.first_ns, session.span()
 
 
 def show(session: Session, found: list[Problem], *, json: bool) -> None:

@@ -26,11 +26,6 @@ Examples:
 """
 
 
-Level = Annotated[
-    Literal["frames", "messages", "packets", "connections"], typer.Option("--level", help="What a row is.")
-]
-
-
 @group
 class ExportOptions:
     """What is written of captures, and where to."""
@@ -49,7 +44,7 @@ class ExportOptions:
         Literal["ndjson", "json", "csv", "parquet", "arrow", "arrows"] | None,
         typer.Option("--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."),
     ] = None
-    level: Level = "frames"
+    level: options.Level = "frames"
     columns: Annotated[
         str | None,
         typer.Option("--columns", metavar="A,B,...", help="Only these, by the names that records or filters have."),
@@ -123,15 +118,3 @@ def export(settings: ExportOptions) -> int:
     _ = settings.chosen, settings.partitions, settings.span.start, settings.span.end, settings.display
     _ = settings.decoding.arguments  # what is wrong is said before anything is read
     return run(settings)
-
-
-def names(text: str | None, option: str) -> list[str] | None:
-    """The names of a list with commas between; none twice."""
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if not name or names.count(name) > 1:
-            problem = f"names {name} twice" if name else "has an empty name"
-            raise typer.BadParameter(f"{text!r} {problem}", param_hint=option)
-    return names

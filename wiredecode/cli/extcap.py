@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from wiredecode.cli.capturing import MAX_SNAPLEN, Program, SnapLen, Via
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain
-from wiredecode.cli.sniff import MAX_SNAPLEN, Program, SnapLen, Via
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.interfaces import Device
@@ -56,7 +56,7 @@ def extcap(
 
     wiredecode wireshark --install puts a script there that calls this.
     """
-    from wiredecode.cli.app import version_number
+    from wiredecode.extras import version_number
 
     if interfaces:
         print(f"extcap {{version={version_number()}}}{{display=wiredecode}}")
@@ -125,7 +125,7 @@ def _capture(
     from wiredecode.capture.errors import CaptureError
     from wiredecode.capture.live.saving import Rotation
     from wiredecode.capture.live.source import LiveOptions
-    from wiredecode.cli.sniff import open_live
+    from wiredecode.cli.capturing import open_live
 
     sniffer = open_live(LiveOptions(device.name, capture_filter, promiscuous, snaplen), via, None, saves=True)
     if sniffer is None:

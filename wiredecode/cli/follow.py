@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
 from wiredecode.cli import options
+from wiredecode.cli.frame_output import record_lines
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import complain, say, wants_color
-from wiredecode.cli.pcap import record_lines
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
@@ -128,6 +125,7 @@ def follow(settings: FollowOptions) -> int:
     filter that fits one frame chooses the connection. Totals go to standard error.
     """
     settings.check()
+    from wiredecode.cli.session import rereadable
     from wiredecode.view.follow import ConnectionFilter
 
     number = settings.number
@@ -152,19 +150,6 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> int:
         if not isinstance(each, str):
             each.seek(0)
     return Following(settings, choice.chosen.connection.number, source, choice.chosen).run()
-
-
-@contextmanager
-def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
-    """The same files; standard input, which is to be read twice, is copied into one that goes away."""
-    with ExitStack() as opened:
-        source: list[str | BinaryIO] = [*files]
-        if "-" in files and sys.stdin is not None and not sys.stdin.isatty():
-            file = opened.enter_context(tempfile.TemporaryFile())
-            shutil.copyfileobj(sys.stdin.buffer, file)
-            file.seek(0)
-            source = [file if name == "-" else name for name in files]
-        yield source
 
 
 class Choice:
@@ -259,7 +244,7 @@ class Following:
     def _style(self) -> Style | None:
         if self.settings.form != "json":
             return None
-        from wiredecode.cli.pcap import show_bytes
+        from wiredecode.cli.frame_output import show_bytes
         from wiredecode.fields.layer import Style
 
         return Style(show_bytes(True, self.settings.bytes_), self.settings.show_secrets, text=True)

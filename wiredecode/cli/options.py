@@ -48,6 +48,9 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
+Level = Annotated[
+    Literal["frames", "messages", "packets", "connections"], typer.Option("--level", help="What a row is.")
+]
 CsvFormulas = Annotated[
     Literal["keep", "guard"],
     typer.Option(
@@ -348,6 +351,18 @@ def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
             raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
         chosen[int(port)] = DecodeAs(protocol, dialect or None)
     return chosen
+
+
+def names(text: str | None, option: str) -> list[str] | None:
+    """The names of a list with commas between; none twice."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if not name or names.count(name) > 1:
+            problem = f"names {name} twice" if name else "has an empty name"
+            raise typer.BadParameter(f"{text!r} {problem}", param_hint=option)
+    return names
 
 
 def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:

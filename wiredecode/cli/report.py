@@ -62,7 +62,7 @@ def report(settings: ReportOptions) -> int:
     for module in ("matplotlib", "jinja2"):
         need(module, "a report")
     options.require_folder(settings.out)
-    from wiredecode.cli.follow import rereadable
+    from wiredecode.cli.session import rereadable
 
     with rereadable(settings.files) as source:
         return Reporting(settings, source).run()
@@ -108,7 +108,7 @@ class Reporting:
     @staticmethod
     def _gather(session: Session, gathering: Gathering) -> None:
         """Tell all frames."""
-        from wiredecode.cli.check import judged
+        from wiredecode.cli.checking import judged
 
         display = session.display
         try:
@@ -139,8 +139,8 @@ class Reporting:
         return sequence
 
     def _write(self, gathering: Gathering, session: Session, number: int | None, sequence: Sequence | None) -> None:
-        from wiredecode.cli.app import version_number
         from wiredecode.export.atomic import NewFile
+        from wiredecode.extras import version_number
         from wiredecode.report.page import Source, page
 
         settings = self.settings

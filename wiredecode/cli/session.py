@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
 
@@ -326,6 +328,19 @@ class Session:
             row["connections_not_listed"] = self.connections.untold
         row["errors"] = [str(error) for error in failure.errors] if failure else []
         write_summary(path, row)
+
+
+@contextmanager
+def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
+    """The same files; standard input, which is to be read twice, is copied into one that goes away."""
+    with ExitStack() as opened:
+        source: list[str | BinaryIO] = [*files]
+        if "-" in files and sys.stdin is not None and not sys.stdin.isatty():
+            file = opened.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.seek(0)
+            source = [file if name == "-" else name for name in files]
+        yield source
 
 
 def collect_less() -> None:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import sys
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from wiredecode.cli import interrupt, options
-from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import complain, say
-from wiredecode.cli.pcap import FrameOptions, shower
-
-if TYPE_CHECKING:
-    from wiredecode.capture.live.saving import Rotation
-    from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.capture.live.source import LiveOptions, LiveSource
+from wiredecode.cli import options
+from wiredecode.cli.capturing import LiveCapture, Saving, open_live
+from wiredecode.cli.frame_output import FrameOptions, shower
+from wiredecode.cli.groups import with_groups
+from wiredecode.cli.output import say
 
 EXAMPLES = """\b
 Examples:
@@ -28,96 +19,6 @@ Examples:
   wiredecode sniff -i eth0 -w x.pcapng --ring-size 100 --ring-files 10 -q --summary
   ssh HOST tcpdump -U -w - port 5552 | wiredecode pcap -
 """
-MAX_SNAPLEN = 262_144
-Via = Literal["dumpcap", "tcpdump"]
-Program = Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")]
-SnapLen = Annotated[
-    int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
-]
-
-
-def complete_interface(incomplete: str) -> list[str]:
-    """Interfaces that the word may become, for the shell."""
-    from wiredecode.capture.live.interfaces import ANY, names
-
-    return [name for name in (*names(), ANY) if name.startswith(incomplete)]
-
-
-def interface_option(begin: str) -> Any:
-    text, complete = f"{begin} (see wiredecode interfaces); any: everywhere.", complete_interface
-    return typer.Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
-
-
-@group
-class LiveCapture:
-    """Where and how packets are captured."""
-
-    interface: Annotated[str, interface_option("Where to listen")]
-    capture_filter: Annotated[
-        str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'.")
-    ] = ""
-    no_promiscuous: Annotated[
-        bool, typer.Option("-p", "--no-promiscuous", help="Only packets from and to this machine.")
-    ] = False
-    duration: Annotated[
-        float | None, typer.Option("--duration", metavar="SECONDS", min=0.001, help="Stop after so long.")
-    ] = None
-    via: Program = None
-    snaplen: SnapLen = MAX_SNAPLEN
-    buffer: Annotated[
-        int, typer.Option("--buffer", metavar="MIB", min=1, max=2048, help="What the kernel holds for us.")
-    ] = 32
-
-    @property
-    def wanted(self) -> LiveOptions:
-        from wiredecode.capture.live.source import LiveOptions
-
-        return LiveOptions(self.interface, self.capture_filter, not self.no_promiscuous, self.snaplen, self.buffer)
-
-
-@group
-class Saving:
-    """Where packets are saved."""
-
-    save: Annotated[
-        Path | None, typer.Option("-w", "--write", metavar="FILE", help="Save the packets as pcapng, too.")
-    ] = None
-    ring_size: Annotated[
-        int | None, typer.Option("--ring-size", metavar="MIB", min=1, help="With -w: a new file after so much.")
-    ] = None
-    ring_seconds: Annotated[
-        float | None, typer.Option("--ring-seconds", metavar="S", min=0.1, help="With -w: a new file after so long.")
-    ] = None
-    ring_files: Annotated[
-        int | None, typer.Option("--ring-files", metavar="N", min=1, help="With a ring: keep the last N files.")
-    ] = None
-
-    @cached_property
-    def rotation(self) -> Rotation:
-        """When a new file begins. Refuses options that exclude each other."""
-        from wiredecode.capture.live.ring import MIB
-        from wiredecode.capture.live.saving import Rotation
-
-        size = None if self.ring_size is None else self.ring_size * MIB
-        rotation = Rotation(size, self.ring_seconds, self.ring_files)
-        if self.save is None and (rotation.wanted or self.ring_files is not None):
-            raise options.UsageError("--ring-size, --ring-seconds and --ring-files go with -w")
-        if self.ring_files is not None and not rotation.wanted:
-            raise options.UsageError("--ring-files goes with --ring-size or --ring-seconds")
-        if self.save is not None and str(self.save) == "-":
-            raise options.UsageError("-w needs a file: standard output carries the frames")
-        return rotation
-
-    def begin(self, sniffer: Sniffer) -> bool:
-        """Save what comes from now on, if asked for; False where it cannot be, which has been told."""
-        if self.save is None:
-            return True
-        try:
-            sniffer.save(self.save, self.rotation)
-        except OSError as error:
-            complain(f"{error.filename}: cannot be written: {error.strerror}")
-            return False
-        return True
 
 
 @with_groups
@@ -162,23 +63,3 @@ def sniff(
         return session.run(show, summary_json)
     finally:
         sniffer.close()
-
-
-def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Sniffer | None:
-    """The capture, with no more rights than it needs from now on; None where it cannot be, which has been told."""
-    from wiredecode.capture.live.errors import LiveError
-    from wiredecode.capture.live.helper import HelperSource
-    from wiredecode.capture.live.privileges import give_up
-    from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.capture.live.source import RingSource
-
-    try:
-        source: LiveSource = RingSource(wanted) if via is None else HelperSource(via, wanted)
-    except LiveError as error:
-        complain(str(error))
-        for line in error.advice:
-            say(f"  {line}")
-        return None
-    if interrupt.is_own_process() and (remark := give_up(saves=saves, helper=via is not None)):
-        complain(remark)
-    return Sniffer(source, duration=duration)

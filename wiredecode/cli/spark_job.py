@@ -24,7 +24,7 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.cli.spark import SparkOptions
+    from wiredecode.cli.spark_options import SparkOptions
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.folder import Folder

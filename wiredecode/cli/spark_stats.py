@@ -13,8 +13,8 @@ import typer
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import complain
-from wiredecode.cli.spark import Cluster
-from wiredecode.cli.stats import StatsOptions, requested, show
+from wiredecode.cli.spark_options import Cluster
+from wiredecode.cli.stats_output import StatsOptions, requested, show
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:

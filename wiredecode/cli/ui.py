@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiredecode.cli import options
+from wiredecode.cli.capturing import LiveCapture, Saving, interface_option, open_live
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.sniff import LiveCapture, Saving, interface_option, open_live
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer

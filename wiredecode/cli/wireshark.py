@@ -49,7 +49,7 @@ def wireshark(
         raise UsageError("--plugins and --extcap go with --install or --uninstall")
     if uninstall:
         return _uninstall(plugins, extcap)
-    from wiredecode.cli.app import version_number
+    from wiredecode.extras import version_number
     from wiredecode.wireshark import script
 
     text = script(version_number())

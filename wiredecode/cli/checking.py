@@ -1,0 +1,40 @@
+"""Passes of ``check`` and ``report`` over frames, and the timeline of ``check`` and ``stats``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wiredecode.check import Checker
+    from wiredecode.check.timeline import Timeline
+    from wiredecode.cli.session import Session
+    from wiredecode.frames.frame import Frame
+
+
+def show_timeline(session: Session, timeline: Timeline, *, json: bool) -> None:
+    """Write it: a screen for people, or one JSON object."""
+    from wiredecode.check.timeline import lines, record
+
+    if not timeline.last_ns:
+        return
+    events = [each for each in timeline.finish(session.first_ns) if session.within(each.time_ns)]
+    if json:
+        session.output.json(record(timeline, events))
+        return
+    for line in lines(timeline, events):
+        session.output.text(f"{line}\n")
+
+
+def judged(session: Session, checker: Checker) -> Iterator[Frame]:
+    """All frames, each after the checker was told it; from the first one on it is known when the capture began."""
+    report = checker.report
+    session.look = checker.look
+    try:
+        for frame in session.decoded():
+            if not report.first_ns:
+                report.first_ns, report.span = session.first_ns, session.span()
+            checker.frame(frame)
+            yield frame
+    finally:
+        report.first_ns, report.span = session.first_ns, session.span()
