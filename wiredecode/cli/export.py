@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import signal
+import sys
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiredecode.cli import options
+from wiredecode.cli import INTERRUPTED, interrupt, options
 from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.output import Output, complain, say, text_bytes
+from wiredecode.export.target import Unclear
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
+    from wiredecode.cli.session import Session
+    from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
 
 EXAMPLES = """\b
@@ -24,6 +31,9 @@ Examples:
   wiredecode export a.pcap -o delta:lake --level messages   added to tables; iceberg:CATALOG as well
   tcpdump -w - | wiredecode export - -o - --format arrows | my-program
 """
+STANDARD_OUTPUT = "-"
+UNREADABLE = 2
+"""Exit code."""
 
 
 @group
@@ -92,18 +102,38 @@ class ExportOptions:
     verbosity: options.Verbosity
 
     @cached_property
-    def chosen(self) -> list[str] | None:
-        """The columns that were asked for; None: all."""
-        return names(self.columns, "--columns")
-
-    @cached_property
-    def partitions(self) -> list[str]:
-        """What folders are named after."""
-        return names(self.partition_by, "--partition-by") or []
-
-    @cached_property
     def display(self) -> Filter | None:
         return options.display_filter(self.display_filter, secrets=self.show_secrets, utc=self.span.utc)
+
+    @cached_property
+    def job(self) -> ExportJob:
+        """The export. Raises Unclear."""
+        from wiredecode.export.job import ExportJob
+
+        made = ExportJob(
+            files=self.files,
+            out=self.out,
+            format=self.format_,
+            compression=self.compression,
+            level=self.level,
+            columns=options.names(self.columns, "--columns"),
+            partitions=options.names(self.partition_by, "--partition-by") or [],
+            overwrite=self.overwrite,
+            row_group=self.row_group,
+            guard_formulas=self.csv_formulas == "guard",
+            count=self.count,
+            start=self.span.start,
+            end=self.span.end,
+            display=self.display,
+            bytes=self.bytes_,
+            ranges=self.ranges,
+            ids=self.ids,
+            two_passes=self.two_passes,
+            show_secrets=self.show_secrets,
+            **self.decoding.arguments,
+        )
+        made.check()
+        return made
 
 
 @with_groups
@@ -113,8 +143,93 @@ def export(settings: ExportOptions) -> int:
     OUT appears when it is complete: an interrupted export leaves nothing. Of a damaged capture it holds what could be
     decoded, and the exit code is 2. Totals go to standard error.
     """
-    from wiredecode.cli.exporting import run
+    from wiredecode.export.lake.run import AlreadyThere
 
-    _ = settings.chosen, settings.partitions, settings.span.start, settings.span.end, settings.display
-    _ = settings.decoding.arguments  # what is wrong is said before anything is read
-    return run(settings)
+    try:
+        job = settings.job
+    except ValueError as error:
+        raise options.UsageError(str(error)) from None
+    interrupt.begin_at(signal.SIGTERM)  # so that it, too, leaves nothing behind
+    stream = text_bytes() if job.form.is_text else sys.stdout.buffer
+    try:
+        return run(settings, kind_of_export(job)(job, stream))
+    except AlreadyThere as there:
+        if not settings.verbosity.quiet:
+            say(f"{'nothing':<10}to do: {escape(job.out)} {there}")
+        return 0
+
+
+def kind_of_export(job: ExportJob) -> type[Export]:
+    """What does the job; only what it needs is imported."""
+    if job.is_records:
+        from wiredecode.export.records import RecordExport
+
+        return RecordExport
+    from wiredecode.tables import bound_memory, without_pandas
+
+    bound_memory()
+    without_pandas()
+    if job.is_lake:
+        from wiredecode.export.lake.export import LakeExport
+
+        return LakeExport
+    from wiredecode.export.tables import TableExport
+
+    return TableExport
+
+
+def run(settings: ExportOptions, export: Export) -> int:
+    """Do the job; return the exit code."""
+    job = export.job
+    try:
+        session = begun(settings, export)
+        code = session.work(partial(export.write, session), settings.summary_json)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        if code and not session.totals.packets:
+            export.discard()
+            return code
+        export.finish()
+    except KeyboardInterrupt:
+        interrupt.end()  # removing what was written is not interrupted again
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        export.discard()
+        complain(export.undone("interrupted"))
+        return INTERRUPTED
+    except (OSError, Unclear) as error:
+        export.discard()
+        if isinstance(error, BrokenPipeError) and export.place is None:
+            raise
+        complain(export.undone(f"cannot write: {escape(getattr(error, 'strerror', None) or str(error))}"))
+        return UNREADABLE
+    except BaseException:
+        export.discard()
+        raise
+    if code:
+        complain(f"{export.name} holds what could be decoded, {export.rows}")
+    elif not settings.verbosity.quiet and job.out != STANDARD_OUTPUT:
+        say(f"{'written':<10}{export.rows} to {export.name}{export.size()}")
+    return code
+
+
+def begun(settings: ExportOptions, export: Export) -> Session:
+    """The pass over the captures, and the output opened."""
+    from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import Dissector
+
+    session = Session(
+        *(settings.files, None, Output()),
+        count=settings.count,
+        span=settings.span,
+        display=settings.display,
+        verbosity=settings.verbosity,
+    )
+    session.on_terminal = settings.out == STANDARD_OUTPUT and sys.stdout.isatty()
+    try:
+        reader = session.counted_reader = export.begin(session)
+    except (FileExistsError, NotADirectoryError, ValueError) as error:
+        raise options.UsageError(str(error)) from None
+    if isinstance(reader, Dissector):
+        session.dissector, session.output = reader, Output(binary=export.packed)
+    return session

@@ -274,16 +274,17 @@ def _each(
 
 def _array(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
     """Write one JSON array of all records."""
-    write, line = session.output.write, _record_line(session, ranges, bytes_)
+    from wiredecode.export.json_array import JsonArray
+
+    line = _record_line(session, ranges, bytes_)
 
     def show(frames: Iterable[Frame]) -> None:
-        before = b"["
+        array = JsonArray(session.output.write)
         try:
             for frame in frames:
-                write(before + line(frame).rstrip(b"\n"))
-                before = b",\n"
+                array.add(line(frame).rstrip(b"\n"))
         finally:
-            write(b"[]\n" if before == b"[" else b"]\n")
+            array.close()
 
     return show
 

@@ -106,9 +106,13 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON record per frame (N
 
 
 def require_folder(file: Path) -> None:
-    """Raises UsageError where there is no folder to write the file into."""
-    if not file.resolve().parent.is_dir():
-        raise UsageError(f"there is no folder {file.parent} to write {file.name} into")
+    """Raises UsageError if there is no folder to write the file into."""
+    from wiredecode.export.target import Unclear, check_folder
+
+    try:
+        check_folder(file)
+    except Unclear as error:
+        raise UsageError(str(error)) from None
 
 
 def _for_totals(file: Path | None) -> Path | None:

@@ -76,6 +76,12 @@ def form(out: str, chosen: str | None = None, compression: str | None = None) ->
     return Form(name, compression)
 
 
+def check_folder(file: Path) -> None:
+    """Raises Unclear if there is no folder to write the file into."""
+    if not file.resolve().parent.is_dir():
+        raise Unclear(f"there is no folder {file.parent} to write {file.name} into")
+
+
 def packing(stream: BinaryIO, form: Form) -> BinaryIO:
     """A stream that compresses text into ``stream``; closing it ends the compressed data and leaves ``stream`` open.
 

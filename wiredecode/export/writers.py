@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from wiredecode.export.json_array import JsonArray
 from wiredecode.tables.meanings import in_file
 from wiredecode.tables.rows import dumps, rows, text_column
 
@@ -74,16 +75,15 @@ class JsonWriter:
     """One JSON array with an object per row and line."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
-        self._stream, self._show = stream, settings.show
-        self._before = b"[\n"
+        self._show = settings.show
+        self._array = JsonArray(stream.write, b"[\n", b"\n]\n")
 
     def write(self, batch: pa.RecordBatch) -> None:
         for row in rows(batch, self._show):
-            self._stream.write(self._before + dumps(row))
-            self._before = b",\n"
+            self._array.add(dumps(row))
 
     def close(self) -> None:
-        self._stream.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
+        self._array.close()
 
 
 class CsvWriter:

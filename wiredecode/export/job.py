@@ -1,0 +1,243 @@
+"""One export: what is written of captures, where to, and what is refused before anything is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+
+from wiredecode.capture import open_capture
+from wiredecode.capture.remote import NewObject, is_local
+from wiredecode.dissect.answers import find_answers
+from wiredecode.export import target
+from wiredecode.export.atomic import NewFile, NewFolder
+from wiredecode.export.lake import kind_of
+from wiredecode.export.target import Unclear
+from wiredecode.frames.counted import counted
+from wiredecode.frames.escape import escape
+from wiredecode.net.limits import Limits
+
+if TYPE_CHECKING:
+    from wiredecode.capture import PacketBatch
+    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.dissect.lookahead import KnownOutcome
+    from wiredecode.filter import Filter
+    from wiredecode.frames.frame import Frame
+    from wiredecode.tables.reader import TableReader
+
+STANDARD_INPUT = STANDARD_OUTPUT = "-"
+RECORDS = ("ndjson", "json")
+"""Formats in which frames are the records that ``pcap --json`` writes."""
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportJob:
+    """What is written of captures, and where to."""
+
+    files: list[str]
+    out: str
+    format: str | None = None
+    compression: str | None = None
+    level: str = "frames"
+    columns: list[str] | None = None
+    """The columns that were asked for; None: all."""
+    partitions: list[str] = field(default_factory=list)
+    """What folders are named after."""
+    overwrite: bool = False
+    row_group: int | None = None
+    guard_formulas: bool = False
+    count: int | None = None
+    display: Filter | None = None
+    start: Any = None
+    end: Any = None
+    """Times between which rows are written, as they were asked for; None: no bound."""
+    bytes: str | None = None
+    ranges: bool = False
+    ids: str = "capture"
+    two_passes: bool = False
+    show_secrets: bool = False
+    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def is_lake(self) -> bool:
+        """Whether rows are added to tables of Iceberg or Delta."""
+        return kind_of(self.out) is not None
+
+    @property
+    def is_records(self) -> bool:
+        """Whether frames become records, without Arrow."""
+        return self.level == "frames" and self.form.name in RECORDS and not self.partitions
+
+    @property
+    def is_timed(self) -> bool:
+        return self.start is not None or self.end is not None
+
+    @property
+    def stable_ids(self) -> bool:
+        """Whether ids depend on nothing else, as where rows of many exports are in one table."""
+        return self.ids == "stable" or self.is_lake
+
+    @cached_property
+    def form(self) -> target.Form:
+        """Format and compression. Raises Unclear."""
+        if self.is_lake:
+            found = target.form("tables.parquet", self.format, self.compression)
+            if found.name != "parquet":
+                raise Unclear(f"{self.out} is a place of tables, whose files are parquet")
+            return found
+        if self.out == STANDARD_OUTPUT and self.format is None:
+            raise Unclear(f"standard output needs a --format ({', '.join(target.STREAMS)})")
+        folder = self.partitions and self.format is None and not Path(self.out).suffix
+        return target.form(self.out, "parquet" if folder else self.format, self.compression)
+
+    def answers(self) -> Mapping[int, KnownOutcome] | None:
+        """What a first pass finds of requests that are answered late, if one is wanted."""
+        if not self.two_passes or self.level not in ("frames", "messages"):
+            return None
+        return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
+
+    def check(self) -> None:
+        """Refuse what cannot be done. Raises Unclear."""
+        if self.is_lake:
+            self._check_lake()
+            return
+        if self.out == STANDARD_OUTPUT:
+            self._check_standard_output()
+        form = self.form
+        if self.ranges and (not self.is_records or self.columns):
+            raise Unclear("--ranges goes with whole frames as ndjson or json")
+        if self.overwrite and not self.partitions:
+            raise Unclear(
+                "--overwrite goes with --partition-by; a single file is replaced when the new one is complete"
+            )
+        if self.partitions and (form.name in RECORDS or (form.is_text and form.compression)):
+            raise Unclear("partitions are parquet, arrow or plain csv")
+        if self.two_passes and STANDARD_INPUT in self.files:
+            raise Unclear("--two-passes reads the captures twice, and standard input can be read only once")
+        if self.row_group and form.name != "parquet":
+            raise Unclear(f"--row-group goes with parquet, not with {form.name}")
+        if self.guard_formulas and form.name != "csv":
+            raise Unclear(f"--csv-formulas goes with csv, not with {form.name}")
+        if self.out != STANDARD_OUTPUT:
+            self._check_place()
+
+    def _check_lake(self) -> None:
+        if STANDARD_INPUT in self.files:
+            raise Unclear(f"{self.out} knows captures by their content, and standard input is read once: save it first")
+        for option, given in (("--partition-by", self.partitions), ("--ranges", self.ranges), ("--bytes", self.bytes)):
+            if given:
+                raise Unclear(f"{option} does not go with {self.out}")
+        if self.display is not None:
+            self.display.check_stable()
+        _ = self.form
+
+    def _check_standard_output(self) -> None:
+        form = self.form
+        if self.partitions:
+            raise Unclear("--partition-by makes a folder, and - is standard output")
+        if form.name not in target.STREAMS:
+            raise Unclear(f"{form.name} cannot go to standard output; {', '.join(target.STREAMS)} can")
+        if not form.is_text and sys.stdout.isatty():
+            raise Unclear(f"{form.name} is not for terminals; name a file or a pipe")
+
+    def _check_place(self) -> None:
+        if not is_local(self.out):
+            if self.partitions:
+                raise Unclear("a folder of partitions is local; elsewhere tables are, as with -o delta:URI")
+            return
+        out = Path(self.out)
+        target.check_folder(out)
+        if out.is_dir() and not self.partitions:
+            raise Unclear(f"{self.out} is a folder; name a file, or say --partition-by")
+        for file in self.files:
+            if Path(file).is_file() and os.path.realpath(file) == os.path.realpath(self.out):
+                raise Unclear(f"{self.out} is one of the captures")
+
+
+class Pass(Protocol):
+    """The pass over the captures that an export takes its rows from."""
+
+    capture: Any
+    output: Any
+    """Collects bytes for :attr:`Export.packed`."""
+    stopped: bool
+    """True once enough was written: the pass goes on for the sake of its totals."""
+
+    def batches(self) -> Iterator[PacketBatch]: ...
+    def frames(self) -> Iterator[Frame]: ...
+    def span(self) -> tuple[int | None, int | None]: ...
+    def guarded(self, make: Callable[[Frame], Made]) -> Callable[[Frame], Made]: ...
+
+
+class Export:
+    """An output that is committed or discarded. ``standard``: standard output, as the format needs it."""
+
+    unit = "frame"
+
+    def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
+        self.job, self.form = job, job.form
+        self.done = 0
+        """Rows handed to the writer."""
+        self.place: NewFile | NewFolder | NewObject | None = None
+        self.raw = self.packed = standard
+        """``packed`` compresses into ``raw``, or is the same."""
+
+    def begin(self, source: Pass) -> Dissector | TableReader:
+        """Open the output; return what reads the pass. Raises ValueError, FileExistsError, NotADirectoryError."""
+        raise NotImplementedError
+
+    def write(self, source: Pass) -> None:
+        """Write everything but the end."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Write what ends the format."""
+
+    def open(self) -> None:
+        """Open the output; a folder is opened by who fills it."""
+        if self.job.out != STANDARD_OUTPUT:
+            self.place = NewFile(Path(self.job.out)) if is_local(self.job.out) else NewObject(self.job.out)
+            self.raw = self.place.stream
+        self.packed = target.packing(self.raw, self.form) if self.form.is_text else self.raw
+
+    def finish(self) -> None:
+        """Write the end, and give the output its name."""
+        self.end()
+        if self.packed is not self.raw:
+            self.packed.close()
+        self.raw.flush()
+        if self.place is not None:
+            self.place.commit()
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        if self.place is not None:
+            self.place.discard()
+
+    @property
+    def rows(self) -> str:
+        """How many rows were written: ``12 frames``."""
+        return counted(self.done, self.unit)
+
+    @property
+    def name(self) -> str:
+        return "standard output" if self.job.out == STANDARD_OUTPUT else escape(self.job.out)
+
+    def size(self) -> str:
+        """What is said of the complete output, after its name."""
+        path = Path(self.job.out)
+        return f", {path.stat().st_size:,} bytes" if path.is_file() else ""
+
+    def undone(self, why: str) -> str:
+        """Why there is no output, and how far it had come."""
+        if self.job.out == STANDARD_OUTPUT:
+            return f"{why}, after {self.rows}; what was written is not complete"
+        before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""
+        return f"{why}, after {self.rows}; {escape(self.job.out)} was not written{before}"

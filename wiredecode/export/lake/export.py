@@ -1,0 +1,79 @@
+"""One export into tables of Iceberg or Delta: captures that are there already are not decoded again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from wiredecode.capture.remote import is_local
+from wiredecode.export.background import Background
+from wiredecode.export.job import Pass
+from wiredecode.export.lake import open_lake
+from wiredecode.export.lake.run import run_of, selection
+from wiredecode.export.lake.writer import TABLES, LakeWriter
+from wiredecode.export.tables import TableExport
+from wiredecode.export.writers import size
+from wiredecode.frames.escape import escape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.tables.reader import TableReader
+
+NEEDED = {"frames": ("time", "protocol")}
+"""Columns that tables are divided by; of other levels it is ``time``."""
+
+
+class LakeExport(TableExport):
+    """Rows of any level, as files that one commit for each table makes part of it."""
+
+    texts_encoded = False
+
+    def begin(self, source: Pass) -> TableReader:
+        """Open the tables; return what makes the rows. Raises AlreadyThere, ValueError."""
+        job = self.job
+        if self.columns is not None:
+            self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
+        lake = open_lake(job.out)
+        captures = run_of(job.files, self._chosen())
+        captures.replaces(lake.known(TABLES, captures), overwrite=job.overwrite)
+        reader = self._read(source)
+        self.into = self.writer = LakeWriter(lake, job.level, captures, compression=self.form.compression)
+        self.committing = False
+        if is_local(job.out) and (os.cpu_count() or 1) > 1:
+            self.background = Background(self.writer.write, size)
+        return reader
+
+    def _chosen(self) -> str:
+        """What of the captures is written."""
+        job = self.job
+        display = None if job.display is None else job.display.text
+        return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
+
+    def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they are written: all columns, in the order of the tables."""
+        return self.made_portable(rows)
+
+    def finish(self) -> None:
+        """Commit the files."""
+        self.end()
+        self.committing = True
+        self.tables = self.into.commit(self._chosen(), overwrite=self.job.overwrite)
+
+    def discard(self) -> None:
+        """Stop the background, and remove the files."""
+        if self.background is not None:
+            self.background.give_up()
+        if self.writer is not None:
+            self.into.discard()
+
+    def undone(self, why: str) -> str:
+        """Why the tables have nothing new, and how far it had come."""
+        so_far, out = f"{why}, after {self.rows}", escape(self.job.out)
+        if self.writer is not None and self.committing:
+            return f"{so_far}; some tables of {out} may have them, and the same command completes it"
+        return f"{so_far}; {out} has nothing of them"
+
+    def size(self) -> str:
+        """The tables that were written."""
+        return f" ({', '.join(self.tables) or 'no table'})"

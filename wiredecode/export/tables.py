@@ -1,0 +1,139 @@
+"""Rows of any level through Arrow, in one file or in partitions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from wiredecode.export.atomic import NewFolder
+from wiredecode.export.background import Background
+from wiredecode.export.job import Export, ExportJob, Pass
+from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition
+from wiredecode.export.selection import TIME, Projection, needed, within
+from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, size
+from wiredecode.frames.record import BYTES
+from wiredecode.tables.portable import converted, portable_schema, table_columns
+from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
+from wiredecode.tables.schema import named
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wiredecode.export.writers import Writer
+
+
+class TableExport(Export):
+    """Rows as Parquet, Arrow or CSV, or of messages, packets and connections as JSON."""
+
+    texts_encoded = True
+    """Whether texts of messages may be dictionaries, where the format has them."""
+
+    def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
+        super().__init__(job, standard)
+        self.unit = job.level.removesuffix("s")
+        self.columns = job.columns
+        self.writer: Writer | None = None
+        self.portable: pa.Schema | None = None
+        """Of rows that go to Parquet."""
+        self.background: Background[pa.RecordBatch] | None = None
+        """Writes to files in a thread; text is made by Python, which gains nothing by it."""
+
+    def begin(self, source: Pass) -> TableReader:
+        """Open the output; return what makes the rows. Raises ValueError, FileExistsError, NotADirectoryError."""
+        reader = self._read(source)
+        schema = reader.schema if self.portable is None else self.portable
+        self.projection = Projection.of(schema, self._columns(schema))
+        self.writer = self._open_writer()
+        on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
+        if on_disk and not self.form.is_text and (os.cpu_count() or 1) > 1:
+            self.background = Background(self.writer.write, size)
+        return reader
+
+    def _read(self, source: Pass) -> TableReader:
+        job = self.job
+        self.reader = TableReader(
+            source.batches(),
+            job.level,
+            columns=self._needed(),
+            decode_as=job.decode_as,
+            limits=job.limits,
+            bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
+            show_secrets=job.show_secrets,
+            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partitions,
+            bulk=prefer_bulk(source.capture),
+            display=job.display,
+            stable_ids=job.stable_ids,
+            answers=job.answers(),
+        )
+        if self.form.name == "parquet":
+            self.portable = portable_schema(self.reader.schema)
+        return self.reader
+
+    def _needed(self) -> list[str] | None:
+        """The columns that are read; those of Parquet are made of them."""
+        by, timed = self.job.partitions, self.job.is_timed
+        if self.form.name != "parquet" or self.columns is None:
+            return needed(self.columns, by, timed=timed)
+        self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
+        return table_columns(needed(self.columns, by, timed=timed))
+
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """What is written: what was asked for, and what the partitions are made of."""
+        by = [TIME if name in TIMES else name for name in self.job.partitions]
+        for name in by:
+            check_partition(schema, name)
+        return list(dict.fromkeys([*(self.columns or schema.names), *by]))
+
+    def _open_writer(self) -> Writer:
+        job, make = self.job, WRITERS[self.form.name]
+        groups = job.row_group or ROW_GROUP
+        settings = Settings(BYTES[job.bytes or "hex"], self.form.compression, groups, job.guard_formulas)
+        if not job.partitions:
+            self.open()
+            return make(self.packed, self.projection.schema, settings)
+        self.place = NewFolder(Path(job.out), overwrite=job.overwrite)
+        return PartitionWriter(
+            LocalFiles(self.place.part, self.form.suffix),
+            self.projection.schema,
+            job.partitions,
+            lambda stream, schema: make(stream, schema, settings),
+        )
+
+    def write(self, source: Pass) -> None:
+        """Write the rows, as many as were asked for."""
+        assert self.writer is not None
+        write = self.writer.write if self.background is None else self.background.put
+        for batch in self.reader:
+            if source.stopped:  # the reader goes on to the end, for the sake of the totals
+                continue
+            rows = within(batch, *source.span())
+            if self.job.count is not None:
+                rows = rows.slice(0, self.job.count - self.done)
+            if len(rows):
+                write(self.written(rows))
+            self.done += len(rows)
+            if self.done == self.job.count:
+                source.stopped = True
+
+    def written(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows as they are written."""
+        return self.projection.apply(self.made_portable(rows))
+
+    def made_portable(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows if self.portable is None else converted(rows, "", self.portable)
+
+    def end(self) -> None:
+        """Wait for the background, and write what ends the format."""
+        assert self.writer is not None
+        if self.background is not None:
+            self.background.finish()
+        self.writer.close()
+
+    def discard(self) -> None:
+        """Stop the background, and leave nothing behind."""
+        if self.background is not None:
+            self.background.give_up()
+        if isinstance(self.writer, PartitionWriter):
+            self.writer.discard()
+        super().discard()
