@@ -82,7 +82,7 @@ def test_a_terminal_of_80_columns_is_not_overrun_and_nothing_reaches_it_raw(
 
 
 def test_a_long_table_is_cut_on_terminals_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.cli.stats.MAX_ROWS", 3)
+    monkeypatch.setattr("wiredecode.cli.stats_output.MAX_ROWS", 3)
     assert len(run("stats", BASIC, "--table", "frames", "-q").lines) > 20
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     result = run("stats", BASIC, "--table", "frames", "-q", "--color", "never")
