@@ -15,7 +15,6 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.folder import STEP, Folder, Occupied
 from wiredecode.spark.state import BucketState, OtherState
 from wiredecode.ui.packets import Position
 from wiredecode.ui.states import States
@@ -28,11 +27,6 @@ Kept = tuple[Path, Callable[[], Any]]
 def config(folder: Path) -> Kept:
     settings.write("filters.slow", "latency > 5ms")
     return settings.path(), settings.load
-
-
-def step(folder: Path) -> Kept:
-    Folder(str(folder)).add("a stream", 0x0102, [])
-    return folder / STEP, Folder(str(folder)).last_step
 
 
 def state(folder: Path) -> Kept:
@@ -57,7 +51,6 @@ def full_screen(folder: Path) -> Kept:
 
 KEPT: dict[str, tuple[Callable[[Path], Kept], tuple[type[Exception], ...]]] = {
     "config": (config, (SettingsError,)),
-    "step": (step, (Occupied, OSError)),
     "state": (state, (OtherState, OSError)),
     "full screen": (full_screen, ()),
 }

@@ -9,6 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.capture.build import pcap, record
+from tests.conftest import CAPTURES
+from tests.support import packets
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.spark.decode import TableDemand
 from wiredecode.tables.portable import converted, table_columns
@@ -51,3 +54,22 @@ def in_order(table: pa.Table) -> pa.Table:
     keys = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in keys])
     return table.take(order).combine_chunks()
+
+
+MIXED = ("rabbitmq-stream/c43_basic.pcap", "nats/04-request-reply.pcap", "cursus/group.pcap")
+Packets = list[tuple[int, bytes]]
+
+
+def mixed() -> Packets:
+    """Several captures as if they had been taken at the same time."""
+    found: Packets = []
+    for name in MIXED:
+        every = packets(CAPTURES / name)
+        found += [(10**18 + time_ns - every[0][0], data) for time_ns, data in every]
+    return sorted(found, key=lambda packet: packet[0])
+
+
+def capture(some: Packets) -> bytes:
+    """A pcap file with times in nanoseconds."""
+    records = (record(data, time_ns // 10**9, time_ns % 10**9) for time_ns, data in some)
+    return pcap(*records, magic=0xA1B23C4D)

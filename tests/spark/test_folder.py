@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from tests.remote import s3_server
 from wiredecode.capture.remote import Place
 from wiredecode.spark import folder as folder_module
-from wiredecode.spark.folder import DONE, STEP, VIEWS, Folder, Occupied
+from wiredecode.spark.folder import DONE, VIEWS, Folder
 
 FILE = "day=2026-01-31/part-1.parquet"
 
@@ -78,32 +78,3 @@ def test_runs_replace_each_other_and_those_that_fail_leave_nothing(out: str) -> 
     run(out, 0x090A).commit({})
     assert Folder(out).read(f"messages/{FILE}")["number"].to_pylist() == [0x090A]
     assert "from read_parquet('s3://captures/lake/messages/**/*.parquet'" in Folder(out).views()
-    with pytest.raises(Occupied, match="holds messages of a run"):
-        Folder(out).has_step("a stream", 0)
-
-
-def killed(folder: Folder, step: dict[str, Any]) -> None:
-    raise KeyboardInterrupt
-
-
-def test_a_step_is_completed_by_whoever_comes_next(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Folder(out)
-    assert not folder.has_step("a stream", 7)
-    folder.begin()
-    folder.write(f"{folder.attempts}/part-1.parquet", pa.table({"number": [0x0102]}))
-    with monkeypatch.context() as patch:
-        patch.setattr(Folder, "_complete", killed)
-        with pytest.raises(KeyboardInterrupt):
-            folder.add("a stream", 7, [(f"{folder.attempts}/part-1.parquet", f"messages/{FILE}")])
-    assert files(out) == [f"{folder.attempts}/part-1.parquet", STEP]
-    assert Folder(out).has_step("a stream", 7)
-    assert f"messages/{FILE}" in files(out)
-    assert not Folder(out).has_step("a stream", 8)
-    with pytest.raises(Occupied, match="another stream"):
-        Folder(out).has_step("another", 8)
-    later = Folder(out)
-    later.begin()
-    later.write(f"{later.attempts}/part-2.parquet", pa.table({"number": [0x0102, 0x0304]}))
-    moves = [(f"{later.attempts}/part-2.parquet", f"messages/{FILE.replace('1.p', '2.p')}")]
-    later.add("a stream", 8, moves, [f"messages/{FILE}"])
-    assert files(out) == [STEP, VIEWS, f"messages/{FILE.replace('1.p', '2.p')}"]

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Container
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from tests.spark.support import expected, in_order, same_rows
+from tests.spark.support import capture, expected, in_order, mixed, same_rows
 from tests.spark.test_state import rows, without_reports
-from tests.spark.test_streaming import capture, mixed
 from tests.support import packets
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.files import find
+from wiredecode.spark.files import Found, Problem, find, settled
 from wiredecode.spark.folder import Occupied, alone
-from wiredecode.spark.increments import LOG, NEXT, Carried, Increment, Log, ProcessedFiles
+from wiredecode.spark.increments import (
+    LOG,
+    NEXT,
+    Carried,
+    Increment,
+    Log,
+    ProcessedFiles,
+    Step,
+    Taken,
+    folded,
+    following,
+)
 from wiredecode.spark.writing import KEPT
 
 if TYPE_CHECKING:
@@ -33,6 +46,9 @@ PLANS = {
     "connections": TableDemand("connections", 2),
     "packets": TableDemand("packets", 2, [name for name in TableDemand("packets").schema.names if name != "interface"]),
 }
+
+
+KEYS_ONLY = replace(PLANS["frames"], columns=KEPT["frames"])
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +104,15 @@ class Nights:
         return increment.run(self.spark, find([str(self.inside)]), **options)
 
     def rows(self) -> pa.Table:
-        from wiredecode.spark.reading import read
+        names = self.demand.schema.names
+        tables = [path for path in Path(self.out.removeprefix("delta:")).iterdir() if path.name.startswith(self.level)]
+        tables_of = pytest.importorskip("deltalake").DeltaTable
+        parts = [tables_of(path).to_pyarrow_table().select(names) for path in tables]
+        return pa.concat_tables([part.cast(self.demand.schema) for part in parts])
 
-        table = read(self.spark, self.out)[self.demand.level]
-        return table.select(*self.demand.schema.names).toArrow().cast(self.demand.schema)
+    @property
+    def level(self) -> str:
+        return self.demand.level
 
     def files_of_steps(self) -> list[list[str]]:
         return [sorted(step["files"]) for step in json.loads((self.states / LOG).read_bytes())["steps"]]
@@ -102,7 +123,7 @@ class Nights:
 
 @pytest.mark.slow
 def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSession, days: Path, tmp_path: Path) -> None:
-    nights = Nights(spark, days, tmp_path, str(tmp_path / "lake"), PLANS["frames"])
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", PLANS["frames"])
     nights.put(0)
     assert nights.run() is not None
     nights.put(1, 3)
@@ -117,47 +138,31 @@ def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSessi
     assert [len(files) for files in nights.files_of_steps()] == [1, 3, 0]
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
     assert nights.run(finish=True) is None
-    with alone(nights.out), pytest.raises(Occupied, match="another run writes"):
-        nights.put(0)
-        (nights.inside / "new.pcap").write_bytes(capture([(2 * 10**18, mixed()[0][1])]))
+    (nights.inside / "new.pcap").write_bytes(capture([(2 * 10**18, mixed()[0][1])]))
+    with alone(str(nights.states)), pytest.raises(Occupied, match="another run writes"):
         nights.run()
-    assert (nights.states / NEXT).exists()
-    assert nights.run() is not None, "what was begun is done"
+    assert not (nights.states / NEXT).exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["frames", "messages", "connections", "packets"])
-@pytest.mark.parametrize("kind", ["folder", "delta:"])
-def test_nights_have_the_rows_of_all_days(
-    spark: SparkSession, days: Path, tmp_path: Path, level: str, kind: str
-) -> None:
-    if kind == "delta:":
-        pytest.importorskip("deltalake")
-    out = f"{kind.removesuffix('folder')}{tmp_path / 'lake'}"
-    nights = Nights(spark, days, tmp_path, out, PLANS[level])
+def test_nights_have_the_rows_of_all_days(spark: SparkSession, days: Path, tmp_path: Path, level: str) -> None:
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", PLANS[level])
     for day in (0, 2, 1, 3):
         nights.put(day)
         nights.run(finish=day == 3)
-    if kind == "delta:":
-        from deltalake import DeltaTable
-
-        tables = [path for path in Path(out.removeprefix("delta:")).iterdir() if path.name.startswith(level)]
-        parts = [DeltaTable(path).to_pyarrow_table().select(nights.demand.schema.names) for path in tables]
-        found = pa.concat_tables([part.cast(nights.demand.schema) for part in parts])
-    else:
-        found = nights.rows()
-    same_rows(found, nights.wanted(0, 1, 2, 3))
+    same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
 
 
 @pytest.mark.slow
 def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
     spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nights = Nights(spark, days, tmp_path, str(tmp_path / "lake"), replace(PLANS["frames"], columns=KEPT["frames"]))
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", KEYS_ONLY)
     nights.put(0, 1)
     keep = ProcessedFiles.keep
 
-    def killed(book: ProcessedFiles, log: Log) -> None:
+    def killed(book: ProcessedFiles, log: Log, there: Container[str] = ()) -> None:
         if log.number:
             raise InterruptedError
         keep(book, log)
@@ -172,4 +177,91 @@ def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
     nights.put(2)
     assert nights.run(finish=True) is not None
     assert [len(files) for files in nights.files_of_steps()] == [2, 2, 0], "the late file and what it touches"
+    same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
+
+
+SECOND_NS = 1_000_000_000
+
+
+def taken(first: int, digest: str) -> Taken:
+    return Taken("s", first * SECOND_NS, 0x0102, digest)
+
+
+def test_old_steps_become_one_that_remembers_files_which_are_still_there() -> None:
+    steps = [
+        Step(1, {"a": taken(1, "A"), "b": taken(2, "B")}, last={"s": 3}),
+        Step(2, {"c": taken(4, "C")}, last={"s": 5}),
+    ]
+    one = folded(steps, {"b", "c"})
+    assert (one.number, sorted(one.files), one.last, one.forgotten, one.states) == (2, ["b", "c"], {"s": 5}, 1, None)
+    assert folded([one, Step(3, last={"s": 7})], {"c"}).forgotten == 2
+
+
+def test_a_file_that_begins_before_forgotten_ones_is_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "late.pcap").write_bytes(capture(mixed()[:3]))
+    found = find([str(tmp_path)])
+    log = Log("delta:x", "mark", 2, number=2, steps=[Step(2, last={"": 3 * 10**18}, forgotten=7)])
+    step, reports = following(log, found, finish=False)
+    assert step is None
+    assert "together with 7 files that are gone; it is left out" in json.loads(reports[0])["problem"]
+
+
+def test_a_file_is_complete_when_a_newer_one_is_there_or_nothing_was_written_for_long(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{2 - number}.pcap").write_bytes(capture(mixed()[number * 3 : number * 3 + 3]))
+    heads: dict[Any, int] = {}
+    found = find([str(tmp_path)], heads=heads)
+    assert len(heads) == 3
+    assert find([str(tmp_path)], heads=heads) == found
+    found.problems.append(Problem("", "broken", "broken: is no capture"))
+    found.changed = dict.fromkeys([*found.sizes, "broken"], 1000.0)
+
+    def names(seconds: float) -> list[str]:
+        kept = settled(found, seconds, now=1060.0)
+        return [Path(each.name).name for each in kept.files] + [each.file for each in kept.problems]
+
+    assert names(60.5) == ["2.pcap", "1.pcap"]
+    assert names(59.5) == ["2.pcap", "1.pcap", "0.pcap", "broken"]
+    assert settled(Found(), 1.0, 0.0) == Found()
+
+
+@pytest.mark.slow
+def test_a_stream_repeats_increments_until_it_is_interrupted(
+    spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from wiredecode.cli import spark_job
+
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", KEYS_ONLY)
+    (nights.inside / "broken.pcap").write_text("no capture")
+    rounds = iter([(1,), (2, 3), ()])
+    nights.put(0)
+
+    def sleep(seconds: float) -> None:
+        fresh = next(rounds, None)
+        if fresh is None:
+            raise KeyboardInterrupt
+        nights.put(*fresh)
+
+    clock = SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=sleep)  # not that of Spark's threads
+    monkeypatch.setattr(spark_job, "time", clock)
+    options: Any = SimpleNamespace(
+        inputs=[str(nights.inside)],
+        out=nights.out,
+        source="none",
+        level="frames",
+        partitions=2,
+        settle=0.0,
+        every=0.0,
+        split_bytes=None,
+        display_filter=None,
+        finish=False,
+        verbosity=SimpleNamespace(quiet=False),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        spark_job.SparkRun(options, KEYS_ONLY).follow(spark, str(nights.states))
+    told = capfd.readouterr().err
+    assert told.count("broken.pcap") == 1, "a problem is reported once"
+    assert told.count("packets to delta:") == 3
+    assert [len(files) for files in nights.files_of_steps()] == [1, 1, 2]
+    assert nights.run(finish=True) is not None
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))

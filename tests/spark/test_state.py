@@ -16,7 +16,7 @@ from tests.spark.support import same_rows
 from wiredecode.capture import open_capture
 from wiredecode.spark.decode import TableDemand, decode, parted
 from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
-from wiredecode.spark.state import BucketState, OtherState, in_order
+from wiredecode.spark.state import BucketState, OtherState
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
 DAY_NS = 86_400 * 10**9
@@ -44,9 +44,8 @@ def in_turns(table: pa.Table, demand: TableDemand, turns: int) -> tuple[pa.Table
         stored = BucketState(demand, "s", bucket).dumps()
         for low, high in pairwise([0, *inner, len(packets)]):
             part = packets.slice(low, high - low)
-            mixed = part.take(chance.sample(range(len(part)), len(part)))
             state = BucketState.loads(demand, "s", bucket, stored)
-            for batch in in_order(mixed.to_batches()):
+            for batch in part.combine_chunks().to_batches():
                 found += state.feed(batch)
             stored = state.dumps()
         found += BucketState.loads(demand, "s", bucket, stored).finish()
@@ -128,7 +127,7 @@ def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
             at = day.schema.get_field_index(name)
             later = later.set_column(at, day.schema.field(at), pc.add(day[name], shift))
         state = BucketState.loads(demand, "s", bucket, stored)
-        counts.append(sum(len(made) for batch in in_order(later.to_batches()) for made in state.feed(batch)))
+        counts.append(sum(len(made) for batch in later.combine_chunks().to_batches() for made in state.feed(batch)))
         stored = state.dumps()
         sizes.append(len(stored))
     assert len(set(counts[2:])) == 1, "rows of a day"
@@ -145,7 +144,7 @@ def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
 )
 def test_a_state_of_another_plan_is_refused_in_one_line(other: TableDemand, why: str) -> None:
     stored = BucketState(TableDemand("frames"), "s", 0).dumps()
-    with pytest.raises(OtherState, match=f"written with {why}: .* begin a new checkpoint"):
+    with pytest.raises(OtherState, match=f"written with {why}: .* begin a new folder of states"):
         BucketState.loads(other, "s", 0, stored)
 
 

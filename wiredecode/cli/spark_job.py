@@ -7,11 +7,12 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from wiredecode.cli import INTERRUPTED, interrupt
 from wiredecode.cli.options import UsageError
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from wiredecode.cli.spark_options import SparkOptions
+    from wiredecode.capture.listing import Listed
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
+    from wiredecode.spark.files import Problem
     from wiredecode.spark.folder import Folder
+    from wiredecode.spark.increments import Increment
     from wiredecode.spark.prepare import Planned
 
 FAILED = 2
-STREAM_BUCKETS = 8
-"""Of each source where nothing else is said: it must stay the same as long as a checkpoint is used."""
+INCREMENT_BUCKETS = 8
+"""Buckets of each source without --partitions: they stay the same for the life of a folder of states."""
+EVERY_SECONDS, SETTLE_SECONDS = 60.0, 60.0
 PROGRESS_SECONDS = 0.5
 
 
@@ -57,9 +62,10 @@ def run(options: SparkOptions) -> int:
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
             try:
-                if options.stream is not None:
-                    return run.follow(spark, options.stream)
-                accounts = run.work(spark) if options.increment is None else run.add(spark, options.increment)
+                if options.stream is not None and not options.finish:
+                    run.follow(spark, options.stream)
+                states = options.stream or options.increment
+                accounts = run.work(spark) if states is None else run.add(spark, states)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
     except AlreadyThere as there:
@@ -93,21 +99,22 @@ def reason(error: BaseException, options: SparkOptions) -> str:
 
 def check_combined(options: SparkOptions) -> None:
     """Refuse options that would do nothing."""
-    of_streams = {name: getattr(options, name) for name in ("every", "settle", "expire")}
-    if options.increment is not None and options.stream is not None:
-        raise UsageError("--stream does not go with --increment")
-    if options.stream is None:
-        of_streams["finish"] = (options.finish and options.increment is None) or None
-        alone = [f"--{name}" for name, value in of_streams.items() if value is not None]
+    states = {"--stream": options.stream, "--increment": options.increment}
+    given = [name for name, value in states.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError("--stream repeats --increment: give one of them")
+    if given and not kind_of(options.out):
+        raise UsageError(f"{given[0]} adds to tables: -o delta:PATH or iceberg:CATALOG")
+    if options.stream is None or options.finish:
+        alone = [name for name in ("every", "settle") if getattr(options, name) is not None]
         if alone:
-            raise UsageError(f"{alone[0]} goes with --stream")
-    elif options.finish and options.every is not None:
-        raise UsageError("--finish takes what there is and ends; --every is for streams that go on")
-    going_on = options.stream is not None or options.increment is not None
-    if options.overwrite and (going_on or not kind_of(options.out)):
+            raise UsageError(f"--{alone[0]} goes with --stream, and not with --finish")
+    if options.finish and not given:
+        raise UsageError("--finish goes with --stream or --increment")
+    if options.overwrite and (given or not kind_of(options.out)):
         raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
-    if options.stream is not None and (options.split_bytes is not None or options.summary_json is not None):
-        raise UsageError("--stream does not go with --split-bytes and --summary-json")
+    if options.stream is not None and options.summary_json is not None and not options.finish:
+        raise UsageError("--stream does not end, so it does not go with --summary-json")
 
 
 @contextmanager
@@ -163,23 +170,57 @@ class SparkRun:
         return accounts
 
     def add(self, spark: SparkSession, states: str) -> Accounts:
-        """Add what is new to what earlier runs wrote."""
+        """Add what is new to the tables."""
         from wiredecode.spark.files import find
+<<<<<<< HEAD
         from wiredecode.spark.increments import Increment, ProcessedFiles
+=======
+>>>>>>> 8488eb9b (Spark: a stream repeats increments; both add to Delta or Iceberg tables, folders are of batch runs)
         from wiredecode.spark.prepare import Stopped
 
         options = self.options
-        demand = replace(self.demand, buckets=options.partitions or STREAM_BUCKETS)
         found = find(options.inputs, options.source)
-        if demand.fail_fast and found.problems:
+        if self.demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
         with self.progress(spark):
+<<<<<<< HEAD
             increment = Increment(options.out, ProcessedFiles(states), demand, self.selected, self.how)
             accounts = increment.run(spark, found, finish=options.finish)
+=======
+            accounts = self.increment(states).run(spark, found, finish=options.finish)
+>>>>>>> 8488eb9b (Spark: a stream repeats increments; both add to Delta or Iceberg tables, folders are of batch runs)
         if accounts is None:
             raise AlreadyThere("has all of these files")
         self.written = anything(accounts)
         return accounts
+
+    def follow(self, spark: SparkSession, states: str) -> NoReturn:
+        """Add what is new again and again, until the user interrupts it."""
+        from wiredecode.spark.files import find, settled
+
+        options, increment = self.options, self.increment(states)
+        every = EVERY_SECONDS if options.every is None else options.every
+        settle = SETTLE_SECONDS if options.settle is None else options.settle
+        heads: dict[Listed, int] = {}
+        reported: set[Problem] = set()
+        while True:
+            begun = time.monotonic()
+            found = settled(find(options.inputs, options.source, heads), settle, time.time())
+            found.problems = [each for each in found.problems if each not in reported]
+            reported.update(found.problems)
+            accounts = increment.run(spark, found)
+            for _, _, problem in () if accounts is None else accounts.problems:
+                complain(escape(problem))
+            if accounts is not None and accounts.totals.packets and not options.verbosity.quiet:
+                say(f"{'added':<10}{accounts.totals.packets:,} packets to {escape(options.out)}")
+            time.sleep(max(0.0, every - (time.monotonic() - begun)))
+
+    def increment(self, states: str) -> Increment:
+        """Return the runs whose states are in a folder."""
+        from wiredecode.spark.increments import Increment, ProcessedFiles
+
+        demand = replace(self.demand, buckets=self.options.partitions or INCREMENT_BUCKETS)
+        return Increment(self.options.out, ProcessedFiles(states), demand, self.selected, self.how)
 
     @property
     def selected(self) -> str:
@@ -218,33 +259,6 @@ class SparkRun:
         from wiredecode.spark.prepare import prepared
 
         return prepared(spark, self.options.inputs, self.demand, **self.how)
-
-    def follow(self, spark: SparkSession, checkpoint: str) -> int:
-        """Write files as they come, until it is interrupted; with ``--finish`` all that there are, to their end."""
-        from wiredecode.spark import output, streaming
-
-        options = self.options
-        demand = replace(self.demand, buckets=options.partitions or STREAM_BUCKETS)
-        every = None if options.finish else f"{options.every or streaming.EVERY_SECONDS} seconds"
-        settle = streaming.IDLE_SECONDS if options.settle is None else options.settle
-        rows = streaming.stream(
-            spark,
-            options.inputs,
-            demand,
-            source=options.source,
-            idle=settle,
-            expire=options.expire,
-            finish=options.finish,
-        )
-        query = streaming.write(
-            rows, options.out, checkpoint, level=options.level, every=every, partitions=options.partitions
-        )
-        query.awaitTermination()
-        if kind_of(options.out) is None:
-            output.finish(options.out, options.level)
-        if not options.verbosity.quiet:
-            say(f"{'written':<10}{escape(options.out)}; all connections were brought to their end")
-        return 0
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
         """What ``_SUCCESS`` and ``--summary-json`` say."""

@@ -88,18 +88,22 @@ class SparkOptions:
             help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
         ),
     ] = None
-    stream: Annotated[
+    increment: Annotated[
         str | None,
         typer.Option(
-            "--stream",
-            metavar="CHECKPOINT",
-            help="Go on as files come, until Ctrl-C. CHECKPOINT is a folder that knows how far it is: the same command "
-            "goes on from there.",
+            "--increment",
+            metavar="STATES",
+            help="Add new files to the tables of earlier runs; connections continue. STATES is a folder that remembers "
+            "which files were read, and the state of connections.",
         ),
+    ] = None
+    stream: Annotated[
+        str | None,
+        typer.Option("--stream", metavar="STATES", help="Repeat --increment as files come, until Ctrl-C."),
     ] = None
     every: Annotated[
         float | None,
-        typer.Option("--every", min=0, metavar="SECONDS", help="With --stream: how often to look. [default: 10]"),
+        typer.Option("--every", min=0, metavar="SECONDS", help="With --stream: how often to look. [default: 60]"),
     ] = None
     settle: Annotated[
         float | None,
@@ -107,34 +111,16 @@ class SparkOptions:
             "--settle",
             min=0,
             metavar="SECONDS",
-            help="With --stream: a file that has not changed for so long is complete. [default: 60]",
-        ),
-    ] = None
-    expire: Annotated[
-        float | None,
-        typer.Option(
-            "--expire",
-            min=0,
-            metavar="SECONDS",
-            help="With --stream: end the connections of a bucket to which nothing came for so long.",
+            help="With --stream: a file that has not changed for this long is complete. [default: 60]",
         ),
     ] = None
     finish: Annotated[
         bool,
         typer.Option(
             "--finish",
-            help="With --stream or --increment: the capture is over. Take all files, end all connections, stop.",
+            help="With --stream or --increment: the capture is over. Read all files, end all connections, stop.",
         ),
     ] = False
-    increment: Annotated[
-        str | None,
-        typer.Option(
-            "--increment",
-            metavar="STATES",
-            help="Add the files that are new to what earlier runs wrote; connections go on. STATES is a folder that "
-            "knows what was read, and how far connections are.",
-        ),
-    ] = None
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Into tables: write captures again that are there already.")
     ] = False

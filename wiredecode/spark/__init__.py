@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from wiredecode.spark.pipeline import connections, frames, messages, packets, rows
     from wiredecode.spark.reading import common, read
     from wiredecode.spark.source import register
-    from wiredecode.spark.streaming import stream
 
-__all__ = ["common", "connections", "frames", "messages", "packets", "read", "register", "rows", "stream"]
-PLACES = {"common": "reading", "read": "reading", "register": "source", "stream": "streaming"}
+__all__ = ["common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
+PLACES = {"common": "reading", "read": "reading", "register": "source"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,6 @@ from wiredecode.frames.totals import Totals
 from wiredecode.spark.packets import unpacked
 
 TOTALS, PROBLEMS = "totals", "problems"
-SPANS = {"first_ns": "min", "last_ns": "max"}
-"""Numbers that are no counts."""
 TOTALS_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("source", "section", "name", "protocol", "type", "status")),
@@ -110,13 +108,3 @@ def tables(accounts: Accounts) -> dict[str, pa.Table]:
         name: pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in found], schema)
         for name, (schema, found) in rows.items()
     }
-
-
-def summed(totals: pa.Table) -> pa.Table:
-    """Totals of several steps as those of one."""
-    keys = [name for name in totals.column_names if name != "value"]
-    found = totals.group_by(keys, use_threads=False).aggregate([("value", how) for how in ("sum", "min", "max")])
-    names = found["name"].to_pylist()
-    columns = {how: found[f"value_{how}"].to_pylist() for how in ("sum", "min", "max")}
-    values = [columns[SPANS.get(name, "sum")][row] for row, name in enumerate(names)]
-    return found.select(keys).append_column("value", pa.array(values, pa.int64())).select(totals.column_names)

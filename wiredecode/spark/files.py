@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.capture.listing import listing
+from wiredecode.capture.listing import Listed, listing
 from wiredecode.capture.remote import open_file
 from wiredecode.spark.packets import File
 
@@ -31,15 +31,17 @@ class Problem:
 class Found:
     """What :func:`find` finds. ``files`` are in order of source, time and id: no matter in which order they were given.
 
-    ``sizes``: bytes of each file, by name. Captures that hold no packet are neither a file nor a problem.
+    ``sizes``: bytes of each file, by name; ``changed``: time of its last change, in seconds since the epoch. Captures
+    that hold no packet are neither a file nor a problem.
     """
 
     files: list[File] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
+    changed: dict[str, float] = field(default_factory=dict)
 
 
-def find(paths: Sequence[str], sources: str = NONE) -> Found:
+def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Found:
     """The captures of files, folders and globs, each with the time of its first packet.
 
     paths: local, or URIs of file, and of what fsspec reaches: s3 (s3a), gs, abfs, hdfs ... Of a folder all captures in
@@ -51,32 +53,53 @@ def find(paths: Sequence[str], sources: str = NONE) -> Found:
     ``folder``: the name of the folder that holds the file. Else a regular expression, searched for in the full name:
     its first group is the source, and ``""`` that of files where it is not found.
 
+    heads: first packet times of files that an earlier call has read; this call adds its own.
+
     What cannot be opened, or is no capture, is a problem, and does not stop the others. Raises ``ValueError`` for
     ``sources`` that do not work.
     """
     source_of = source_rule(sources)
-    found, listed = Found(), dict[str, int]()
+    heads = {} if heads is None else heads
+    found, listed = Found(), dict[str, Listed]()
     for path in paths:
         try:
-            listed.update((each.name, each.size) for each in listing(path))
+            listed.update((each.name, each) for each in listing(path))
         except CaptureError as error:
             found.problems.append(Problem(source_of(error.path), error.path, str(error)))
     if sources == FOLDER:
         _check_folders(listed)
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
-        for name, first in [(name, pool.submit(first_ns, name)) for name in listed]:
+        unread = {name: pool.submit(first_ns, name) for name, each in listed.items() if each not in heads}
+        for name, each in listed.items():
             source = source_of(name)
             try:
-                time_ns = first.result()
+                time_ns = unread[name].result() if name in unread else heads[each]
             except CaptureError as error:
                 found.problems.append(Problem(source, name, str(error)))
+                found.changed[name] = each.changed
                 continue
             if time_ns is not None:
                 found.files.append(File(name, source, time_ns))
-                found.sizes[name] = listed[name]
+                heads[each] = time_ns
+                found.sizes[name], found.changed[name] = each.size, each.changed
     found.files.sort(key=lambda file: (file.source, file.first_ns, file.id))
     found.problems.sort(key=lambda problem: problem.file)
     return found
+
+
+def settled(found: Found, seconds: float, now: float) -> Found:
+    """Return what no program writes to any more at the time ``now``.
+
+    Such a file has not changed for some seconds, or its source has a file that begins later.
+    """
+    latest: dict[str, int] = {}
+    for file in found.files:
+        latest[file.source] = max(file.first_ns, latest.get(file.source, file.first_ns))
+    files = [
+        file for file in found.files if file.first_ns < latest[file.source] or now - found.changed[file.name] >= seconds
+    ]
+    problems = [each for each in found.problems if now - found.changed.get(each.file, 0.0) >= seconds]
+    return replace(found, files=files, problems=problems)
 
 
 def source_rule(sources: str) -> Callable[[str], str]:

@@ -20,9 +20,6 @@ by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: the
 steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
 1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. A second run into a local folder is
 refused while one writes (:func:`alone`).
-
-A step of a stream adds files. ``OUT/_step.json`` says which files get which names, and which are dropped, because their
-rows stand in new ones: from the moment it is there, the step is done, and whoever comes next completes it.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ from wiredecode.spark.accounts import PROBLEMS, TOTALS
 from wiredecode.spark.writing import FINDINGS, LEVELS
 from wiredecode.tables.reader import FRAMES
 
-DONE, STEP, VIEWS, RUN, OLD = "_SUCCESS", "_step.json", "_views.sql", ".run-", ".old-"
+DONE, VIEWS, RUN, OLD = "_SUCCESS", "_views.sql", ".run-", ".old-"
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
 ATTEMPTS = "_temporary"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
@@ -105,7 +102,7 @@ class Folder:
         """What is in the folder, if it is all of this program."""
         names = self.names()
         strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
-        ours = DONE in names or STEP in names or any(name.startswith((RUN, OLD)) for name in names)
+        ours = DONE in names or any(name.startswith((RUN, OLD)) for name in names)
         if strange or (names and not ours):
             found = (strange or names)[0]
             raise Occupied(f"{self.out} holds {found}, which wiredecode spark has not written; name another folder")
@@ -161,7 +158,6 @@ class Folder:
         written = [name for name in self.names(self.run) if name in TABLES]
         self.make(self._old)
         self._delete(DONE)
-        self._delete(STEP)
         for name in self.names():
             if name in TABLES:
                 self._rename(name, f"{self._old}/{name}")
@@ -206,50 +202,6 @@ class Folder:
 
         file = next((each.path for each in self.list(FRAMES, recursive=True) if each.path.endswith(".parquet")), None)
         return file is not None and "layers" in pq.read_schema(file, filesystem=self._system).names
-
-    # Steps of a stream.
-
-    def has_step(self, stream: str, number: int) -> bool:
-        """Whether this step of a stream is there; it is completed."""
-        last = self.last_step()
-        if last is None:
-            if theirs := [name for name in self.check() if name in TABLES]:
-                raise Occupied(f"{self.out} holds {theirs[0]} of a run; name another folder for a stream")
-            return False
-        if last["stream"] != stream:
-            raise Occupied(
-                f"{self.out} holds tables of another stream; go on with its checkpoint, or name another folder"
-            )
-        self._complete(last)
-        return bool(last["number"] >= number)
-
-    def last_step(self) -> dict[str, Any] | None:
-        """What ``_step.json`` says; None: no stream has written here."""
-        if self._kind(STEP) is pafs.FileType.NotFound:
-            return None
-        with store_errors(), self._system.open_input_stream(self._at(STEP)) as file:
-            text = file.read()
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            found: dict[str, Any] = json.loads(text)
-            names = [found["run"], *found["drops"], *(name for move in found["moves"] for name in move)]
-            if isinstance(found["number"], int) and not any(".." in name or name.startswith("/") for name in names):
-                return found
-        raise Occupied(f"{self.place(STEP)} is damaged, or of another program; begin a new folder and checkpoint")
-
-    def add(self, stream: str, number: int, moves: Iterable[Move], drops: Iterable[str] = ()) -> None:
-        """A step is complete: its files get their names, and others are dropped, of which they have the rows."""
-        step = {"stream": stream, "number": number, "run": self.run, "moves": list(moves), "drops": list(drops)}
-        self._delete(DONE)
-        self._write(STEP, json.dumps(step, indent=2) + "\n")
-        self._complete(step)
-        self._write(VIEWS, self.views())
-        self._delete(self.run)
-
-    def _complete(self, step: dict[str, Any]) -> None:
-        self.move((name, to) for name, to in step["moves"] if self._kind(name) is not pafs.FileType.NotFound)
-        for name in step["drops"]:
-            self._delete(name)
-        self._delete(step["run"])
 
     # What file systems do.
 

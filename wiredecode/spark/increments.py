@@ -1,18 +1,18 @@
 """Runs that add to those before: nothing is read again, and connections go on (docs/spark.md, "Increments").
 
-Each run is a *step*. ``log.json`` in the folder of states says of every step which files it was of, what it wrote, and
-where the states of its buckets are, which are those that streams keep (``spark/state.py``). The next step begins there.
+Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states says of every step
+which files it read, and where the states of its buckets are (``spark/state.py``). The next step begins there.
 A file that is late begins before a step ends: that step and those behind it are done again from the state before it, as
 one step, whose rows take the place of theirs.
 
-What a step is to do stands in ``next.json`` until it is in the log: if it is killed, it is done again as it was.
+The plan of a step is in ``next.json`` until the step is in the log: if it is killed, it is done again as it was.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
@@ -23,14 +23,13 @@ import pyarrow.fs as pafs
 
 from wiredecode.capture import CaptureError
 from wiredecode.capture.remote import open_file, place_of, store_errors
-from wiredecode.export.lake import kind_of
 from wiredecode.export.lake.run import TableRun, capture_of, content
 from wiredecode.export.lake.table import create_file
-from wiredecode.spark import output, pipeline
+from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, ended, parted, reports_of
 from wiredecode.spark.files import Found
-from wiredecode.spark.folder import Folder, alone
+from wiredecode.spark.folder import alone
 from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.packets import report_text
 from wiredecode.spark.prepare import each_part, parts_in, prepared
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 LOG, NEXT, STATE = "log.json", "next.json", "state-"
 KEPT = 35
-"""So many steps keep the states behind them: a file that is later than that cannot take its place any more."""
+"""This many steps keep their states: a file that is later than that cannot take its place any more."""
 State = tuple[str, int, str]
 """Source, bucket, and the file that holds the state."""
 
@@ -68,8 +67,8 @@ class Step:
     """Time of the last packet of each source, in ns."""
     states: list[State] | None = None
     """Of all buckets behind it; None: no longer kept."""
-    outputs: list[str] = field(default_factory=list)
-    """What it wrote to a folder."""
+    forgotten: int = 0
+    """Files of old steps that are gone."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Step:
@@ -100,7 +99,7 @@ class Log:
         if self.out != out:
             raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
         if self.mark != mark(demand).decode():
-            raise OtherState(BEGIN_ANEW.format("another wiredecode, or other options").replace("checkpoint", "states"))
+            raise OtherState(BEGIN_ANEW.format("another wiredecode, or other options"))
 
     def states(self, steps: int) -> list[State] | None:
         """Those behind so many steps."""
@@ -131,10 +130,13 @@ class ProcessedFiles:
         if self._local:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
 
-    def keep(self, log: Log) -> None:
-        """A step is done: forget states that no step needs any more, and those of attempts that do not count."""
-        for step in log.steps[:-KEPT]:
-            step.states = None
+    def keep(self, log: Log, there: Container[str] = ()) -> None:
+        """A step is done: forget states that no step needs, those of attempts that do not count, and old steps.
+
+        ``there``: names of the files that still exist.
+        """
+        if len(log.steps) > KEPT:
+            log.steps[:-KEPT] = [folded(log.steps[:-KEPT], there)]
         self.write(LOG, asdict(log))
         needed = {name for step in log.steps for _, _, name in step.states or ()}
         with store_errors():
@@ -143,18 +145,29 @@ class ProcessedFiles:
                     self._system.delete_file(each.path)
 
 
+def folded(steps: list[Step], there: Container[str]) -> Step:
+    """Return one step in place of old ones, with the files that are still there and without states."""
+    files = {name: file for step in steps for name, file in step.files.items()}
+    kept = {name: file for name, file in files.items() if name in there}
+    gone = sum(step.forgotten for step in steps) + len(files) - len(kept)
+    last: dict[str, int] = {}
+    for step in steps:
+        for source, time_ns in step.last.items():
+            last[source] = max(time_ns, last.get(source, time_ns))
+    return Step(steps[-1].number, kept, last=last, forgotten=gone)
+
+
 # What is to be done.
 
 
-def following(log: Log, found: Found, *, finish: bool, removable: bool) -> tuple[Step | None, list[str]]:
-    """The next step, and reports on files that come too late. ``removable``: what brought connections to their end
-    can be taken back."""
+def following(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, list[str]]:
+    """Return the next step, and reports on files that come too late."""
     fresh = new_files(log, found)
     reports = []
     stays = {name: _before(log, file.source, file.first_ns, name) for name, file in fresh.items()}
     there = {file.name for file in found.files}
     for name in sorted(stays, key=stays.__getitem__):
-        if why := _refused(log, stays[name], there, removable=removable):
+        if why := _refused(log, stays[name], there):
             text = f"{name}: begins before what was read already, {why}; it is left out"
             reports.append(report_text(fresh.pop(name).source, problem=text, file=name))
             del stays[name]
@@ -193,14 +206,15 @@ def _before(log: Log, source: str, first_ns: int, name: str) -> int:
     return len(log.steps)
 
 
-def _refused(log: Log, before: int, there: set[str], *, removable: bool) -> str | None:
+def _refused(log: Log, before: int, there: set[str]) -> str | None:
     """Why steps cannot be done again."""
     again = log.steps[before:]
     if log.states(before) is None:
         return f"{len(again)} runs ago, of which no state is kept"
-    if gone := {name for step in again for name in step.files} - there:
-        return f"together with {len(gone)} files that are gone"
-    if again and not removable and any(not step.files for step in again):
+    gone = {name for step in again for name in step.files} - there
+    if count := len(gone) + sum(step.forgotten for step in again):
+        return f"together with {count} files that are gone"
+    if any(not step.files for step in again):
         return "and all connections were brought to their end"
     return None
 
@@ -257,7 +271,7 @@ class FileTail:
 
 @dataclass
 class Increment:
-    """Runs that write ``demand`` to ``out``, with their states in ``book``.
+    """Runs that add ``demand`` to the tables at ``out``, with their states in ``book``.
 
     ``selected`` says in tables what of the captures is written; ``how``: options of ``prepare.prepared``.
     """
@@ -271,18 +285,19 @@ class Increment:
     def run(self, spark: SparkSession, found: Found, *, finish: bool = False) -> Accounts | None:
         """Do what is to be done; None: nothing. Raises ``ValueError`` where the states are of something else."""
         reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
+        there = {file.name for file in found.files}
         done = False
         with alone(self.book.place):
             log = self._log()
             if (pending := self.book.read(NEXT)) is not None:
-                reports += self._do(spark, log, Step.of(pending), again=True)
+                reports += self._do(spark, log, Step.of(pending), there, again=True)
                 done = True
             while True:
-                step, late = following(log, found, finish=finish, removable=kind_of(self.out) is None)
+                step, late = following(log, found, finish=finish)
                 if step is None:
                     break
                 self.book.write(NEXT, asdict(step))
-                reports += self._do(spark, log, step)
+                reports += self._do(spark, log, step, there)
                 done = True
         return Accounts.of([*reports, *late]) if done or reports or late else None
 
@@ -295,7 +310,7 @@ class Increment:
             self.book.keep(log)
         return log
 
-    def _do(self, spark: SparkSession, log: Log, step: Step, *, again: bool = False) -> list[str]:
+    def _do(self, spark: SparkSession, log: Log, step: Step, there: set[str], *, again: bool = False) -> list[str]:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
         known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
         carried = Carried(self.book.place, step.number, known)
@@ -307,20 +322,14 @@ class Increment:
             planned = prepared(spark, names, self.demand, **how)
             return pipeline.rows(spark, names, self.demand, sink=sink, planned=planned, decoder=carried)
 
-        level, columns, replaced = self.demand.level, self.demand.schema.names, log.steps[step.before :]
-        if kind_of(self.out):
-            run = self._run(log, step)
-            tables = LakeRun(self.out, level, columns, run, self.selected, overwrite=again)
-            accounts = tables.commit(rows_of(tables.sink))
-        else:
-            gone = [name for each in replaced for name in each.outputs]
-            accounts, step.outputs = output.step(self.out, level, columns, log.id, step.number, rows_of, gone)
-            Folder(self.out).done({"level": level})
+        run, columns = self._run(log, step), self.demand.schema.names
+        tables = LakeRun(self.out, self.demand.level, columns, run, self.selected, overwrite=again)
+        accounts = tables.commit(rows_of(tables.sink))
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
         behind = known | accounts.states if step.files else {}
         step.states = [(source, bucket, name) for (source, bucket), name in behind.items()]
         log.number, log.steps = step.number, [*log.steps[: step.before], step]
-        self.book.keep(log)
+        self.book.keep(log, there)
         return accounts.reports
 
     def _run(self, log: Log, step: Step) -> TableRun:

@@ -6,7 +6,7 @@ Neither needs a package of Java. The same code as that of ``wiredecode export`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -98,7 +98,7 @@ class LakeSink:
 
 
 class LakeRun:
-    """What the driver does of one run, or of one step of a stream, for the place ``out``."""
+    """The driver's part of one run, or of one step of increments, for the place ``out``."""
 
     def __init__(
         self, out: str, level: str, columns: Sequence[str], run: TableRun, selected: str, *, overwrite: bool
@@ -129,11 +129,3 @@ def captures(paths: Sequence[str], selected: str) -> TableRun:
         with suppress(CaptureError):  # decoding tells it
             names += [each.name for each in listing(path)]
     return run_of(sorted(dict.fromkeys(names)), selected)
-
-
-def step(
-    out: str, level: str, columns: Sequence[str], stream: str, number: int, rows_of: Callable[[LakeSink], DataFrame]
-) -> None:
-    """A micro-batch of a stream, once, however often it is done; ``rows_of``: the rows of a sink."""
-    run = LakeRun(out, level, columns, TableRun((), (stream, number)), "", overwrite=False)
-    run.commit(rows_of(run.sink))

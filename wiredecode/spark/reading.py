@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.export.lake import kind_of, open_lake
-from wiredecode.spark.folder import DONE, STEP, TABLES, Folder
+from wiredecode.spark.folder import DONE, TABLES, Folder
 from wiredecode.tables.reader import FRAMES, LEVELS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _places(out: str) -> dict[str, list[str]]:
         return files
     folder = Folder(out)
     names_there = folder.names()
-    if DONE not in names_there and STEP not in names_there and set(TABLES).intersection(names_there):
+    if DONE not in names_there and set(TABLES).intersection(names_there):
         raise Unusable(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
     return {name: [folder.place(name)] for name in names_there if name in TABLES}
 

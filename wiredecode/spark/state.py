@@ -1,4 +1,4 @@
-"""A bucket of one source between two micro-batches: what has been read of its connections so far (docs/spark.md).
+"""A bucket of one source between two steps: what has been read of its connections so far (docs/spark.md).
 
 Nothing here needs Spark. A state is a pickle: load only what this program itself has written.
 """
@@ -6,7 +6,7 @@ Nothing here needs Spark. A state is a pickle: load only what this program itsel
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 
@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from wiredecode.frames.totals import Totals
 from wiredecode.spark.decode import TableDemand, ended, row_batch
-from wiredecode.spark.packets import WITHIN, packet_batches
+from wiredecode.spark.packets import packet_batches
 
 CODEC = "zstd"
-BEGIN_ANEW = "the checkpoint was written with {}: go on with that, or begin a new checkpoint"
-FEED_PACKETS = 16_384
-"""Most packets that are decoded at a time."""
+BEGIN_ANEW = "the states were written with {}: go on with that, or begin a new folder of states"
 
 
 class OtherState(ValueError):
@@ -40,7 +38,7 @@ class BucketState:
         """Packets so far."""
 
     def feed(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows that some more packets bring: rows of them in the order of :data:`WITHIN`, see :func:`in_order`."""
+        """The rows that some more packets bring: rows of them in the order of :data:`WITHIN`."""
         for packets in packet_batches([rows], self.packets + 1):
             self.packets += len(packets)
             for made in self.reader.push(self.reader.dissector.feed(packets)):
@@ -67,7 +65,7 @@ class BucketState:
         header, _, packed = rest.partition(b"\n")
         size, _, digest = header.partition(b" ")
         if digest != _digest(packed):
-            raise OtherState("the checkpoint is damaged, or of another wiredecode: begin a new checkpoint")
+            raise OtherState("the state is damaged, or of another wiredecode: begin a new folder of states")
         if written != mark(demand):
             found, now = (each.decode().partition(" ")[0] for each in (written, mark(demand)))
             other = "other options" if found == now else f"wiredecode {found}, this is {now}"
@@ -97,13 +95,3 @@ def running() -> str:
 
 def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=8).hexdigest().encode()
-
-
-def in_order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of packets of one bucket, which come in any order, in the order to :meth:`BucketState.feed` them."""
-    import pyarrow.compute as pc
-
-    table = pa.Table.from_batches(rows)
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in WITHIN])
-    for first in range(0, len(table), FEED_PACKETS):
-        yield from table.take(order.slice(first, FEED_PACKETS)).combine_chunks().to_batches()
