@@ -25,8 +25,8 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.cli.spark_options import SparkOptions
     from wiredecode.capture.listing import Listed
+    from wiredecode.cli.spark_options import SparkOptions
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.files import Problem
@@ -172,10 +172,6 @@ class SparkRun:
     def add(self, spark: SparkSession, states: str) -> Accounts:
         """Add what is new to the tables."""
         from wiredecode.spark.files import find
-<<<<<<< HEAD
-        from wiredecode.spark.increments import Increment, ProcessedFiles
-=======
->>>>>>> 8488eb9b (Spark: a stream repeats increments; both add to Delta or Iceberg tables, folders are of batch runs)
         from wiredecode.spark.prepare import Stopped
 
         options = self.options
@@ -183,12 +179,7 @@ class SparkRun:
         if self.demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
         with self.progress(spark):
-<<<<<<< HEAD
-            increment = Increment(options.out, ProcessedFiles(states), demand, self.selected, self.how)
-            accounts = increment.run(spark, found, finish=options.finish)
-=======
             accounts = self.increment(states).run(spark, found, finish=options.finish)
->>>>>>> 8488eb9b (Spark: a stream repeats increments; both add to Delta or Iceberg tables, folders are of batch runs)
         if accounts is None:
             raise AlreadyThere("has all of these files")
         self.written = anything(accounts)
