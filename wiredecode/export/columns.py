@@ -6,14 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from wiredecode.frames.columns import KEYS
 from wiredecode.protocols.catalogue import column_name
-
-RECORD_KEYS = (
-    *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
-    *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
-    "outcome",
-)
-"""The keys of a record that is not asked for byte ranges."""
 
 Record = dict[str, Any]
 Tree = dict[str, Any]
@@ -31,7 +25,7 @@ def checked(names: Iterable[str], known: Sequence[str]) -> list[str]:
     for name in found:
         if name not in there:
             near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(RECORD_KEYS)}"
+            hint = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(KEYS)}"
             raise UnknownColumn(f"there is no column {name}{hint}")
     return found
 
@@ -44,7 +38,7 @@ def record_columns() -> list[str]:
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]
     tops = dict.fromkeys(name.split(".")[0] for name in fields)
-    return [*RECORD_KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
+    return [*KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
 
 
 def picker(names: Sequence[str]) -> Callable[[Record], Record]:

@@ -13,8 +13,9 @@ from typing import Any
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import close, did_you_mean, nearest
 from wiredecode.filter.model import Clock, Field, Level, Type, Values
-from wiredecode.filter.tcp import ALIASES, analysis_fields
+from wiredecode.filter.tcp import ALIASES, analysis_values
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
+from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Protocol
@@ -64,14 +65,17 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
 
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
-    """The names of :data:`wiredecode.protocols.catalogue.FRAME_ENTRIES`."""
-    getters: dict[str, Getter] = {**_single(clock), **_several(), **analysis_fields()}
+    """The names of :data:`wiredecode.frames.columns.NAMES`."""
+    several = {**_several(), **analysis_values()}
     made = {}
-    for entry in FRAME_ENTRIES:
-        level, get, one, column = getters[entry.name]
-        words = WORDS.get(entry.name)
-        type_ = Type.STRUCTURE if entry.type == "protocol" and entry.name != "frame" else type_of(entry.type)
-        made[entry.name] = Field(entry.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
+    for each in NAMES:
+        one = None if each.name in several else _single(each, clock)
+        get = several[each.name] if one is None else _listed(one)
+        type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
+        column = each.column.name if each.column is not None and each.comparable and one is not None else None
+        words = WORDS.get(each.name)
+        level = Level[each.known.upper()]
+        made[each.name] = Field(each.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
     severity = made["finding.severity"]
     made[severity.name] = replace(
         severity,
@@ -82,43 +86,19 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
     return made
 
 
-Getter = tuple[Level, Callable[[Frame], Values], Callable[[Frame], Any] | None, str | None]
-
-
-def _single(clock: Clock) -> dict[str, Getter]:
-    """Names with at most one value."""
-    arrival, header = Level.ARRIVAL, Level.HEADER
-    plain: dict[str, tuple[Level, Callable[[Frame], Any], str | None]] = {
-        "frame.number": (arrival, attrgetter("number"), "frame"),
-        "frame.time": (arrival, attrgetter("time_ns"), "time"),
-        "frame.time_relative": (arrival, lambda frame: frame.time_ns - clock.first_ns, None),
-        "frame.length": (arrival, attrgetter("length"), "length"),
-        "frame.missing": (arrival, attrgetter("missing"), None),
-        "frame.offset": (arrival, attrgetter("offset"), "offset"),
-        "frame.status": (header, attrgetter("status"), "status"),
-        "frame.type": (header, attrgetter("type"), "type"),
-        "frame.code": (header, attrgetter("code"), "code"),
-        "frame.protocol": (header, lambda frame: frame.protocol or None, "protocol"),
-        "frame.dialect": (header, attrgetter("dialect"), None),
-        "frame.sender": (header, attrgetter("sender"), "sender"),
-        "frame.request": (header, attrgetter("request"), "request"),
-        "frame.response": (Level.LINKED, attrgetter("response"), "response"),
-        "frame.outcome": (Level.LINKED, lambda frame: frame.outcome or None, "outcome"),
-        "latency": (header, attrgetter("latency_ns"), "latency_ns"),
-        "latency_ns": (header, attrgetter("latency_ns"), "latency_ns"),
-        "time_ns": (arrival, attrgetter("time_ns"), None),
-        "src": (Level.CONNECTION, lambda frame: frame.source, None),
-        "dst": (Level.CONNECTION, lambda frame: frame.destination, None),
-        "tunnel": (Level.CONNECTION, lambda frame: frame.tunnel, "tunnel"),
-        "outer_src": (Level.CONNECTION, lambda frame: frame.outer_src, "outer_src"),
-        "outer_dst": (Level.CONNECTION, lambda frame: frame.outer_dst, "outer_dst"),
-        "tcp.stream": (Level.CONNECTION, lambda frame: frame.connection.number, "connection"),
-        "tcp.srcport": (Level.CONNECTION, lambda frame: address_of(frame.source)[1], None),
-        "tcp.dstport": (Level.CONNECTION, lambda frame: address_of(frame.destination)[1], None),
-        "ip.src": (Level.CONNECTION, lambda frame: address_of(frame.source)[0], None),
-        "ip.dst": (Level.CONNECTION, lambda frame: address_of(frame.destination)[0], None),
+def _single(name: FrameName, clock: Clock) -> Callable[[Frame], Any]:
+    """How the value of a name is read that has at most one."""
+    calculated: dict[str, Callable[[Frame], Any]] = {
+        "frame.time_relative": lambda frame: frame.time_ns - clock.first_ns,
+        "frame.protocol": lambda frame: frame.protocol or None,
+        "frame.outcome": lambda frame: frame.outcome or None,
+        "tcp.srcport": lambda frame: address_of(frame.source)[1],
+        "tcp.dstport": lambda frame: address_of(frame.destination)[1],
+        "ip.src": lambda frame: address_of(frame.source)[0],
+        "ip.dst": lambda frame: address_of(frame.destination)[0],
     }
-    return {name: (level, _listed(one), one, column) for name, (level, one, column) in plain.items()}
+    attribute = name.attribute or (name.column.attribute if name.column is not None else "")
+    return calculated.get(name.name) or attrgetter(attribute)
 
 
 def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
@@ -129,8 +109,8 @@ def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
     return get
 
 
-def _several() -> dict[str, Getter]:
-    """Names with several values."""
+def _several() -> dict[str, Callable[[Frame], Values]]:
+    """How the values of names are read that may have several."""
 
     def both(index: int) -> Callable[[Frame], Values]:
         return lambda frame: [
@@ -141,19 +121,15 @@ def _several() -> dict[str, Getter]:
         get = attrgetter(name)
         return lambda frame: [value for finding in frame.findings if (value := get(finding)) is not None]
 
-    findings: dict[str, Getter] = {
-        f"finding.{name}": (Level.FOUND, of_finding(name), None, None)
-        for name in ("severity", "group", "code", "message", "field")
-    }
     return {
-        **findings,
-        "finding": (Level.FOUND, lambda frame: list(frame.findings), None, None),
-        "frame": (Level.ARRIVAL, lambda frame: [frame.data], None, None),
-        "frame.packets": (Level.ARRIVAL, attrgetter("packets"), None, None),
-        "tcp": (Level.CONNECTION, lambda frame: [frame.connection], None, None),
-        "tcp.port": (Level.CONNECTION, both(1), None, None),
-        "ip": (Level.CONNECTION, lambda frame: [frame.connection], None, None),
-        "ip.addr": (Level.CONNECTION, both(0), None, None),
+        **{f"finding.{name}": of_finding(name) for name in ("severity", "group", "code", "message", "field")},
+        "finding": lambda frame: list(frame.findings),
+        "frame": lambda frame: [frame.data],
+        "frame.packets": attrgetter("packets"),
+        "tcp": lambda frame: [frame.connection],
+        "tcp.port": both(1),
+        "ip": lambda frame: [frame.connection],
+        "ip.addr": both(0),
     }
 
 

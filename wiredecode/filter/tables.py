@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from wiredecode.filter.logic import Atom, tests
 from wiredecode.filter.rows import Mask, compared, masks
+from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
@@ -23,33 +24,12 @@ PORTS = dict.fromkeys(("tcp.port", "tcp.srcport", "tcp.dstport"), ("src", "dst")
 FRAME: dict[str, tuple[str, ...]] = {
     **ADDRESSES,
     **PORTS,
-    "tcp.stream": ("connection",),
-    "frame.number": ("frame",),
-    "frame.time": ("time",),
+    **{each.name: (each.column.name,) for each in columns.NAMES if each.column is not None},
     "frame.time_relative": ("time",),
-    "latency": ("latency_ns",),
-    "latency_ns": ("latency_ns",),
     "time_ns": ("time",),
-    "src": ("src",),
-    "dst": ("dst",),
-    **{name: (name,) for name in ("tunnel", "outer_src", "outer_dst")},
-    **{
-        f"frame.{name}": (name,)
-        for name in (
-            "length",
-            "offset",
-            "type",
-            "code",
-            "status",
-            "protocol",
-            "dialect",
-            "sender",
-            "request",
-            "response",
-            "outcome",
-        )
-    },
 }
+for _name in ("frame.packets", "finding"):
+    del FRAME[_name]
 OF_FRAMES = ("frame", "time", "connection", "src", "dst", "sender", "protocol", "type")
 """Of messages: the columns that are about the frame; offset, for example, is not."""
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {

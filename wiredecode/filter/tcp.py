@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wiredecode.filter.model import Level, Values
+from wiredecode.filter.model import Values
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import BITS, KINDS
 from wiredecode.net.segments import FIN, RST, SYN
@@ -38,12 +38,13 @@ def is_analysis(name: str) -> bool:
     return name.startswith(ANALYSIS) or name in FLAGS
 
 
-def analysis_fields() -> dict[str, tuple[Level, Callable[[Frame], Values], None, None]]:
-    """The names, and how their values are read: one true per packet of the frame that is of the kind."""
-    named = {f"{ANALYSIS}{kind}": _of_kind(bit) for kind, bit in zip(KINDS, BITS, strict=True)}
-    named[f"{ANALYSIS}flags"] = _of_kind(sum(BITS))
-    named |= {name: _with_flag(bit) for name, bit in FLAGS.items()}
-    return {name: (Level.ARRIVAL, get, None, None) for name, get in named.items()}
+def analysis_values() -> dict[str, Callable[[Frame], Values]]:
+    """How the values of the names are read: one true per packet of the frame that is of the kind."""
+    return {
+        **{f"{ANALYSIS}{kind}": _of_kind(bit) for kind, bit in zip(KINDS, BITS, strict=True)},
+        f"{ANALYSIS}flags": _of_kind(sum(BITS)),
+        **{name: _with_flag(bit) for name, bit in FLAGS.items()},
+    }
 
 
 def _of_kind(wanted: int) -> Callable[[Frame], Values]:

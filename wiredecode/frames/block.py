@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import OK, Frame, Sent
 from wiredecode.frames.ids import frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
@@ -57,8 +57,15 @@ class BlockLayer:
 
 
 @dataclass(slots=True, eq=False)
-class FrameBlock:
+class FrameBlock(Sent):
     """n frames of kinds other than 0. They need not be of the same kind."""
+
+    status: ClassVar[str] = OK
+    response: ClassVar[None] = None
+    request: ClassVar[None] = None
+    latency_ns: ClassVar[None] = None
+    outcome: ClassVar[None] = None
+    """Tables of frames get no block of requests or responses."""
 
     connection: Connection
     side: int

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.fields.cut import forget_cut_fields
+from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.ids import frame_id
 from wiredecode.frames.presenter import presenter
 
@@ -105,8 +106,41 @@ class Inner(NamedTuple):
     """Its values, where they were read already: of bulk arrays only the count."""
 
 
+class Sent:
+    """What ``side`` of ``connection`` sent."""
+
+    __slots__ = ()
+    connection: Connection
+    side: int
+
+    @property
+    def source(self) -> str:
+        """Who sent it, as ``address:port``."""
+        return self.connection.endpoints[self.side]
+
+    @property
+    def destination(self) -> str:
+        """Whom it was sent to, as ``address:port``."""
+        return self.connection.endpoints[1 - self.side]
+
+    @property
+    def tunnel(self) -> str | None:
+        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
+        return self.connection.around(self.side)[0]
+
+    @property
+    def outer_src(self) -> str | None:
+        """Who sent the outermost packets."""
+        return self.connection.around(self.side)[1]
+
+    @property
+    def outer_dst(self) -> str | None:
+        """Whom they were sent to."""
+        return self.connection.around(self.side)[2]
+
+
 @dataclass(slots=True, eq=False)
-class Frame:
+class Frame(Sent):
     """One protocol message of one direction of one connection."""
 
     connection: Connection
@@ -202,31 +236,6 @@ class Frame:
         places = [0, *(begin - self.offset for begin in begins)]
         return [piece for piece in zip(places, packets, strict=False) if piece[0] < self.stop - self.start]
 
-    @property
-    def source(self) -> str:
-        """Who sent it, as ``address:port``."""
-        return self.connection.endpoints[self.side]
-
-    @property
-    def destination(self) -> str:
-        """Whom it was sent to, as ``address:port``."""
-        return self.connection.endpoints[1 - self.side]
-
-    @property
-    def tunnel(self) -> str | None:
-        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
-        return self.connection.around(self.side)[0]
-
-    @property
-    def outer_src(self) -> str | None:
-        """Who sent the outermost packets."""
-        return self.connection.around(self.side)[1]
-
-    @property
-    def outer_dst(self) -> str | None:
-        """Whom they were sent to."""
-        return self.connection.around(self.side)[2]
-
     def find(
         self,
         severity: Severity,
@@ -297,10 +306,8 @@ class Frame:
         return presenter().frame_html(self)
 
 
-PLAIN = (
-    *("number", "time_ns", "source", "destination", "sender", "packets", "offset", "length"),
-    *("protocol", "dialect", "type", "code", "status", "request", "response", "latency_ns", "outcome", "fields"),
-)
+_NO_ROW = ("frame", "time", "connection", "layers", "findings", *AROUND)
+PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_ROW), "fields")
 """Attributes that a row of a DataFrame has."""
 
 

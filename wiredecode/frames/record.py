@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from wiredecode.fields import compiler
+from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.escape import json_safe, valid
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
@@ -24,6 +25,9 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "length": lambda data: f"{len(data)} bytes",
 }
 """How ``--bytes`` shows bytes."""
+_ITEMS = [f"{each.name!r}: frame.{each.attribute}" for each in COLUMNS if each.name not in ("outcome", *AROUND)]
+_row: Callable[[Frame], dict[str, Any]] = eval(f"lambda frame: {{{', '.join(_ITEMS)}}}")
+"""The keys of every record. Compiled: a loop over them takes three times as long."""
 
 
 @lru_cache(maxsize=8)
@@ -39,30 +43,10 @@ def rfc3339(time_ns: int) -> str:
 
 def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     """The record of a frame that was dissected with a style. ``ranges`` adds the byte range of every field."""
-    ends = frame.connection.endpoints
-    side = frame.side
-    row = {
-        "frame": frame.id,
-        "time": rfc3339(frame.time_ns),
-        "time_ns": frame.time_ns,
-        "connection": frame.connection.id,
-        "src": ends[side],
-        "dst": ends[1 - side],
-        "sender": frame.sender,
-        "packets": frame.packets,
-        "offset": frame.offset,
-        "length": frame.length,
-        "protocol": frame.protocol,
-        "dialect": frame.dialect,
-        "type": frame.type,
-        "code": frame.code,
-        "status": frame.status,
-        "layers": frame.layers if frame.layers_text is None else layers_of(frame),
-        "request": frame.request,
-        "response": frame.response,
-        "latency_ns": frame.latency_ns,
-        "findings": [finding.record() for finding in frame.findings] if frame.findings else [],
-    }
+    row = _row(frame)
+    row["time"] = rfc3339(frame.time_ns)
+    row["layers"] = frame.layers if frame.layers_text is None else layers_of(frame)
+    row["findings"] = [finding.record() for finding in frame.findings] if frame.findings else []
     if frame.outcome:
         row["outcome"] = frame.outcome
     if frame.connection.outer is not None:
@@ -74,7 +58,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
 
 def around(frame: Frame) -> dict[str, Any]:
     """The keys of a frame that came through tunnels."""
-    return {"tunnel": frame.tunnel, "outer_src": frame.outer_src, "outer_dst": frame.outer_dst}
+    return {name: getattr(frame, name) for name in AROUND}
 
 
 def generated_text(frame: Frame) -> str:

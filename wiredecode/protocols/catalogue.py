@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.fields.layer import Layer
-from wiredecode.net.health import KINDS
+from wiredecode.frames.columns import NAMES
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.shared.amqp import SECTIONS
 
@@ -85,70 +85,12 @@ def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
     return list(found.values())
 
 
-FRAME_ENTRIES = [
-    FieldEntry(name, type_, meaning)
-    for name, type_, meaning in (
-        ("frame", "protocol", "every frame; as a value its captured bytes"),
-        ("frame.number", "uint64", "number of the frame, as in every output"),
-        ("frame.time", "time", "time of the packet that completed it"),
-        ("frame.time_relative", "duration", "the same, since the first packet"),
-        ("frame.length", "uint64", "size on the wire, in bytes"),
-        ("frame.missing", "uint64", "bytes of it that were not captured"),
-        ("frame.offset", "uint64", "where it begins in the byte stream of its direction"),
-        ("frame.packets", "array of uint64s", "packets that carried it"),
-        ("frame.status", "string", "ok, partial, malformed, undecoded"),
-        ("frame.protocol", "string", "protocol of the message, as in records"),
-        ("frame.dialect", "string", "dialect of the protocol"),
-        ("frame.type", "string", "name of the message"),
-        ("frame.code", "int64", "number of the message type on the wire"),
-        ("frame.sender", "string", "client or server"),
-        ("frame.request", "uint64", "on responses: number of the request"),
-        ("frame.response", "uint64", "on requests: number of the response"),
-        ("frame.outcome", "string", "on requests: ok, refused, unanswered, late, not asked for"),
-        ("latency", "duration", "on responses: time since the request"),
-        ("latency_ns", "int64", "the same in nanoseconds, as in records"),
-        ("time_ns", "int64", "frame.time in nanoseconds since 1970, as in records"),
-        ("src", "string", "address:port of the sender, as in records"),
-        ("dst", "string", "address:port of the receiver, as in records"),
-        ("tunnel", "string", "tunnels that it came through, from the outside in, with VNI or key: vxlan 42"),
-        ("outer_src", "string", "address of the sender of the outermost packets"),
-        ("outer_dst", "string", "address of their receiver"),
-        ("tcp", "protocol", "every frame"),
-        ("tcp.stream", "uint64", "number of the TCP connection, from 1"),
-        ("tcp.port", "array of uint16s", "both ports"),
-        ("tcp.srcport", "uint16", "port of the sender"),
-        ("tcp.dstport", "uint16", "port of the receiver"),
-        ("tcp.flags.syn", "array of booleans", "per packet of the frame: it has the flag SYN"),
-        ("tcp.flags.fin", "array of booleans", "per packet of the frame: it has the flag FIN"),
-        ("tcp.flags.reset", "array of booleans", "per packet of the frame: it has the flag RST"),
-        ("tcp.analysis.flags", "array of booleans", "a packet of the frame is of any of these kinds:"),
-        *(
-            (
-                f"tcp.analysis.{kind}",
-                "array of booleans",
-                f"a packet of the frame is of the kind {kind.replace('_', ' ')}",
-            )
-            for kind in KINDS
-        ),
-        ("ip", "protocol", "every frame"),
-        ("ip.addr", "array of addresses", "both addresses, IPv4 or IPv6"),
-        ("ip.src", "address", "address of the sender"),
-        ("ip.dst", "address", "address of the receiver"),
-        ("finding", "structure", "something worth telling about the frame"),
-        ("finding.severity", "enum", "note < warning < error"),
-        ("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
-        ("finding.code", "string", "what was found, as one word"),
-        ("finding.message", "string", "what was found, in words"),
-        ("finding.field", "string", "field that it is about"),
-    )
-]
+FRAME_ENTRIES = [FieldEntry(each.name, each.type, each.meaning) for each in NAMES]
 """What every frame has, whatever its protocol: names for filters."""
 RECORD_NAMES = {
-    "frame": "frame.number",
-    "connection": "tcp.stream",
-    "findings": "finding",
-    **{name: f"frame.{name}" for name in ("time", "sender", "packets", "offset", "length", "protocol", "dialect")},
-    **{name: f"frame.{name}" for name in ("type", "code", "status", "request", "response", "outcome")},
+    each.column.name: each.name
+    for each in NAMES
+    if each.column is not None and each.column.name not in (each.name, "latency_ns")
 }
 """Keys of records and columns of tables that filters call otherwise; the fields below ``layers`` have one name."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 from wiredecode.fields.columns.reader import COMPLETE, Columns, reader
 from wiredecode.fields.columns.rows import Bools, Int64s
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames import columns
 from wiredecode.frames.block import BlockLayer, FrameBlock
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.reading import FrameDecoder
@@ -45,10 +47,6 @@ def per_kind(values: Callable[[FrameBlock], Sequence[Any]]) -> Callable[[list[Fr
 def numbers(values: Callable[[FrameBlock], Int64s]) -> Callable[[list[FrameBlock], pa.DataType], pa.Array]:
     """A column of the block."""
     return lambda blocks, kind: pa.array(np.concatenate([values(block) for block in blocks])).cast(kind)
-
-
-def nulls(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
-    return pa.nulls(sum(map(len, blocks)), kind)
 
 
 def copied_from(blocks: list[FrameBlock], kind: pa.DataType) -> pa.Array:
@@ -86,31 +84,20 @@ def carriers(block: FrameBlock) -> tuple[Int64s, Int64s]:
     return counts, block.packet[np.repeat(block.low - before, counts) + np.arange(int(counts.sum()))]
 
 
-COLUMNS: dict[str, Callable[[list[FrameBlock], pa.DataType], pa.Array]] = {
+VALUES: dict[str, Callable[[list[FrameBlock], pa.DataType], pa.Array]] = {
     "frame": numbers(lambda block: block.ids),
     "time": numbers(lambda block: block.time_ns),
-    "connection": per_block(lambda block: block.connection.id),
-    "src": per_block(lambda block: block.connection.endpoints[block.side]),
-    "dst": per_block(lambda block: block.connection.endpoints[1 - block.side]),
-    "tunnel": per_block(lambda block: block.connection.around(block.side)[0]),
-    "outer_src": per_block(lambda block: block.connection.around(block.side)[1]),
-    "outer_dst": per_block(lambda block: block.connection.around(block.side)[2]),
-    "sender": per_block(lambda block: block.sender),
     "packets": packets,
     "offset": numbers(lambda block: block.base + block.starts),
     "length": numbers(lambda block: block.stops - block.starts),
     "protocol": per_kind(lambda block: block.protocols or (block.protocol,) * len(block.types)),
-    "dialect": per_block(lambda block: block.dialect),
     "type": per_kind(lambda block: block.types),
     "code": per_kind(lambda block: block.codes or (None,) * len(block.types)),
-    "status": per_block(lambda block: OK),
-    "request": nulls,
-    "response": nulls,
-    "latency_ns": nulls,
     "findings": empty_lists,
-    "outcome": nulls,
     "copy_of": copied_from,
 }
+"""Columns that differ from frame to frame."""
+COLUMNS = {each.name: per_block(attrgetter(each.attribute)) for each in columns.COLUMNS} | VALUES
 """All columns of blocks but ``layers``."""
 
 

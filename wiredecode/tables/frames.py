@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields.layer import Style
+from wiredecode.frames import columns
 from wiredecode.frames.escape import valid
 from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import Frame
@@ -33,16 +34,12 @@ OnMisfit = Callable[[int, str, Any], None]
 Show = Callable[[bytes], str]
 
 COLUMNS: dict[str, Callable[[Frame], Any]] = {
-    "frame": attrgetter("id"),
-    "time": attrgetter("time_ns"),
-    "connection": attrgetter("connection.id"),
-    "src": attrgetter("source"),
-    "dst": attrgetter("destination"),
+    **{each.name: attrgetter(each.attribute) for each in columns.COLUMNS},
     "layers": lambda frame: frame.layers or {},
     "copy_of": lambda frame: frame.generated.get("copy_of"),
     "findings": lambda frame: [finding.record() for finding in frame.findings] if frame.findings else [],
 }
-"""How a column is taken from a frame; the others are attributes of the same name."""
+"""Values of the columns of a frame."""
 
 
 def _as_it_is(data: bytes) -> Any:
@@ -121,7 +118,7 @@ class FrameTable:
         return pa.record_batch(columns, schema=self.schema)
 
     def _column(self, field: pa.Field, frames: Sequence[Frame]) -> pa.Array:
-        values = list(map(COLUMNS.get(field.name) or attrgetter(field.name), frames))
+        values = list(map(COLUMNS[field.name], frames))
         if field.name == "time":
             return pa.array(values, pa.int64()).cast(field.type)
         return self._builder.array(field, values, ignore)

@@ -10,45 +10,24 @@ from functools import cache
 
 import pyarrow as pa
 
+from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.protocols.catalogue import amqp_entries, catalogue, generated_entries
 from wiredecode.protocols.registry import protocols
 
 SIDES = ("client", "server")
+SHARED = ("time_ns", "src", "dst", "sender", "protocol", "type", *AROUND)
+"""Columns of frames that mean the same in other tables."""
 COMMON = {
     "source": "capture point that the row is from; empty: there is one",
-    "time_ns": "time in ns since 1970, exact",
     "day": "day of time (UTC)",
-    "src": "address:port of the sender, IPv6 in brackets",
-    "dst": "address:port of the receiver, IPv6 in brackets",
-    "sender": "client, server, or null where that is not known",
-    "protocol": "name of the protocol",
-    "type": "name of the message type",
-    "tunnel": "tunnels that the connection came through, from the outside in; null outside of tunnels",
-    "outer_src": "address of the sender of the outermost packet; null outside of tunnels",
-    "outer_dst": "address of the receiver of the outermost packet; null outside of tunnels",
     "outer_client": "address on the client's side of the outermost packets; null outside of tunnels",
     "outer_server": "address on the server's side of the outermost packets; null outside of tunnels",
     "client_host": "name of the client's address, where the capture tells it",
     "server_host": "name of the server's address, where the capture tells it",
+    **{each.name: each.comment for each in COLUMNS if each.name in SHARED},
 }
 MEANINGS = {
-    "frames": {
-        "frame": "id of the frame",
-        "time": "time of the packet that completed the frame",
-        "connection": "id of the TCP connection",
-        "packets": "times of the packets that carried the frame, ns since 1970",
-        "offset": "where it begins in the byte stream of its direction",
-        "length": "bytes on the wire",
-        "dialect": "dialect of the protocol",
-        "code": "number of the message type on the wire",
-        "status": "ok, partial, malformed, undecoded",
-        "layers": "fields of the message, by layer",
-        "request": "on responses: frame of the request",
-        "response": "on requests: frame of the response",
-        "latency_ns": "on responses: ns since the request",
-        "findings": "what is unusual about the frame",
-        "outcome": "on requests: ok, refused, unanswered, late, not asked for",
-    },
+    "frames": {each.name: each.comment for each in COLUMNS},
     "messages": {
         "frame": "id of the frame that carried the message",
         "index": "which message of the frame: 0, 1, 2 ...",

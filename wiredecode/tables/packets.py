@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.frames.columns import AROUND
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network, link
 from wiredecode.net.clock import Clock
@@ -23,7 +24,7 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
-from wiredecode.tables.schema import AROUND, packets_schema
+from wiredecode.tables.schema import packets_schema
 
 Mask = npt.NDArray[np.bool_]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.who import FACTS
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import column_name
@@ -107,8 +108,6 @@ def packets_schema() -> pa.Schema:
     )
 
 
-AROUND = ("tunnel", "outer_src", "outer_dst")
-"""What came through tunnels: which, and the addresses of the outermost."""
 DIRECTION = (
     *("frames", "bytes", "missing", "packets", "retransmissions", "fast_retransmissions", "spurious_retransmissions"),
     *("out_of_order", "lost_segments", "duplicate_acks", "keep_alives", "window_full", "zero_windows"),
@@ -183,32 +182,9 @@ def _frames(layers: pa.StructType) -> pa.Schema:
             pa.field("range", pa.list_(pa.int32())),
         ]
     )
-    return _schema(
-        "frames",
-        [
-            ("frame", pa.int64()),
-            ("time", TIME),
-            ("connection", pa.int64()),
-            ("src", pa.string()),
-            ("dst", pa.string()),
-            ("sender", pa.string()),
-            ("packets", pa.list_(pa.int64())),
-            ("offset", pa.int64()),
-            ("length", pa.int64()),
-            ("protocol", pa.string()),
-            ("dialect", pa.string()),
-            ("type", pa.string()),
-            ("code", pa.int64()),
-            ("status", pa.string()),
-            ("layers", layers),
-            ("request", pa.int64()),
-            ("response", pa.int64()),
-            ("latency_ns", pa.int64()),
-            ("findings", pa.list_(finding)),
-            ("outcome", pa.string()),
-            *((name, pa.string()) for name in AROUND),
-        ],
-    )
+    structures = {"layers": layers, "findings": pa.list_(finding)}
+    columns = [(each.name, structures.get(each.kind), each.kind) for each in COLUMNS if each.kind]
+    return _schema("frames", [(name, known or spelled_field(name, kind, True).type) for name, known, kind in columns])
 
 
 def _schema(table: str, columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
