@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,23 @@ LONG = ("leader-killed", "08-pipelined-small.pcap")
 def is_long(case: object) -> bool:
     """Whether a path or a command is of one of them."""
     return any(name in str(case) for name in LONG)
+
+
+def sampled(cases: Iterable[Any], every: int = 3) -> list[Any]:
+    """One of so many captures of each folder, paths or words; the others, and the longest ones, are slow tests."""
+    counts: Counter[str] = Counter()
+    made = []
+    for case in cases:
+        folder = str(Path(case).parent)
+        slow = is_long(case) or counts[folder] % every
+        counts[folder] += not is_long(case)
+        made.append(pytest.param(case, marks=[pytest.mark.slow] if slow else []))
+    return made
+
+
+def seeds(count: int, quick: int = 5) -> list[Any]:
+    """Seeds of tests that draw by lot: the first ones, and others that are slow tests."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed >= quick else []) for seed in range(count)]
 
 
 def long_are_slow(cases: Iterable[Any]) -> list[Any]:

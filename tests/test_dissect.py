@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import seeds
 from tests.net.craft import Talk, batches
 from tests.protocols.rabbitmq_vectors import BY_NAME
 from tests.support import (
@@ -182,7 +183,7 @@ def test_a_hole_inside_a_known_frame_costs_only_that_frame() -> None:
     assert (run.totals.framed, run.totals.missing, run.totals.undecoded) == (len(raw) - 300 + 16, 300, 0)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_changed_bytes_never_raise_and_spoil_nothing_before_them(seed: int) -> None:
     """Bytes of the streams themselves are wrong: lengths, keys, counts, codecs, AMQP, whatever they hit."""
     base = capture(RABBITMQ / f"{['c43_codecs_py', 'c43_amqp', 'c43_multi', 'c43_superstream'][seed % 4]}.pcap")

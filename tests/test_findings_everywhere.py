@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import long_are_slow
+from tests.conftest import sampled
 from tests.damage import CAPTURES, STYLE, read, small_captures
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.demand import Demand
@@ -60,7 +60,7 @@ def hostile_and_small() -> list[Path]:
     return [*sorted((CAPTURES / "hostile").glob("*.pcap")), *small_captures()]
 
 
-@pytest.mark.parametrize("capture", long_are_slow(hostile_and_small()), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(hostile_and_small()), ids=lambda path: path.name)
 def test_every_way_tells_the_same_findings(capture: Path) -> None:
     packets = read(capture)
     for variant in (packets, mutated(packets, capture.name)):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import seeds
 from wiredecode.dissect import lookahead
 from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, Lookahead
 
@@ -108,7 +109,7 @@ def talk(seed: int) -> list[dict[str, Any]]:
     return frames
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_adding_and_skipping_follow_the_rule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookahead, "LOOKAHEAD_FRAMES", 30)
     monkeypatch.setattr(lookahead, "LOOKAHEAD_BYTES", 3000)

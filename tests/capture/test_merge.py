@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tests.capture.build import Ng, packets, pcap, record
+from tests.conftest import seeds
 from wiredecode.capture import Capture, write_pcap
 
 SECOND = 10**9
@@ -38,7 +39,7 @@ def _write(folder: Path, files: list[list[tuple[int, bytes]]]) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("options", [{"batch_bytes": 1}, {"batch_packets": 3}, {}])
 def test_overlapping_unsorted_and_equal_times_merge_by_their_heads(
     tmp_path: Path, seed: int, options: dict[str, int]

@@ -171,7 +171,11 @@ SHAPE = "frame.time_epoch", "frame.len", "tcp.stream", "tcp.seq_raw", "tcp.paylo
 
 @pytest.mark.parametrize(
     "name",
-    ["rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "nats/08-pipelined-small.drop1pct.pcap"],
+    [
+        "rabbitmq-stream/c43_basic.pcap",
+        pytest.param("rabbitmq-stream/d_basic.pcapng", marks=pytest.mark.slow),
+        "nats/08-pipelined-small.drop1pct.pcap",
+    ],
 )
 def test_exactly_the_packets_of_the_matching_frames_are_written(
     name: str, run: Run, tmp_path: Path, tshark: str
@@ -200,7 +204,12 @@ def test_comments_tell_what_was_found(run: Run, tmp_path: Path, tshark: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng", "nats/22-port-reuse-abort.pcap"]
+    "name",
+    [
+        "rabbitmq-stream/c43_basic.pcap",
+        pytest.param("rabbitmq-stream/d_basic.pcapng", marks=pytest.mark.slow),
+        "nats/22-port-reuse-abort.pcap",
+    ],
 )
 def test_whole_connections_reassemble_to_the_same_frames(name: str, run: Run, tmp_path: Path, tshark: str) -> None:
     path, out = CAPTURES / name, tmp_path / "out.pcapng"

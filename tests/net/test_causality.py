@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.capture.batch import PacketBatch
@@ -209,7 +210,7 @@ def test_an_absurd_ack_is_not_waited_for() -> None:
     assert network.watermark == 5
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_any_shuffle_of_both_directions_is_put_back_in_causal_order(seed: int) -> None:
     """After sorting by ready, stable, every piece comes after the bytes that its packet acknowledged."""
     rng = random.Random(seed)

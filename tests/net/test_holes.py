@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.net import Chunk, End, Gap, Limits, Network
@@ -217,7 +218,7 @@ def test_bytes_that_are_lost_lack_for_ever(size: int | None) -> None:
     assert direction.lost_from == 5
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_one_segment_at_a_time_comes_late_and_nothing_is_missing(seed: int) -> None:
     """The receiver acknowledges what it has; each lost segment is sent again after 0.5 to 60 s."""
     rng = random.Random(seed)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, run
 from wiredecode.capture.batch import PacketBatch
@@ -73,7 +74,7 @@ def cut(rng: random.Random, packets: list[bytes], spacing_ns: int) -> Iterator[P
         at += len(part)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_any_order_gives_the_stream_its_holes_and_the_packet_of_every_byte(seed: int) -> None:
     rng = random.Random(seed)
     stream = rng.randbytes(rng.choice([50, 500, 2500]))
@@ -191,7 +192,7 @@ CHAOS = {
 
 
 @pytest.mark.parametrize("case", CHAOS)
-@pytest.mark.parametrize("seed", [0, 13, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 7))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 7, 13))])
 def test_batch_size_does_not_matter(seed: int, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.net.network.CLOSED_CHECK_PACKETS", 64)
     limits, talks, names = CHAOS[case]
@@ -239,7 +240,7 @@ def _is_bytes(line: Any) -> bool:
 
 
 @pytest.mark.parametrize("case", ["default", "short", "bytes", "segments", "closed"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, quick=2))
 def test_connections_apart_are_as_together(seed: int, case: str) -> None:
     """On a cluster a connection is alone: holes and waits end in the same order, and bytes have the same times."""
     limits, talks, _ = CHAOS[case]

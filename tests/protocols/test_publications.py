@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import seeds
 from wiredecode.capture import open_capture
 from wiredecode.fields.layer import Style
 from wiredecode.protocols.shared import publications
@@ -54,7 +55,7 @@ class Model:
         return met, final
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_every_number_finds_its_publish_whatever_the_order(seed: int) -> None:
     random, ledger, model = Random(seed), Publications(), Model()
     spread = random.choice((8, 60, 2000))

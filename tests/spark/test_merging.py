@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import seeds
 from tests.spark.support import expected
 from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES
@@ -34,7 +35,7 @@ def run(times: list[int], name: str, size: int) -> Iterator[pa.RecordBatch]:
     return (rows.slice(low, size) for low in range(0, len(times), size))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_runs_that_overlap_anyhow_become_one_that_is_sorted(seed: int) -> None:
     chance = random.Random(seed)
     given = [sorted(chance.choices(range(40), k=chance.randrange(30))) for _ in range(chance.randrange(1, 6))]
