@@ -107,9 +107,9 @@ def test_a_driver_that_is_killed_leaves_nothing_and_another_run_has_all_rows(
 
 
 def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
-    """``local[2,4]``: as on a cluster a task is tried four times."""
+    """By default, as on a cluster, a task is tried four times."""
     out = tmp_path / "lake"
-    process = start(capture, out, "--master", "local[2,4]", "--summary-json", str(tmp_path / "totals.json"))
+    process = start(capture, out, "--summary-json", str(tmp_path / "totals.json"))
     killed: list[int] = []
 
     def kill_one() -> bool:

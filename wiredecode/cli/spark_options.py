@@ -21,7 +21,7 @@ class Cluster:
     master: Annotated[
         str,
         typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."),
-    ] = "local[*]"
+    ] = "local[*,4]"
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")
     ] = None

@@ -69,7 +69,7 @@ class CannotStart(Exception):
     """Spark cannot be started; ``str()`` is one line that says what is missing and how to get it."""
 
 
-def check(master: str = "local[*]") -> None:
+def check(master: str = "local[*,4]") -> None:
     """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it.
 
     NotInstalled of extras where there is no pyspark.
@@ -120,7 +120,7 @@ def java_version(text: str) -> int | None:
 
 @contextmanager
 def session(
-    master: str = "local[*]", *, settings: Mapping[str, str] | None = None, log: IO[bytes] | None = None
+    master: str = "local[*,4]", *, settings: Mapping[str, str] | None = None, log: IO[bytes] | None = None
 ) -> Iterator[SparkSession]:
     """A session that is stopped at the end.
 
