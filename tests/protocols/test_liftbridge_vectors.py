@@ -11,7 +11,7 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
 from wiredecode.fields import Kind, compiler
-from wiredecode.protocols.liftbridge import Liftbridge, conversation
+from wiredecode.protocols.liftbridge import Liftbridge, conversation, conversation_memory
 from wiredecode.protocols.liftbridge import layers as envelopes
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import CRC_FLAG, LONG_HEADER, Ack, Envelope, Publish
@@ -339,7 +339,7 @@ def test_field_names_are_documented() -> None:
 
 
 def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "MAX_EXCHANGES", 3)
+    monkeypatch.setattr(conversation_memory, "MAX_EXCHANGES", 3)
     publishes = [Said(bytes(Publish(ack_inbox="acks", correlation_id=str(number)))) for number in range(5)]
     acks = [Said(bytes(Ack(ack_inbox="acks", correlation_id=str(number))), "acks", side=1) for number in range(5)]
     frames = carried(publishes + acks)
@@ -349,12 +349,12 @@ def test_exchanges_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_endless_ids_are_not_remembered() -> None:
     memory = conversation.Session()
-    long = "x" * (conversation.MAX_KEY_CHARACTERS + 1)
+    long = "x" * (conversation_memory.MAX_KEY_CHARACTERS + 1)
     frame = one(b"x")
     memory.ask(("ack", "inbox", long), frame, 0, {})
     memory.ask(("reply", "inbox"), frame, 2, {"replica_id": long})
     assert memory.copy_of(frame, long, b"") is None
-    assert memory.meaning(long) == conversation.Meaning(numbered=False)
+    assert memory.meaning(long) == conversation_memory.Meaning(numbered=False)
     assert (len(memory.exchanges), len(memory.publications), len(memory.meanings)) == (0, 0, 0)
 
 

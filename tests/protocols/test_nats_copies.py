@@ -11,7 +11,7 @@ from tests.protocols.test_nats_surprises import INFO, QUIET, ROUTE, C, S, many
 from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import conversation_copies
+from wiredecode.protocols.nats import conversation_memory
 from wiredecode.tables.reader import TableReader
 
 ONE, TWO = b"PUB a 4\r\n\1\2\3\4\r\n", b"PUB a 4\r\n\5\6\7\x08\r\n"
@@ -99,11 +99,11 @@ def test_point_7_copies_of_plain_messages(case: str) -> None:
 
 
 def test_more_is_published_than_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation_copies, "MAX_CONTENTS", 2)
+    monkeypatch.setattr(conversation_memory, "MAX_CONTENTS", 2)
     different = [b"PUB a 4\r\n%04d\r\n" % number for number in range(10)]
     said = [*opened(SUB), (1, C, b"".join(different)), (2, S, b"".join(map(got, different)))]
     assert told(*said)[1] == [None] * 8 + [8, 9]
-    monkeypatch.setattr(conversation_copies, "MAX_SAME", 2)
+    monkeypatch.setattr(conversation_memory, "MAX_SAME", 2)
     assert told(*opened(SUB), (1, C, ONE * 9), (2, S, got(ONE)))[1] == [None]
 
 

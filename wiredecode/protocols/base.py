@@ -11,10 +11,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from typing import Protocol as Shape
 
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.framing import LengthPrefix, Number, Split
+from wiredecode.protocols.shared.framing import Cutter, Found, LengthPrefix, Number, Split
 
 __all__ = [
     "Conversation",
@@ -41,20 +40,6 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.protocols.shared.problems import Checks
     from wiredecode.protocols.shared.redaction import Disguises
-
-
-class Cutter(Shape):
-    """What cuts the bytes of a direction into frames: a :class:`Protocol`, or what its connections turn into."""
-
-    name: ClassVar[str]
-
-    def split(self, data: bytes) -> Split: ...
-
-    def split_first(self, data: bytes) -> Split: ...
-
-    def search(self, data: bytes, *, final: bool) -> Found: ...
-
-    def begin(self, data: bytes, *, final: bool) -> Found: ...
 
 
 NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
@@ -85,14 +70,6 @@ class Undecided:
 @dataclass(slots=True, frozen=True)
 class Rejected:
     """These bytes are not of this protocol."""
-
-
-@dataclass(slots=True, frozen=True)
-class Found:
-    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it so far."""
-
-    position: int
-    found: bool
 
 
 class Generated(NamedTuple):

@@ -15,7 +15,7 @@ from wiredecode.frames.block import UInt8s
 from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.conversation import Session
+from wiredecode.protocols.liftbridge.conversation_memory import Memory
 from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
 from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
@@ -45,7 +45,7 @@ class LiftbridgeBulk(CarriedBulk):
                 places[rows] = key_places(found)
         return kinds, places
 
-    def accepts(self, session: Session, payloads: Payloads) -> bool:
+    def accepts(self, session: Memory, payloads: Payloads) -> bool:
         acks, count = payloads.kinds == ACK, len(payloads.subjects)
         if not session.has_room(int((payloads.kinds == ASKING).sum())):
             return False
@@ -59,7 +59,7 @@ class LiftbridgeBulk(CarriedBulk):
                     return False
         return True
 
-    def decode(self, session: Session, payloads: Payloads, *, original: bool, links: bool) -> None:
+    def decode(self, session: Memory, payloads: Payloads, *, original: bool, links: bool) -> None:
         block = payloads.block
         if original:
             spans = zip(payloads.starts.tolist(), payloads.stops.tolist(), strict=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, Frame
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.conversation_acks import NO_FACTS, ack_key
 from wiredecode.protocols.liftbridge.conversation_checks import (
     CHECKED_TYPES,
     USUAL_HEADERS,
@@ -17,24 +14,22 @@ from wiredecode.protocols.liftbridge.conversation_checks import (
     check_entries,
     check_header,
 )
+from wiredecode.protocols.liftbridge.conversation_memory import NO_FACTS, Meaning, Memory, ack_key
 from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
 from wiredecode.protocols.liftbridge.layers_kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers_operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read
-from wiredecode.protocols.nats.conversation_copies import mark_copy
-from wiredecode.protocols.nats.conversation_memory import plain_subject
+from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import link
 
-if TYPE_CHECKING:
-    from wiredecode.protocols.liftbridge.conversation import Meaning, Session
 
-
-def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: Style | None, state: Session) -> None:
-    """See :meth:`CarriedSession.decode`; ``data`` begins with the magic number."""
+def decode(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
+    """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
+    data, start = message.payload, message.start
     frame.protocol = NAME
     if len(data) < SHORT_HEADER:
         _decode_cut(frame, data, start, style)
-        return
+        return None
     code, whole = data[7], not frame.is_cut
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
@@ -51,13 +46,11 @@ def decode(frame: Frame, subject: str | None, data: bytes, start: int, style: St
             check_entries(frame, reading, data, start, style)
         if code in CHECKED_TYPES or reading.unusual:
             check_contents(frame, code, reading)
-        meaning = state.meaning(subject)
-        _relate(frame, subject, code, reading, style, state, meaning)
+        meaning = memory.meaning(message.subject)
+        _relate(frame, message, code, reading, style, memory, meaning)
         if code == names.PUBLISH and meaning.tail:
             _stored(frame, meaning, data, start, reading, style)
-    original = state.copy_of(frame, subject, data)
-    if original is not None:
-        mark_copy(frame, original)
+    return memory.copy_of(frame, message)
 
 
 def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> None:
@@ -72,38 +65,38 @@ def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> N
 
 def _relate(
     frame: Frame,
-    subject: str | None,
+    message: CarriedMessage,
     code: int,
     reading: Reading,
     style: Style | None,
-    state: Session,
+    memory: Memory,
     meaning: Meaning,
 ) -> None:
     """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
     fields, facts, expected = reading.fields, meaning.facts, meaning.message_type
-    hop = None
+    subject, hop = message.subject, None
     if code == names.PUBLISH:
         if not meaning.numbered and "partition" not in fields and frame.status == OK:
             facts = FIRST_PARTITION
         inbox = fields.get("ack_inbox")
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
-            state.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+            memory.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
         elif frame.status == OK and not frame.expects_response:
             frame.outcome = NOT_ASKED
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
-        hop = state.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
-    elif code in names.REQUESTS and (reply := frame.values.get("reply")):
+        hop = memory.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
+    elif code in names.REQUESTS and (reply := message.reply):
         frame.expects_response = True
         facts = dict(facts)
         if code == names.PARTITION_STATUS_REQUEST and "stream" in fields and frame.status == OK:
             facts |= {"stream": fields["stream"], "partition": fields.get("partition", 0)}
         elif "replica_id" in fields:
             facts["replica_id"] = fields["replica_id"]
-        state.ask(("reply", plain_subject(reply)), frame, code, facts)
+        memory.ask(("reply", memory.plain_subject(reply)), frame, code, facts)
     elif subject is not None and code in RESPONSES:
-        hop = state.answer(("reply", plain_subject(subject)), frame)
+        hop = memory.answer(("reply", memory.plain_subject(subject)), frame)
         if hop is not None:
             facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
     if hop is not None and frame.request is None:
@@ -113,8 +106,8 @@ def _relate(
             generate(frame, reading, style, name, value)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"
-        message = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
-        frame.find("warning", "protocol", "unexpected-type", message, f"{NAME}.message_type")
+        what = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
+        frame.find("warning", "protocol", "unexpected-type", what, f"{NAME}.message_type")
 
 
 FIRST_PARTITION = {"partition": 0}

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import layers_raft as raft
-from wiredecode.protocols.liftbridge.conversation_acks import MAX_KEY_CHARACTERS
+from wiredecode.protocols.liftbridge.conversation_memory import MAX_KEY_CHARACTERS, Memory
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
 from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.names_operations import entries_spelled
-from wiredecode.protocols.nats.conversation_copies import mark_copy
+from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import Request, link
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.liftbridge.conversation import Session
 
 NO_TYPE = -1
 """Of a dial, which has no envelope."""
 
 
-def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Session) -> None:
+def decode(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
     """Payloads without an envelope on the subjects of the metadata group."""
+    subject, data, start = message.subject or "", message.payload, message.start
     _, mark, rest = subject.partition(RAFT_MARK)
     if mark:
-        state.meaning(subject)  # learns the namespace
+        memory.meaning(subject)  # learns the namespace
     if not mark:
-        _dialled(frame, subject, data, start, style, state)
+        _dialled(frame, subject, data, start, style, memory)
     elif rest in ("bootstrap", "bootstrap.reply"):
         _claim(frame, "RaftBootstrap", read(raft.RaftBootstrap, data, style), data, start, style)
     elif rest.endswith(".accept"):
@@ -38,15 +34,14 @@ def decode(frame: Frame, subject: str, data: bytes, start: int, style: Style | N
         inbox = request.fields.get("inbox")
         if request.problem is None and isinstance(inbox, str) and len(inbox) <= MAX_KEY_CHARACTERS:
             _claim(frame, "RaftConnectRequest", read(raft.RaftConnectRequest, data, style), data, start, style)
-            reply = frame.values.get("reply")
+            reply = message.reply
             if reply:
                 frame.expects_response = True
-                state.raft.dial(reply, inbox)
-                state.ask(("reply", reply), frame, NO_TYPE, {})
+                memory.raft.dial(reply, inbox)
+                memory.ask(("reply", reply), frame, NO_TYPE, {})
     elif ".request._INBOX." in rest and not frame.is_cut:
-        _stream(frame, subject, data, start, style, state)
-    if frame.protocol == NAME:
-        mark_copy(frame, state.copy_of(frame, subject, data))
+        _stream(frame, subject, data, start, style, memory)
+    return memory.copy_of(frame, message) if frame.protocol == NAME else None
 
 
 def _claim(
@@ -56,15 +51,15 @@ def _claim(
     carry(frame, reading, data, start, style)
 
 
-def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Session) -> None:
+def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
     """The callee's answer to a dial."""
     response = raft.RaftConnectResponse(data)
     inbox = response.fields.get("inbox")
     if response.problem is not None or not isinstance(inbox, str) or len(inbox) > MAX_KEY_CHARACTERS:
         return
     _claim(frame, "RaftConnectResponse", read(raft.RaftConnectResponse, data, style), data, start, style)
-    state.raft.accept(subject, inbox)
-    hop = state.answer(("reply", subject), frame)
+    memory.raft.accept(subject, inbox)
+    hop = memory.answer(("reply", subject), frame)
     if hop is not None and frame.request is None:
         link(frame, hop)
 
@@ -76,9 +71,9 @@ REMARKS = {
 }
 
 
-def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, state: Session) -> None:
+def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
     key = subject, frame.connection.number, frame.side
-    pieces = state.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
+    pieces = memory.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
     for index, piece in enumerate(pieces):
         at = None if piece.start is None else start + piece.start
         reading = read(piece.layer, piece.data, style)
@@ -95,10 +90,10 @@ def _stream(frame: Frame, subject: str, data: bytes, start: int, style: Style | 
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code
-            if state.raft.sent(key, Request(frame.id, frame.time_ns)):
+            if memory.raft.sent(key, Request(frame.id, frame.time_ns)):
                 frame.expects_response = True
         elif issubclass(piece.layer, raft.Answer):
-            rpc = state.raft.answered(key)
+            rpc = memory.raft.answered(key)
             if rpc is not None and frame.request is None:
                 link(frame, rpc)
             if reading.fields.get("error"):

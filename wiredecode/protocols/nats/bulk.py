@@ -26,7 +26,7 @@ from wiredecode.protocols.nats.bulk_lines import (
     header_spans,
     operations,
 )
-from wiredecode.protocols.nats.conversation_copies import Who, keys_of
+from wiredecode.protocols.nats.conversation_memory import Who, keys_of
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
 from wiredecode.protocols.nats.layers import Msg, Pub
 from wiredecode.protocols.registry import carried_by
@@ -34,7 +34,7 @@ from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloa
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
-    from wiredecode.protocols.nats.conversation_sides import Subscription
+    from wiredecode.protocols.nats.conversation_memory import Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 AT, HEAD, INSIDE = "at", "head", "inside"

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from crc32c import crc32c
 
 from wiredecode.fields import printable, redacted
+from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
-from wiredecode.protocols.nats.conversation_copies import Publisher, Receiver
-from wiredecode.protocols.nats.conversation_hiding import hides, payload_start
-from wiredecode.protocols.nats.conversation_links import link_of_connect, link_of_info, link_of_operation, reread
-from wiredecode.protocols.nats.conversation_sides import MAX_WAITING, Side, Subscription
+from wiredecode.protocols.nats.conversation_memory import (
+    MAX_WAITING,
+    Memory,
+    Publisher,
+    Receiver,
+    Side,
+    Subscription,
+    mark_copy,
+)
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, NAME
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.layers_decoders import decoder_for, delivered_from, hide_headers, secret_decoder
-from wiredecode.protocols.nats.layers_grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
-from wiredecode.protocols.nats.transport_streams import CarriedStreams
+from wiredecode.protocols.nats.layers_grammars import (
+    DEDICATED,
+    GRAMMARS,
+    WITH_ORIGIN,
+    link_of_connect,
+    link_of_info,
+    link_of_operation,
+)
+from wiredecode.protocols.nats.transport_streams import InnerStreams
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
+from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
-    from wiredecode.protocols.nats.protocol import Nats
+    from wiredecode.protocols.base import Protocol
 
 NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
@@ -40,13 +55,16 @@ LOST_PING_NS = 1_000_000_000
 """So long after bytes were lost a PONG may answer a PING that was among them."""
 MAX_ENDED = 1_024
 """Of these, ended ones that late messages may still name."""
+JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
+LOST_BLOCK = re.compile(r"[0-9]+")
+"""The reply of a message that was one with headers, without the byte that says so."""
 
 
 class NatsConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(self, connection: Connection, link: str | None, protocol: Nats) -> None:
-        self.connection, self.memory = connection, protocol.memory
+    def __init__(self, connection: Connection, link: str | None, protocol: Protocol, memory: Memory) -> None:
+        self.connection, self.memory = connection, memory
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         """Seen from the start: what was not subscribed was never subscribed."""
@@ -62,7 +80,7 @@ class NatsConversation(Conversation):
         self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
         """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
         self.max_payload = 0
-        self.carried = CarriedStreams(protocol)
+        self.inner = InnerStreams(protocol)
         self.connected = self.tls_found = False
         self.handshakes = Handshakes()
         self.counts_from = 0
@@ -86,7 +104,7 @@ class NatsConversation(Conversation):
         frame.sender = self.sender(frame)
         decoder.read(frame, style)
         if frame.status == MALFORMED and decoder.type in DEDICATED and self.account is None and not frame.all_seen():
-            decoder = reread(self, frame, decoder, style)
+            decoder = self._reread(frame, decoder, style)
         values = frame.values
         subject = values.get("subject")
         secret = hides(frame, subject, values, self.memory)
@@ -108,7 +126,7 @@ class NatsConversation(Conversation):
             data = values["data"]
             session = self.memory.carried.of_message(subject, data)
             if session is not None:
-                session.decode(frame, subject, data, frame.length - len(data) - 2, style)
+                self._decode_carried(session, frame, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
                 self.memory.copies.note(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
         elif frame.is_cut and "size" in values:
@@ -119,7 +137,14 @@ class NatsConversation(Conversation):
         start = payload_start(frame)
         payload = frame.data[start:]
         if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
-            session.decode(frame, subject, payload, start, style)
+            self._decode_carried(session, frame, payload, start, style)
+
+    def _decode_carried(
+        self, session: CarriedSession, frame: Frame, payload: bytes, start: int, style: Style | None
+    ) -> None:
+        get, between = frame.values.get, frame.dialect not in (None, names.CLIENT)
+        message = CarriedMessage(payload, start, get("subject"), get("reply"), get("sid"), between)
+        mark_copy(frame, session.decode(frame, message, style))
 
     def dispensable(self, frame: Frame) -> bool:
         """What a server delivers of a carried protocol's messages: others know them from whoever published them."""
@@ -142,7 +167,7 @@ class NatsConversation(Conversation):
             side.pings.clear()
         self.counts_from = frame.time_ns + LOST_PING_NS
         self.verbose = None
-        self.hand_on += self.carried.lose(frame)
+        self.hand_on += self.inner.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
         self.memory.copies.lose(frame.number)
 
@@ -203,7 +228,7 @@ class NatsConversation(Conversation):
             self.handshakes.read(frame)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
-            self.hand_on += self.carried.feed(frame, layer, sound)
+            self.hand_on += self.inner.feed(frame, layer, sound)
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 
@@ -222,6 +247,23 @@ class NatsConversation(Conversation):
         if link != self.link and not self.forced:
             self.link = link
             self.decoders.clear()
+
+    def _reread(self, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
+        """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
+        name = decoder.type or ""
+        for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
+            if layer is not None and layer is not decoder.layer:
+                frame.status, frame.findings = OK, ()
+                other = decoder_for(layer, name)
+                other.read(frame, style)
+                if frame.status == OK:
+                    self.is_link(names.ROUTE)
+                    self.account, frame.dialect = account, self.link
+                    self.decoders.clear()
+                    return other
+        frame.status, frame.findings = OK, ()
+        decoder.read(frame, style)
+        return decoder
 
     def _info(self, frame: Frame) -> None:
         options = frame.values.get("options") or {}
@@ -445,3 +487,26 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
     transport.HttpHead: "HTTP",
     transport.WebSocketFrame: "WebSocket frame",
 }
+
+
+def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
+    """Whether what the frame carries may be a credential; so may the answer to a request that may.
+
+    Its subject tells, a JWT to an inbox, or headers without the H of HPUB.
+    """
+    if subject is None:
+        return is_secret_value(values.get("error", ""))
+    payload = values.get("data")
+    if payload is None:
+        payload = frame.data[payload_start(frame) :] if frame.is_cut and "size" in values else b""
+    if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
+        return True
+    if payload.startswith(names.PAYLOAD_VERSION) or ("reply" in values and LOST_BLOCK.fullmatch(values["reply"])):
+        return True
+    request = memory.requests.get(subject) if memory.requests else None
+    return request is not None and names.is_secret_subject(request.subject)
+
+
+def payload_start(frame: Frame) -> int:
+    """Where the payload of a frame that is cut begins."""
+    return int(frame.length - 2 - frame.values["size"] + frame.values.get("header_size", 0))

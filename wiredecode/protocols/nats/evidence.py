@@ -1,8 +1,9 @@
-"""Cutting a NATS byte stream into operations, and judging what might be one."""
+"""Cutting a NATS byte stream into operations or WebSocket frames, and judging what might be one."""
 
 from __future__ import annotations
 
 import re
+from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.protocols.base import Found, Split
@@ -101,7 +102,7 @@ def split(data: bytes) -> Split:
         if reach > end:
             return Split(ends, known_at=seen, need=reach - position)
         if websocket.opens(data, position, reach):
-            return Split([*ends, reach], known_at=seen, then=websocket.STREAM)
+            return Split([*ends, reach], known_at=seen, then=WEBSOCKET)
         if (place := max(sized_stop(data, position), known_at(data, position))) > reach:
             seen.append((len(ends), place))
         ends.append(reach)
@@ -254,3 +255,93 @@ def role(names: list[str]) -> bool | None:
         if name in SERVER_SENDS or name in ("INFO", "-ERR", "HMSG"):
             return False
     return None
+
+
+# WebSocket frames.
+
+
+class WebSocketStream:
+    """Cuts a direction that went on in WebSocket frames."""
+
+    name: ClassVar[str] = "nats"
+
+    def split(self, data: bytes) -> Split:
+        """Cut ``data``, which starts at a frame; a server that declined may get another request."""
+        ends: list[int] = []
+        position, end = 0, len(data)
+        while position < end:
+            if data[position] in b"GH" and end - position < websocket.HTTP_BYTES:
+                break
+            find_stop = websocket.head_stop if websocket.is_http(data, position) else websocket.stop_of
+            stop = find_stop(data, position)
+            if stop is None:
+                break
+            if isinstance(stop, str):
+                return Split(ends, bad=stop)
+            if stop > end:
+                return Split(ends, need=stop - position)
+            ends.append(stop)
+            position = stop
+        return Split(ends)
+
+    split_first = split
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """The next frame that begins a message and that others of its sender follow, or whose content tells."""
+        for match in websocket.CANDIDATE.finditer(data):
+            position = match.start()
+            count, cut = self._chain(data, position)
+            enough = count >= websocket.CHAIN or (count > 1 and final and cut)
+            if enough or front(data[position : position + websocket.WINDOW]).names:
+                return Found(position, True)
+            if cut and not final and len(data) - position < websocket.WINDOW:
+                return Found(position, False)
+        return Found(len(data), False)
+
+    begin = search
+
+    def _chain(self, data: bytes, position: int) -> tuple[int, bool]:
+        """How many frames follow each other here, and whether it is the end of the bytes that ends them."""
+        masked = data[position + 1 : position + 2] >= b"\x80"
+        for count in range(websocket.CHAIN):
+            head = websocket.header(data, position)
+            if not isinstance(head, websocket.Header) or bool(head.key) != masked:
+                return count, head is None
+            if head.stop > len(data):
+                return count, True
+            position = head.stop
+        return websocket.CHAIN, True
+
+
+WEBSOCKET = WebSocketStream()
+
+
+class Front(NamedTuple):
+    """What the frames at the front of bytes say."""
+
+    plain: bytes
+    masked: bool
+    """As clients' are."""
+    ends: str
+    """``"good"``: with a frame; ``"cut"``: inside one; ``"bad"``: at bytes that are none."""
+
+    @property
+    def names(self) -> list[str]:
+        """The operations that their plain bytes begin with."""
+        names = chain(self.plain, 0)[0] if self.plain else []
+        return [name for name in names if name in NAMES]
+
+
+def front(data: bytes) -> Front:
+    """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
+    messages, plain, position, masked = websocket.Messages(websocket.FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
+    while position < len(data):
+        head = websocket.header(data, position)
+        if isinstance(head, str) or (head and bool(head.key) != masked):
+            return Front(plain, masked, "bad")
+        if head is None or head.stop > len(data):
+            return Front(plain, masked, "cut")
+        payload = data[head.body : head.stop]
+        plain += messages.feed(head.first, websocket.unmask(payload, head.key) if masked else payload).data or b""
+        position = head.stop
+    return Front(plain, masked, "good")

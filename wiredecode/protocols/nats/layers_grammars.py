@@ -1,9 +1,12 @@
-"""Which layer an operation has: that depends on the kind of link, and on what both ends announced."""
+"""The kinds of links, and the layer of each operation: it depends on the link and on what both ends announced."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import layers
+from wiredecode.protocols.nats.layers_options import LEAF_MARKS
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 
 ANYWHERE: dict[str, type[Layer]] = {
@@ -70,3 +73,32 @@ LAYERS: tuple[type[Layer], ...] = tuple(
         ]
     )
 )
+
+
+def link_of_info(options: dict[str, Any]) -> str | None:
+    """The kind of link that INFO tells, if it does."""
+    if options.get("gateway"):
+        return GATEWAY
+    if options.get("leafnode_urls") or options.get("info_on_connect"):
+        return LEAF
+    if options.get("route_pool_size") or options.get("lnoc"):
+        return ROUTE
+    return CLIENT if options.get("client_id") else None
+
+
+def link_of_operation(name: str) -> str:
+    """The kind of link that an operation between servers tells, when nothing else was seen."""
+    if name in ("A+", "A-"):
+        return GATEWAY
+    return LEAF if name in ("LS+", "LS-", "LMSG") else ROUTE
+
+
+def link_of_connect(options: dict[str, Any]) -> str:
+    """The kind of link that CONNECT tells: only clients say their language."""
+    if "lang" in options:
+        return CLIENT
+    if options.get("gateway"):
+        return GATEWAY
+    if any(mark in options for mark in LEAF_MARKS):
+        return LEAF
+    return ROUTE if "lnoc" in options or "cluster" in options else CLIENT

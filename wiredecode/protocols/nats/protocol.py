@@ -112,7 +112,7 @@ class Nats(Protocol):
             return Rejected()
         if not data.startswith(b"HTTP/1.1 101 ", start):  # the client's side cannot tell, the server's will
             return Undecided() if not final and len(data) < IDENTIFY_BYTES else Rejected()
-        front = websocket.front(data[head + 4 :])
+        front = evidence.front(data[head + 4 :])
         if front.names[:1] == ["INFO"]:
             return Verdict(0, client=False)
         waits = front.ends != "bad" and not front.names and not final and len(data) < IDENTIFY_BYTES
@@ -147,9 +147,9 @@ class Nats(Protocol):
             return None
         if not head and not websocket.begins(data):
             return None
-        front = websocket.front(data[head:])
+        front = evidence.front(data[head:])
         if believed(front.names, front.ends, True, final):
-            return Verdict(0, front.masked, None, websocket.STREAM)
+            return Verdict(0, front.masked, None, evidence.WEBSOCKET)
         waits = front.ends != "bad" and not final and len(data) < IDENTIFY_BYTES
         return Undecided() if waits else None
 
@@ -172,7 +172,7 @@ class Nats(Protocol):
         return Found(0, True) if known else self.search(data, final=final)
 
     def conversation(self, connection: Connection, dialect: str | None) -> NatsConversation:
-        return NatsConversation(connection, dialect, self)
+        return NatsConversation(connection, dialect, self, self.memory)
 
     def generated_fields(self) -> Mapping[str, Generated]:
         return self.generated | {name: field for one in carried_by(self.name) for name, field in one.generated.items()}

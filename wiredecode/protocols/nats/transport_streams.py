@@ -26,7 +26,7 @@ INSIDE = "inside"
 """Generated field of a handed on frame: number of the one that completed it."""
 
 
-class Carried:
+class InnerStream:
     """The inner stream of one direction. ``in_step``: its first plain byte starts an operation."""
 
     def __init__(self, protocol: Protocol, direction: Direction, in_step: bool) -> None:
@@ -103,12 +103,12 @@ class Carried:
         return taken
 
 
-class CarriedStreams:
+class InnerStreams:
     """The inner streams of both directions of a connection."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
-        self.streams: list[Carried | None] = [None, None]
+        self.streams: list[InnerStream | None] = [None, None]
 
     def feed(self, frame: Frame, layer: type[Layer], sound: bool) -> list[Frame]:
         """The operations that a chunk completes. ``sound``: all bytes of its direction before it were captured."""
@@ -117,7 +117,7 @@ class CarriedStreams:
         stream = self.streams[frame.side]
         if stream is None:
             direction = frame.connection.directions[frame.side]
-            stream = self.streams[frame.side] = Carried(self.protocol, direction, sound)
+            stream = self.streams[frame.side] = InnerStream(self.protocol, direction, sound)
         data = stream.plain(frame, layer)
         return stream.lose(frame) if data is None else stream.feed(frame, data)
 

@@ -1,7 +1,7 @@
 """NATS in WebSockets (RFC 6455): frames, and the messages that they are fragments of, compressed ones too (RFC 7692).
 
 Behind the HTTP heads a direction holds nothing but WebSocket frames. First bytes of fragments are also those of S2
-chunks and of operations, so only what came before tells: :data:`STREAM` cuts such directions.
+chunks and of operations, so only what came before tells: :data:`evidence.WEBSOCKET` cuts such directions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
-from wiredecode.protocols.base import Found, Split
+from typing import NamedTuple
 
 MAX_FRAME = 64 * 1024 * 1024
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -112,6 +110,13 @@ def opens(data: bytes, start: int, stop: int) -> bool:
     return is_http(data, start) and UPGRADE.search(data, start, stop) is not None
 
 
+def begins(data: bytes) -> bool:
+    """Whether bytes may begin with a frame; one of a message that began before is not empty."""
+    if data[:1] in (b"\x00", b"\x80"):
+        return len(data) > 1 and data[1] & 0x7F > 0
+    return bool(data) and (data[0] in STARTS or data[0] in FRAGMENTS)
+
+
 def unmask(data: bytes, key: bytes) -> bytes:
     """The payload of a masked frame."""
     if not data:
@@ -196,100 +201,3 @@ def inflated(data: bytes, window: bytes, most: int) -> Plain:
         if rest == TAIL[1:]:
             break
     return Plain(out)
-
-
-# Cutting.
-
-
-class WebSocketStream:
-    """Cuts a direction that went on in WebSocket frames."""
-
-    name: ClassVar[str] = "nats"
-
-    def split(self, data: bytes) -> Split:
-        """Cut ``data``, which starts at a frame; a server that declined may get another request."""
-        ends: list[int] = []
-        position, end = 0, len(data)
-        while position < end:
-            if data[position] in b"GH" and end - position < HTTP_BYTES:
-                break
-            stop = head_stop(data, position) if is_http(data, position) else stop_of(data, position)
-            if stop is None:
-                break
-            if isinstance(stop, str):
-                return Split(ends, bad=stop)
-            if stop > end:
-                return Split(ends, need=stop - position)
-            ends.append(stop)
-            position = stop
-        return Split(ends)
-
-    split_first = split
-
-    def search(self, data: bytes, *, final: bool) -> Found:
-        """The next frame that begins a message and that others of its sender follow, or whose content tells."""
-        for match in CANDIDATE.finditer(data):
-            position = match.start()
-            count, cut = self._chain(data, position)
-            if count >= CHAIN or (count > 1 and final and cut) or front(data[position : position + WINDOW]).names:
-                return Found(position, True)
-            if cut and not final and len(data) - position < WINDOW:
-                return Found(position, False)
-        return Found(len(data), False)
-
-    begin = search
-
-    def _chain(self, data: bytes, position: int) -> tuple[int, bool]:
-        """How many frames follow each other here, and whether it is the end of the bytes that ends them."""
-        masked = data[position + 1 : position + 2] >= b"\x80"
-        for count in range(CHAIN):
-            head = header(data, position)
-            if not isinstance(head, Header) or bool(head.key) != masked:
-                return count, head is None
-            if head.stop > len(data):
-                return count, True
-            position = head.stop
-        return CHAIN, True
-
-
-STREAM = WebSocketStream()
-
-
-def begins(data: bytes) -> bool:
-    """Whether bytes may begin with a frame; one of a message that began before is not empty."""
-    if data[:1] in (b"\x00", b"\x80"):
-        return len(data) > 1 and data[1] & 0x7F > 0
-    return bool(data) and (data[0] in STARTS or data[0] in FRAGMENTS)
-
-
-class Front(NamedTuple):
-    """What the frames at the front of bytes say."""
-
-    plain: bytes
-    masked: bool
-    """As clients' are."""
-    ends: str
-    """``"good"``: with a frame; ``"cut"``: inside one; ``"bad"``: at bytes that are none."""
-
-    @property
-    def names(self) -> list[str]:
-        """The operations that their plain bytes begin with."""
-        from wiredecode.protocols.nats import evidence
-
-        names = evidence.chain(self.plain, 0)[0] if self.plain else []
-        return [name for name in names if name in evidence.NAMES]
-
-
-def front(data: bytes) -> Front:
-    """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
-    messages, plain, position, masked = Messages(FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
-    while position < len(data):
-        head = header(data, position)
-        if isinstance(head, str) or (head and bool(head.key) != masked):
-            return Front(plain, masked, "bad")
-        if head is None or head.stop > len(data):
-            return Front(plain, masked, "cut")
-        payload = data[head.body : head.stop]
-        plain += messages.feed(head.first, unmask(payload, head.key) if masked else payload).data or b""
-        position = head.stop
-    return Front(plain, masked, "good")

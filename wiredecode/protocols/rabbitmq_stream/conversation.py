@@ -17,7 +17,6 @@ from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batch
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.conversation_bindings import Bindings
 from wiredecode.protocols.rabbitmq_stream.conversation_publishing import Publishing
-from wiredecode.protocols.rabbitmq_stream.conversation_sizes import SMALL_FRAME, report_size
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.identity_sasl import user_name
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
 NAME = "rabbitmq_stream"
 PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
+INITIAL_FRAME_MAX = 8192
+"""What newer brokers accept before Open; told as a note, since older ones accept more."""
+SMALL_FRAME = 4096
+"""No limit on frames that could be negotiated is worth a look below this size."""
 
 HEADER = struct.Struct(">IHH")
 
@@ -92,7 +95,7 @@ class RabbitMQConversation(Conversation):
         if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
             UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
         if frame.length > SMALL_FRAME:
-            report_size(self, frame)
+            self._report_size(frame)
         if decoder.handler is not None:
             decoder.handler(self, frame)
         if decoder.layer in (Unknown, UnknownSasl):
@@ -161,6 +164,18 @@ class RabbitMQConversation(Conversation):
         record.update(frame.generated)
         if "chunk" in record:
             number_offsets(record["chunk"])
+
+    def _report_size(self, frame: Frame) -> None:
+        """Publish frames above the negotiated limit: newer brokers refuse them. Deliver is not bound by these limits."""
+        if frame.sender != "client":
+            return
+        size = frame.length - 4
+        if self.opened and 0 < self.frame_max < size:
+            message = f"size {size} is above the negotiated frame max of {self.frame_max}"
+            frame.find("warning", "protocol", "frame-max", message, "size", (0, 4))
+        elif self.whole and not self.opened and size > INITIAL_FRAME_MAX and frame.all_seen():
+            message = f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
+            frame.find("note", "protocol", "frame-max", message, "size", (0, 4))
 
     # Who is who.
 

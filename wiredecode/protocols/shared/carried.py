@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
@@ -73,8 +73,27 @@ class CarriedProtocol(ABC):
         """Made when the first message of a capture is met."""
 
 
+class CarriedMessage(NamedTuple):
+    """A message of the carrier with a payload that a carried protocol decodes."""
+
+    payload: bytes
+    """Of a frame with missing bytes: what was captured of its front."""
+    start: int
+    """Where the payload starts in the frame."""
+    subject: str | None
+    reply: str | None
+    """The subject that answers go to."""
+    subscription: str | None
+    """What gets the message on this connection, if that is known."""
+    between: bool
+    """Both ends of the connection are servers."""
+
+
 class CarriedSession(ABC):
     """What is remembered of one capture, bounded; it can be pickled."""
+
+    plain_subject: Callable[[str], str] = str
+    """Removes what the carrier adds to a subject on its way; the carrier sets it."""
 
     subjects: Container[str] = ()
     """Subjects of which it learned on the way."""
@@ -87,11 +106,10 @@ class CarriedSession(ABC):
         return
 
     @abstractmethod
-    def decode(self, frame: Frame, subject: str | None, payload: bytes, start: int, style: Style | None) -> None:
+    def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> int | None:
         """Decode the payload of a message: its layers and findings join the frame; others are left alone.
 
-        ``start`` is where the payload starts in the frame. Of a frame with missing bytes ``payload`` is what was
-        captured of its front.
+        Returns the id of the frame that this one is a copy of, if there is one.
         """
 
     def client_named(self, name: str) -> Mapping[str, str]:
@@ -110,7 +128,8 @@ class CarriedSession(ABC):
 class CarriedSessions:
     """The sessions of the protocols that one protocol carries; part of its own state of a capture."""
 
-    def __init__(self, protocols: Iterable[CarriedProtocol]) -> None:
+    def __init__(self, protocols: Iterable[CarriedProtocol], plain_subject: Callable[[str], str]) -> None:
+        self._plain_subject = plain_subject
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._prefixes = {protocol.prefix: protocol.name for protocol in self._protocols.values()}
         self._parts = [(part, one.name) for one in self._protocols.values() for part in one.subject_parts]
@@ -123,7 +142,7 @@ class CarriedSessions:
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = self._protocols[name].session()
-            session.links_later = self._links_later
+            session.links_later, session.plain_subject = self._links_later, self._plain_subject
         return session
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:

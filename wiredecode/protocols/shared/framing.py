@@ -6,10 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.base import Cutter
+from typing import ClassVar, Protocol
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,6 +23,28 @@ class Split:
     """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
     then: Cutter | None = None
     """What cuts the bytes behind the last whole frame, where it turned them into something else."""
+
+
+@dataclass(slots=True, frozen=True)
+class Found:
+    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it so far."""
+
+    position: int
+    found: bool
+
+
+class Cutter(Protocol):
+    """What cuts the bytes of a direction into frames: a :class:`~wiredecode.protocols.base.Protocol`, or what its connections turn into."""
+
+    name: ClassVar[str]
+
+    def split(self, data: bytes) -> Split: ...
+
+    def split_first(self, data: bytes) -> Split: ...
+
+    def search(self, data: bytes, *, final: bool) -> Found: ...
+
+    def begin(self, data: bytes, *, final: bool) -> Found: ...
 
 
 @dataclass(frozen=True)
