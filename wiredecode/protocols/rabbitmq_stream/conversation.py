@@ -166,7 +166,7 @@ class RabbitMQConversation(Conversation):
             number_offsets(record["chunk"])
 
     def _report_size(self, frame: Frame) -> None:
-        """Publish frames above the negotiated limit: newer brokers refuse them. Deliver is not bound by these limits."""
+        """Publish frames above the negotiated limit: newer brokers refuse them. Deliver has no such limit."""
         if frame.sender != "client":
             return
         size = frame.length - 4

@@ -34,7 +34,7 @@ class Found:
 
 
 class Cutter(Protocol):
-    """What cuts the bytes of a direction into frames: a :class:`~wiredecode.protocols.base.Protocol`, or what its connections turn into."""
+    """What cuts the bytes of a direction into frames: a protocol, or what its connections turn into."""
 
     name: ClassVar[str]
 
