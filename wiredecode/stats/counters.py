@@ -1,12 +1,11 @@
 """The statistics of captures, counted frame by frame in one pass: memory grows with what is told, not with the capture.
 
-The tables are those that :mod:`wiredecode.stats.queries` counts on Spark.
+On Spark the same counters count rows of tables, and are merged: see :mod:`wiredecode.stats.rows`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
-from wiredecode.frames.activity import Activities
+from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Messages
@@ -41,6 +40,8 @@ TEXTS = frozenset(
 RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
 MOST_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
+FindingKey = tuple[int, str, str, str, str, str]
+"""Connection, source, destination, severity, group, code."""
 
 
 def moment(time_ns: int) -> datetime:
@@ -51,15 +52,25 @@ class FrameCounter:
     """Frames by protocol, type and sender."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, str | None, str | None], list[int]] = defaultdict(lambda: [0] * 6)
+        self._counts: dict[tuple[str, str | None, str | None], list[int]] = {}
 
     def frame(self, frame: Frame) -> None:
-        counts = self._counts[frame.protocol, frame.type, frame.sender]
+        counts = self._counts.setdefault((frame.protocol, frame.type, frame.sender), [0] * 6)
         counts[0] += 1
         counts[1] += frame.length
         if frame.status in STATES:
             counts[2 + STATES.index(frame.status)] += 1
         counts[5] += len(frame.findings)
+
+    def state(self) -> Mapping[tuple[str, str | None, str | None], list[int]]:
+        """What was counted, to be merged."""
+        return self._counts
+
+    def merge(self, part: Mapping[tuple[str, str | None, str | None], list[int]]) -> None:
+        """Add what another counter counted of other frames."""
+        for key, counts in part.items():
+            here = self._counts.get(key, [0] * 6)
+            self._counts[key] = [one + other for one, other in zip(here, counts, strict=True)]
 
     def rows(self) -> Iterator[Row]:
         names = ("protocol", "type", "sender", "frames", "bytes", *STATES, "findings")
@@ -70,19 +81,28 @@ class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str, str, str, str, str], list[Any]] = {}
+        self._found: dict[FindingKey, list[Any]] = {}
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             ends = frame.connection.id, frame.source, frame.destination
-            key = *ends, finding.severity, finding.group, finding.code
-            found = self._found.get(key)
-            if found is None:
-                self._found[key] = [1, frame.time_ns, finding.message]
-                continue
-            found[0] += 1
-            found[1] = min(found[1], frame.time_ns)
-            found[2] = min(found[2], finding.message)
+            self._add((*ends, finding.severity, finding.group, finding.code), 1, frame.time_ns, finding.message)
+
+    def _add(self, key: FindingKey, count: int, time_ns: int, message: str) -> None:
+        found = self._found.get(key)
+        if found is None:
+            self._found[key] = [count, time_ns, message]
+        else:
+            found[:] = found[0] + count, min(found[1], time_ns), min(found[2], message)
+
+    def state(self) -> Mapping[FindingKey, list[Any]]:
+        """What was counted, to be merged."""
+        return self._found
+
+    def merge(self, part: Mapping[FindingKey, list[Any]]) -> None:
+        """Add what another counter counted of other frames."""
+        for key, found in part.items():
+            self._add(key, *found)
 
     def rows(self) -> Iterator[Row]:
         names = ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message")
@@ -117,6 +137,15 @@ class ConnectionCounter:
     def __init__(self) -> None:
         self._activities = Activities()
         self.frame = self._activities.frame
+
+    def state(self) -> Mapping[int, Activity]:
+        """What was counted, to be merged."""
+        return self._activities.by_number
+
+    def merge(self, part: Mapping[int, Activity]) -> None:
+        """Add what another counter counted of other frames."""
+        for activity in part.values():
+            self._activities.of(activity.connection).merge(activity)
 
     def rows(self) -> Iterator[Row]:
         """Where no frame tells who is the client, it is the end that is first in the order of texts."""
@@ -179,12 +208,20 @@ class Counters:
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames told."""
-        rows = [*self._counters[statistic.name].rows()]
-        schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
+        rows, schema = [*self._counters[statistic.name].rows()], schema_of(statistic)
         if self.connections is not None and statistic.name == "connections":
             rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]
             schema = pa.schema([*schema, *map(fact_field, CONNECTION_FACTS)])
-        return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
+        return table_of(statistic, rows, schema)
+
+
+def schema_of(statistic: Statistic) -> pa.Schema:
+    return pa.schema([(name, type_of(name)) for name in statistic.columns])
+
+
+def table_of(statistic: Statistic, rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
+    """Rows as a table, in the order of the statistic."""
+    return pa.Table.from_pylist(valid(sorted(rows, key=order(statistic))), schema)
 
 
 def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> Iterator[Row]:

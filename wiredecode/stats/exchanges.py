@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from wiredecode.check.codes import offers
 from wiredecode.dissect.lookahead import confirmations, reply_captured
-from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.frames.frame import OK, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.stats.spread import Spread
 
 MOST_WAITING = 131_072
@@ -21,6 +22,7 @@ MOST_ANSWERED = 8_192
 """Requests that were answered, and may be again."""
 Part = FrameMessages | FrameElements
 Row = dict[str, Any]
+V = TypeVar("V")
 ExchangeKey = tuple[str, str | None, str | None]
 """Protocol; type of the request, or stream; broker."""
 
@@ -30,6 +32,25 @@ def broker(frame: Frame) -> str | None:
     if frame.sender is None:
         return None
     return frame.destination if frame.sender == "client" else frame.source
+
+
+class OpenRequests(Generic[V]):
+    """Requests without answer so far, by number; of more than :data:`MOST_WAITING` the oldest is given up."""
+
+    def __init__(self, give_up: Callable[[V], None]) -> None:
+        self.waiting: OrderedDict[int, V] = OrderedDict()
+        self._give_up = give_up
+
+    def add(self, number: int, request: V) -> None:
+        """Remember a request."""
+        self.waiting[number] = request
+        if len(self.waiting) > MOST_WAITING:
+            self._give_up(self.waiting.popitem(last=False)[1])
+
+    def close(self) -> None:
+        """Give up all of them: nothing more comes."""
+        while self.waiting:
+            self._give_up(self.waiting.popitem()[1])
 
 
 @dataclass(slots=True)
@@ -45,86 +66,106 @@ class OpenRequest:
     """Broker and latency of answers on other connections."""
 
 
-class Latency:
-    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do."""
+@dataclass(slots=True, eq=False)
+class Answered:
+    """What became of requests of one kind to one broker."""
 
-    def __init__(self, *, hops: bool = False) -> None:
-        self._hops = hops
+    latency: Spread = field(default_factory=Spread)
+    unanswered: int = 0
+
+
+class Latency:
+    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do.
+
+    ``captured``: whether the answer to a request would have been captured.
+    """
+
+    def __init__(self, *, hops: bool = False, captured: Callable[[OpenRequest], bool] = reply_captured) -> None:
+        self._hops, self._captured = hops, captured
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._called = {name: checks for name, checks in offers() if checks.called}
-        self._open: OrderedDict[int, OpenRequest] = OrderedDict()
-        self._answered: OrderedDict[int, tuple[ExchangeKey, Connection] | None] = OrderedDict()
+        self._open = OpenRequests(self._give_up)
+        self._answered: Newest[int, tuple[ExchangeKey, Connection] | None] = Newest(MOST_ANSWERED)
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._spreads: defaultdict[ExchangeKey, Spread] = defaultdict(Spread)
-        self._unanswered: Counter[ExchangeKey] = Counter()
+        self._counts: defaultdict[ExchangeKey, Answered] = defaultdict(Answered)
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
-        if frame.request is not None and frame.latency_ns is not None:
-            self._answer(frame, frame.request, frame.latency_ns)
-            for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if other.final is not None and (waiting := self._open.pop(other.request, None)) is not None:
-                    self._remember(other.request, (waiting.place, waiting.connection))
+        self.answer(frame)
+        self.request(frame)
+
+    def answer(self, frame: Frame) -> None:
+        """The next frame, if it answers others."""
+        if frame.request is None or frame.latency_ns is None:
+            return
+        self._answer(frame, frame.request, frame.latency_ns)
+        for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
+            if other.final is not None and (waiting := self._open.waiting.pop(other.request, None)) is not None:
+                self._answered.put(other.request, (waiting.place, waiting.connection))
+
+    def request(self, frame: Frame) -> None:
+        """The next frame, if it asks for an answer."""
         if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
             return
         if not self._hops and "copy_of" in frame.generated:
-            self._remember(frame.id, None)
+            self._answered.put(frame.id, None)
             return
         called = self._called.get(frame.protocol)
         place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
-        self._open[frame.id] = OpenRequest(place, frame.connection, frame.side, frame.time_ns, frame.expects_response)
-        if len(self._open) > MOST_WAITING:
-            self._give_up(self._open.popitem(last=False)[1])
-
-    def _remember(self, number: int, what: tuple[ExchangeKey, Connection] | None) -> None:
-        self._answered[number] = what
-        if len(self._answered) > MOST_ANSWERED:
-            self._answered.popitem(last=False)
+        asks = frame.expects_response
+        self._open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        waiting, server = self._open.get(request), broker(frame)
+        waiting, server = self._open.waiting.get(request), broker(frame)
         if waiting is not None:
             protocol, kind, _ = waiting.place
             if self._hops or waiting.connection is frame.connection:
-                self._spreads[protocol, kind, server].add(latency_ns)
-                del self._open[request]
-                self._remember(request, (waiting.place, waiting.connection))
+                self._counts[protocol, kind, server].latency.add(latency_ns)
+                del self._open.waiting[request]
+                self._answered.put(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
                 waiting.elsewhere.append((server, latency_ns))
             else:
                 waiting.asks = False
         elif request not in self._answered:
-            self._spreads[frame.protocol, None, server].add(latency_ns)
+            self._counts[frame.protocol, None, server].latency.add(latency_ns)
         elif (known := self._answered[request]) is not None:
             self._answered.move_to_end(request)
             if self._hops or known[1] is frame.connection:
-                self._spreads[*known[0][:2], server].add(latency_ns)
+                self._counts[*known[0][:2], server].latency.add(latency_ns)
 
     def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected any more on its own connection."""
         protocol, kind, _ = waiting.place
         for server, latency_ns in waiting.elsewhere:
-            self._spreads[protocol, kind, server].add(latency_ns)
+            self._counts[protocol, kind, server].latency.add(latency_ns)
         always = (protocol, kind) in self._always
-        if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
-            self._unanswered[waiting.place] += 1
+        if waiting.asks and not waiting.elsewhere and (always or self._captured(waiting)):
+            self._counts[waiting.place].unanswered += 1
+
+    def state(self) -> Mapping[ExchangeKey, Answered]:
+        """What was counted, to be merged; nothing more comes."""
+        self._open.close()
+        return dict(self._counts)
+
+    def merge(self, part: Mapping[ExchangeKey, Answered]) -> None:
+        """Add what another counter counted of other exchanges."""
+        for key, counted in part.items():
+            self._counts[key].latency.merge(counted.latency)
+            self._counts[key].unanswered += counted.unanswered
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        while self._open:
-            self._give_up(self._open.popitem()[1])
         checks = dict(offers())
-        for place in dict.fromkeys((*self._spreads, *self._unanswered)):
-            protocol, request, server = place
-            spread = self._spreads.get(place) or Spread()
+        for (protocol, request, server), counted in self.state().items():
             yield {
                 "protocol": protocol,
                 "request": request,
                 "broker": server,
                 "long_poll": protocol in checks and request in checks[protocol].waits,
-                "count": spread.count,
-                **spread.columns(),
-                "unanswered": self._unanswered[place],
+                "count": counted.latency.count,
+                **counted.latency.columns(),
+                "unanswered": counted.unanswered,
             }
 
 
@@ -167,12 +208,12 @@ class Confirms:
         self._hops = hops
         self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
         self._rows: defaultdict[ExchangeKey, Confirmed] = defaultdict(Confirmed)
-        self._published: OrderedDict[int, Publication] = OrderedDict()
+        self._published = OpenRequests(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
         """The next frame, and its messages."""
         if frame.request is not None:
-            for confirmation in confirmations(frame, self._published):
+            for confirmation in confirmations(frame, self._published.waiting):
                 self._confirm(frame, confirmation)
         if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
@@ -195,12 +236,10 @@ class Confirms:
             found.append(Published(to, count, length, length))
             count += length
         if found:
-            self._published[frame.id] = Publication(frame.connection, frame.side, frame.time_ns, found)
-            if len(self._published) > MOST_WAITING:
-                self._give_up(self._published.popitem(last=False)[1])
+            self._published.add(frame.id, Publication(frame.connection, frame.side, frame.time_ns, found))
 
     def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
-        publication = self._published[confirmation.request]
+        publication = self._published.waiting[confirmation.request]
         for some in publication.messages:
             stop = min(confirmation.first + confirmation.length, some.first + some.length)
             count = min(some.left, stop - max(confirmation.first, some.first))
@@ -212,7 +251,7 @@ class Confirms:
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)
         if not any(some.left for some in publication.messages):
-            del self._published[confirmation.request]
+            del self._published.waiting[confirmation.request]
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
@@ -224,11 +263,35 @@ class Confirms:
             else:
                 some.to.unknown += some.left
 
+    def count(self, key: ExchangeKey, outcome: str | None, latency_ns: int | None) -> None:
+        """Count a message of which it is known what became of it; None: that is not known."""
+        to = self._rows[key]
+        if outcome == OK:
+            to.latency.add(latency_ns or 0)
+        elif outcome == REFUSED:
+            to.failed += 1
+        elif outcome is None:
+            to.unknown += 1
+        else:
+            to.unconfirmed += 1
+
+    def state(self) -> Mapping[ExchangeKey, Confirmed]:
+        """What was counted, to be merged; nothing more comes."""
+        self._published.close()
+        return dict(self._rows)
+
+    def merge(self, part: Mapping[ExchangeKey, Confirmed]) -> None:
+        """Add what another counter counted of other messages."""
+        for key, counted in part.items():
+            to = self._rows[key]
+            to.latency.merge(counted.latency)
+            to.failed += counted.failed
+            to.unconfirmed += counted.unconfirmed
+            to.unknown += counted.unknown
+
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        while self._published:
-            self._give_up(self._published.popitem()[1])
-        for (protocol, stream, server), confirmed in self._rows.items():
+        for (protocol, stream, server), confirmed in self.state().items():
             if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {
                     "protocol": protocol,

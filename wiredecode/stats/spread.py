@@ -40,12 +40,26 @@ class Spread:
         if len(self._waiting) >= WAITING and len(self._waiting) * 4 >= len(self._values):
             self._sort_in()
 
+    def merge(self, other: Spread) -> None:
+        """Add the times of another one."""
+        if not other.count:
+            return
+        self._sort_in()
+        other._sort_in()
+        self.smallest = min(self.smallest, other.smallest) if self.count else other.smallest
+        self.largest = max(self.largest, other.largest) if self.count else other.largest
+        self.count += other.count
+        self._put(np.concatenate([self._values, other._values]), np.concatenate([self._counts, other._counts]))
+
     def _sort_in(self) -> None:
         if not self._waiting:
             return
         values = np.concatenate([self._values, np.frombuffer(self._waiting, np.int64)])
         counts = np.concatenate([self._counts, np.frombuffer(self._weights, np.int64)])
         self._waiting, self._weights = array("q"), array("q")
+        self._put(values, counts)
+
+    def _put(self, values: Int64s, counts: Int64s) -> None:
         self._values, self._counts = merged(values, counts)
         if len(self._values) > MOST_VALUES:
             self._values, self._counts = merged(rounded(self._values), self._counts)

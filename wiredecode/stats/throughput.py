@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,7 +48,7 @@ class Throughput:
                 self._read()
             return
         known = [len(body) for body in part.bodies if body is not None]
-        self._add(part, part.count, len(known), sum(known))
+        self.count(*_where(part), part.count, len(known), sum(known))
 
     def _read(self) -> None:
         """The sizes of messages that are elements of their frames."""
@@ -66,19 +66,21 @@ class Throughput:
             columns = (np.ones(len(sizes)), whole, sizes)
             sums = [np.bincount(found.rows, column, len(found.parts)).astype(np.int64).tolist() for column in columns]
             for part, messages, known, size in zip(found.parts, *sums, strict=True):
-                self._add(part, messages, known, size)
+                self.count(*_where(part), messages, known, size)
         for other in others.drain():
             assert isinstance(other, FrameMessages)
             self.add(other)
 
-    def _add(self, part: FrameMessages | FrameElements, messages: int, known: int, size: int) -> None:
-        time_ns = part.frame.time_ns
+    def count(
+        self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, known: int, size: int
+    ) -> None:
+        """Count messages, those of ``known`` size, and the bytes of these."""
         if self._first_ns is None or time_ns < self._first_ns:
             self._first_ns = time_ns
         if time_ns > self._last_ns:
             self._last_ns = time_ns
         start = time_ns // SECOND_NS
-        key = part.frame.protocol, part.topic, part.operation, start - start % self._interval
+        key = protocol, topic, operation, start - start % self._interval
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cell(*key)
@@ -112,6 +114,18 @@ class Throughput:
                 cell[place] += count
         return True
 
+    def state(self) -> dict[Key, list[int]]:
+        """What was counted, to be merged; nothing more comes."""
+        self._read()
+        return self._cells
+
+    def merge(self, part: Mapping[Key, list[int]]) -> None:
+        """Add what another counter with the same interval counted of other messages."""
+        for key, counts in part.items():
+            cell = self._cells.get(key) or self._cell(*key)
+            for place, count in enumerate(counts):
+                cell[place] += count
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """The table, in any order; nothing more comes."""
         self._read()
@@ -129,3 +143,7 @@ class Throughput:
                 "messages_per_s": messages / self._interval,
                 "bytes_per_s": size / self._interval if known else None,
             }
+
+
+def _where(part: FrameMessages | FrameElements) -> tuple[int, str, str | None, str]:
+    return part.frame.time_ns, part.frame.protocol, part.topic, part.operation
