@@ -35,13 +35,13 @@ def wide(level: str) -> pa.Table:
     """All captures as the pipeline's table, with the columns that statistics read."""
     import pyarrow as pa
 
-    from wiredecode.stats.queries import columns
+    from wiredecode.stats.rows import wide_columns
     from wiredecode.stats.tables import STATISTICS
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    names = ["source", *columns([name for each in STATISTICS if each.level == level for name in each.needs])]
+    names = list(dict.fromkeys(name for each in STATISTICS if each.level == level for name in wide_columns(each)))
     schema = select(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:

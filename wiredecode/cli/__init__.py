@@ -10,9 +10,6 @@ import sys
 
 from wiredecode.cli import interrupt
 
-INTERRUPTED = 130
-"""Exit code."""
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code.

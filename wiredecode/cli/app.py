@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli import interrupt
 from wiredecode.cli.commands import Commands
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Closed, abandon, complain
 from wiredecode.cli.tshark import translate

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wiredecode.cli import INTERRUPTED, interrupt, options
+from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.export.target import Unclear
 from wiredecode.frames.escape import escape

@@ -13,6 +13,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
+INTERRUPTED = 130
+"""Exit code."""
 AGAIN_SECONDS = 1.0
 
 _came = 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.file import IDLE_SECONDS
-from wiredecode.cli import INTERRUPTED
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import say
 from wiredecode.cli.session import Packets, Session
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
 
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
-from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli import interrupt
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import Decoding, Span, Verbosity
 from wiredecode.cli.output import Output, complain, say
 

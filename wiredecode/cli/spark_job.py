@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from wiredecode.cli import INTERRUPTED, interrupt
+from wiredecode.cli import interrupt
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary

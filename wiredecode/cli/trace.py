@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiredecode.cli import INTERRUPTED, options
+from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say
 

@@ -15,7 +15,7 @@ from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.capture.private import MODE
-from wiredecode.cli import INTERRUPTED
+from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError, check_out
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile

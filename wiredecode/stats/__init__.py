@@ -1,7 +1,7 @@
-"""Statistics of captures: counts, latencies, publish to confirm, throughput, findings, conversations (docs/stats.md).
+"""Statistics of captures: counts, latencies, publish to confirm, throughput, findings, connections (docs/stats.md).
 
-One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`). Spark counts the same from tables, by
-queries (:mod:`wiredecode.spark.stats`); a test holds both against each other.
+One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`). Spark feeds the same counters with
+rows of tables (:mod:`wiredecode.stats.rows`), and merges what its tasks counted. A test compares both.
 """
 
 from __future__ import annotations

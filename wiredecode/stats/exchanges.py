@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from wiredecode.check.codes import offers
 from wiredecode.dissect.lookahead import confirmations, reply_captured
-from wiredecode.frames.frame import OK, REFUSED, Confirmation, Frame
+from wiredecode.frames.frame import LATE, OK, REFUSED, UNANSWERED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
@@ -105,14 +105,16 @@ class Latency:
 
     def request(self, frame: Frame) -> None:
         """The next frame, if it asks for an answer."""
-        if not frame.expects_response and (frame.protocol, frame.type) not in self._always:
-            return
+        if frame.expects_response or (frame.protocol, frame.type) in self._always:
+            self.open(frame, asks=frame.expects_response)
+
+    def open(self, frame: Frame, *, asks: bool) -> None:
+        """A request; whether it ``asks`` for an answer, so that none is worth counting."""
         if not self._hops and "copy_of" in frame.generated:
             self._answered.put(frame.id, None)
             return
         called = self._called.get(frame.protocol)
         place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
-        asks = frame.expects_response
         self._open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
@@ -272,7 +274,7 @@ class Confirms:
             to.failed += 1
         elif outcome is None:
             to.unknown += 1
-        else:
+        elif outcome in (UNANSWERED, LATE):
             to.unconfirmed += 1
 
     def state(self) -> Mapping[ExchangeKey, Confirmed]:

@@ -25,7 +25,7 @@ class Statistic:
     level: str
     """What it is counted from: frames or messages."""
     needs: tuple[str, ...]
-    """Columns of the flat table (:func:`wiredecode.stats.queries.flat`) that its query reads."""
+    """Columns of tables that it is counted from on Spark; see :func:`wiredecode.stats.rows.wide_columns`."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
@@ -49,7 +49,7 @@ STATISTICS = (
         FRAMES,
         (
             *("frame", "connection", "protocol", "type", "called", "sender", "broker", "request", "latency_ns"),
-            *("outcome", "copy_of"),
+            *("outcome", "copy_of", "time_ns"),
         ),
         ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
         ("request", "count", "p50_us", "p99_us", "unanswered"),
@@ -77,7 +77,7 @@ STATISTICS = (
         "findings",
         "findings",
         FRAMES,
-        ("connection", "time", "src", "dst", "findings"),
+        ("connection", "time_ns", "src", "dst", "findings"),
         ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message"),
         ("connection", "severity", "code", "count", "message"),
         ("severity", "-count", "code", "src", "dst", "connection"),
@@ -86,7 +86,7 @@ STATISTICS = (
         "connections",
         "connections",
         FRAMES,
-        ("connection", "time", "time_ns", "src", "dst", "sender", "protocol", "length"),
+        ("connection", "time_ns", "src", "dst", "sender", "protocol", "length"),
         (
             *("connection", "client", "server", "protocol", "start", "seconds"),
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),

@@ -9,10 +9,9 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
-from textual.theme import Theme
 
 from wiredecode.settings import Settings
-from wiredecode.ui.main import NOTHING_SET, MainScreen
+from wiredecode.ui.main import ANSI, CONTRAST, NOTHING_SET, THEMES, MainScreen
 from wiredecode.ui.model import CaptureModel
 
 if TYPE_CHECKING:
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.ui.live import Live
     from wiredecode.ui.packets import Growing
-
-CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
-ANSI = "ansi-dark"
-THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 
 
 class Inspector(App[int]):
@@ -61,11 +56,6 @@ class Inspector(App[int]):
 
     def get_default_screen(self) -> Screen[Any]:
         return self.main
-
-    def next_theme(self) -> str:
-        """Other colours; their name."""
-        self.theme = THEMES[(THEMES.index(self.theme) + 1) % len(THEMES)] if self.theme in THEMES else THEMES[0]
-        return self.theme
 
     async def run_action(self, action: Any, *arguments: Any, **named: Any) -> bool:
         """A key whose work fails says so in the status line."""

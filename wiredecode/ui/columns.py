@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from wiredecode.view.screen import MAX_TYPE, cut, cut_middle, pad
 
 if TYPE_CHECKING:
-    from wiredecode.ui.framelist import FrameList
+    from wiredecode.ui.model import CaptureModel
     from wiredecode.ui.store import Row
 
 FIELD = 20
 """Columns of a field."""
+
+
+class Frames(Protocol):
+    """What columns ask of the list of frames."""
+
+    model: CaptureModel
+
+    def since(self, row: Row) -> float: ...
+    def client(self, row: Row) -> int: ...
+    def arrow(self, row: Row) -> str: ...
+    def value(self, row: Row, name: str) -> str: ...
 
 
 class Column(NamedTuple):
@@ -22,10 +33,10 @@ class Column(NamedTuple):
     what: str
     width: int
     """0: all that is left."""
-    text: Callable[[FrameList, Row], str]
+    text: Callable[[Frames, Row], str]
     right: bool = False
 
-    def cell(self, frames: FrameList, row: Row) -> str:
+    def cell(self, frames: Frames, row: Row) -> str:
         """Its text, as wide as the column."""
         text = self.text(frames, row)
         if not self.width:
@@ -33,24 +44,24 @@ class Column(NamedTuple):
         return f"{text:>{self.width}}" if self.right else pad(cut_middle(text, self.width), self.width)
 
 
-def _since(frames: FrameList, row: Row) -> str:
+def _since(frames: Frames, row: Row) -> str:
     return f"{frames.since(row):.6f}"
 
 
-def _latency(frames: FrameList, row: Row) -> str:
+def _latency(frames: Frames, row: Row) -> str:
     return f"{row.latency_ns / 1e6:.3f}" if row.latency_ns >= 0 else ""
 
 
-def _delta(frames: FrameList, row: Row) -> str:
+def _delta(frames: Frames, row: Row) -> str:
     before = frames.model.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
     return f"{(row.time_ns - before) / 1e9:.6f}"
 
 
-def _epoch(frames: FrameList, row: Row) -> str:
+def _epoch(frames: Frames, row: Row) -> str:
     return f"{row.time_ns // 1000 / 1e6:.6f}"
 
 
-def _clock(frames: FrameList, row: Row) -> str:
+def _clock(frames: Frames, row: Row) -> str:
     return f"{datetime.fromtimestamp(row.time_ns // 10**9).astimezone():%H:%M:%S}.{row.time_ns % 10**9 // 1000:06}"
 
 
@@ -58,8 +69,8 @@ def _number(number: int) -> str:
     return str(number) if number else ""
 
 
-def _end(which: str) -> Callable[[FrameList, Row], str]:
-    def get(frames: FrameList, row: Row) -> str:
+def _end(which: str) -> Callable[[Frames, Row], str]:
+    def get(frames: Frames, row: Row) -> str:
         seen = frames.model.survey.activities.by_number.get(row.connection)
         ends = seen.connection.called if seen is not None else ("", "")
         side = {"src": row.side, "dst": 1 - row.side}.get(which, frames.client(row))

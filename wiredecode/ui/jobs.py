@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.frames.escape import escape
-
-if TYPE_CHECKING:
-    from wiredecode.ui.model import CaptureModel
 
 
 class Stopped(Exception):
@@ -55,33 +51,3 @@ class Job:
             self.problem = escape(f"{self.name}: {str(error) or type(error).__name__}")
         self.finished = True
         self._done(self)
-
-
-class Loader:
-    """Reads the frame that was asked for last; ``done`` gets its number and the frame, or what went wrong."""
-
-    def __init__(self, model: CaptureModel, done: Callable[[int, Any], object]) -> None:
-        self._reading, self._done = model, done
-        self._wanted: SimpleQueue[int | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name="wiredecode frame", daemon=True)
-        self._thread.start()
-
-    def want(self, number: int) -> None:
-        """Frame ``number`` is to be shown, and no other."""
-        self._wanted.put(number)
-
-    def close(self) -> None:
-        """End, after what is being read."""
-        self._wanted.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        while (number := self._wanted.get()) is not None:
-            if not self._wanted.empty():
-                continue
-            found: Any
-            try:
-                found = self._reading.frame(number)
-            except Exception as error:
-                found = error
-            self._done(number, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -14,6 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 from textual.screen import Screen
+from textual.theme import Theme
 
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.escape import escape
@@ -23,9 +24,9 @@ from wiredecode.ui import filterline, keys, reports, save_actions
 from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
-from wiredecode.ui.jobs import Job, Loader
+from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
-from wiredecode.ui.model import CaptureModel
+from wiredecode.ui.model import CaptureModel, Loader
 from wiredecode.ui.navigation import SEEKING, Navigation
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
@@ -33,13 +34,15 @@ from wiredecode.view.theme import TreeOptions
 from wiredecode.view.times import Times
 
 if TYPE_CHECKING:
-    from wiredecode.ui.app import Inspector
     from wiredecode.ui.live import Live
 
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
 UPDATE_SECONDS = 0.1
 NOTHING_SET = Settings()
+CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
+ANSI = "ansi-dark"
+THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for so long."""
 
@@ -399,7 +402,7 @@ class MainScreen(Navigation, Screen[None]):
     # Take away.
 
     def action_copy(self, what: str) -> None:
-        text, shown = save_actions.copied(what, self)
+        text, shown = save_actions.copied(what, self.frame, self.fields, self.model.files, self.select)
         if text is None:
             self.say(shown)
             return
@@ -428,7 +431,7 @@ class MainScreen(Navigation, Screen[None]):
         self.update()
 
     def action_theme(self) -> None:
-        theme = cast("Inspector", self.app).next_theme()
+        theme = self.app.theme = THEMES[(THEMES.index(self.app.theme) + 1) % len(THEMES)]
         if self.keep("ui.theme", theme):
             self.say(f"colours: {theme}")
 

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from threading import Event, Lock
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, PacketBatch
@@ -16,7 +17,7 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
 from wiredecode.net.limits import Limits
-from wiredecode.ui.jobs import Stopped
+from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.states import States
 from wiredecode.ui.store import RowStore
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
-    from wiredecode.ui.jobs import Job
 
 PART_PACKETS = 256
 """Packets that are dissected at a time: between two parts others have their turn, and states are kept."""
@@ -296,3 +296,33 @@ class CaptureModel:
         for frame in self._frames(dissector, batches, stop, look):
             if select.matches(frame):
                 yield frame.number
+
+
+class Loader:
+    """Reads the frame that was asked for last; ``done`` gets its number and the frame, or what went wrong."""
+
+    def __init__(self, model: CaptureModel, done: Callable[[int, Any], object]) -> None:
+        self._reading, self._done = model, done
+        self._wanted: SimpleQueue[int | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="wiredecode frame", daemon=True)
+        self._thread.start()
+
+    def want(self, number: int) -> None:
+        """Frame ``number`` is to be shown, and no other."""
+        self._wanted.put(number)
+
+    def close(self) -> None:
+        """End, after what is being read."""
+        self._wanted.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (number := self._wanted.get()) is not None:
+            if not self._wanted.empty():
+                continue
+            found: Any
+            try:
+                found = self._reading.frame(number)
+            except Exception as error:
+                found = error
+            self._done(number, found)

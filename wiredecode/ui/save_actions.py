@@ -24,8 +24,8 @@ from wiredecode.ui.model import CaptureModel
 if TYPE_CHECKING:
     from textual.app import App
 
+    from wiredecode.filter import Filter
     from wiredecode.ui.detail import Branch, TreePane
-    from wiredecode.ui.main import MainScreen
 
 SAVING = "saving"
 SHOWN_CHARACTERS = 50
@@ -52,30 +52,31 @@ def field_filter(frame: Frame, tree: TreePane, branch: Branch | None = None) -> 
     return f"{branch.path} == {written(field.type, value)}"
 
 
-def copied(what: str, screen: MainScreen) -> tuple[str | None, str]:
+def copied(
+    what: str, frame: Frame | None, tree: TreePane, files: list[str], select: Filter | None
+) -> tuple[str | None, str]:
     """The text for the clipboard, and how it is shown; or None, and why there is none."""
-    frame, tree = screen.frame, screen.fields
     text: str | None = None
     if what == "tree" and tree.branch is not None:
         text = tree.below(tree.branch)
     elif what == "value" and tree.branch is not None:
         text = tree.branch.value
-    elif what == "filter" and screen.select is not None:
-        text = screen.select.text
+    elif what == "filter" and select is not None:
+        text = select.text
     elif what == "record" and frame is not None:
         text = dumps(frame.record()).decode().rstrip("\n")
     elif what == "command":
-        text = command(screen)
+        text = command(files, select)
     if text is None:
         return None, "there is no filter" if what == "filter" else "nothing to copy"
     return text, text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 
-def command(screen: MainScreen) -> str:
+def command(files: list[str], select: Filter | None) -> str:
     """The command line that shows the same frames."""
-    words = ["wiredecode", "pcap", *screen.model.files, "--summary"]
-    if screen.select is not None:
-        words += ["-Y", screen.select.text]
+    words = ["wiredecode", "pcap", *files, "--summary"]
+    if select is not None:
+        words += ["-Y", select.text]
     return shlex.join(words)
 
 
