@@ -1,4 +1,4 @@
-"""A condition on presence is one expression: Scapy's reader, the compiled decoders and columns agree on it."""
+"""A condition on presence is one expression: Scapy's reader and the compiled decoders agree on it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import itertools
 import random
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
-from wiredecode.fields import Int16, Optional, Rest, Text, UInt8, UInt16, When, compiler
-from wiredecode.fields.columns.reader import reader
-from wiredecode.layer import Layer, Style
+from wiredecode.fields import Int16, Optional, Rest, UInt8, UInt16, When, compiler
+from wiredecode.layer import Layer
 
 EXPRESSIONS = (
     *("left", "left >= 3", "not left - 1", "left == size", "0 < left == size", "True"),
@@ -45,7 +43,7 @@ def inputs() -> list[bytes]:
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_three_readers_agree(expression: str) -> None:
+def test_the_readers_agree(expression: str) -> None:
     made, raws = layer(expression), inputs()
     expected = [made.within(raw, 0, len(raw)) for raw in raws]
     there = {"late" in packet.fields for packet in expected if packet.problem is None}
@@ -55,34 +53,6 @@ def test_three_readers_agree(expression: str) -> None:
         assert (careful.values, careful.ranges) == (packet.values(), dict(packet.flat_ranges())), raw
         if packet.problem is None:
             assert compiler.walk(made, b"\xff" + raw + b"\xff", 1, 1 + len(raw))[0] == packet.values()
-    columns = reader(made, Style())
-    assert columns is not None
-    stops = np.cumsum([len(raw) for raw in raws])
-    found = columns.read(b"".join(raws), stops - [len(raw) for raw in raws], stops)
-    late = found.fields["late"].to_pylist()
-    for row, (raw, packet) in enumerate(zip(raws, expected, strict=True)):
-        assert found.plain[row] == (packet.problem is None), raw
-        if found.plain[row]:
-            assert late[row] == packet.fields.get("late"), raw
-
-
-def test_what_arrays_cannot_tell_is_left_to_the_row_decoder() -> None:
-    class Made(Layer):
-        fields_desc: ClassVar[Any] = [
-            UInt8("flags"),
-            Optional(UInt8("mark"), When("flags == 1 and matches(rb'[ab]')")),
-            Optional(Text("note", length=UInt8), When("even()", even=lambda data, position, end: (end - position) & 1)),
-        ]
-
-    class Told(Made):
-        fields_desc = Made.fields_desc[:2]
-
-    assert reader(Made, Style()) is None
-    assert Made(b"\1a\1z").values() == {"flags": 1, "mark": 0x61}
-    columns = reader(Told, Style())
-    assert columns is not None
-    found = columns.read(b"\1a\1z\0", np.array([0, 2, 4]), np.array([2, 4, 5]))
-    assert found.plain.tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(

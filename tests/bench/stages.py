@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand, RunsFor
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
@@ -65,12 +65,12 @@ def reassemble(path: str) -> None:
 
 
 def cut(path: str) -> None:
-    deque(Cutter(Demand(link_responses=False, runs=RunsFor.MESSAGES)).mixed(open_capture([path])), maxlen=0)
+    deque(Cutter(Demand(link_responses=False, runs=True)).mixed(open_capture([path])), maxlen=0)
 
 
 def decode(path: str) -> None:
     messages = Messages()
-    dissector = Dissector(Demand(link_responses=False, runs=RunsFor.MESSAGES, messages=messages))
+    dissector = Dissector(Demand(link_responses=False, runs=True, messages=messages))
     for _ in dissector.mixed(open_capture([path])):
         messages.parts.clear()
         messages.count = 0

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import CAPTURES as ROOT
 from tests.conftest import long_are_slow
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.dissect.demand import Demand, RunsFor
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.order import Order
 from wiredecode.frames.block import FrameBlock
@@ -57,7 +57,7 @@ def by_rows(path: Path, *, elements: bool = False) -> tuple[pa.Table, Totals, Nu
 
 def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered, int]:
     messages = Messages()
-    dissector = Dissector(Demand(messages=messages, link_responses=False, runs=RunsFor.MESSAGES))
+    dissector = Dissector(Demand(messages=messages, link_responses=False, runs=True))
     numbered: Numbered = []
     in_runs = 0
     for items in dissector.mixed(packets(path, batch_bytes)):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wiredecode.fields.columns.rows import Source
+from wiredecode.fields.bulk import Source
 from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.columns import Members, members, varints
 from wiredecode.protocols.liftbridge.layers import Ack, Header, Publish

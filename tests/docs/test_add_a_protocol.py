@@ -1,4 +1,4 @@
-"""What docs/add-a-protocol.md tells other packages to import is there, and its kinds, rules and columns work."""
+"""What docs/add-a-protocol.md tells other packages to import is there, and its kinds and rules work."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import re
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from tests.docs.test_reference import DOCS
 from wiredecode.fields import UInt16
 from wiredecode.layer import Layer
-from wiredecode.testing import columns_agree, readers_agree
+from wiredecode.testing import readers_agree
 
 PAGE = (DOCS / "add-a-protocol.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PUBLIC = {
     "wiredecode.fields": "Array Binary Bits CountOf Kind LengthOf Optional PresenceOf Rest Struct Text UInt8 UInt16 "
     "When take",
-    "wiredecode.fields.columns.kinds": "Column READERS",
     "wiredecode.frames.message": "DELIVER PUBLISH",
     "wiredecode.layer": "Added Layer Range Style",
     "wiredecode.protocols.base": "Conversation Found Generated LengthPrefix Number Protocol Rejected Split "
@@ -51,7 +47,7 @@ def block(start: str) -> str:
     return next(each for each in BLOCKS if each.startswith(start))
 
 
-def test_the_kind_of_the_page_is_read_by_all_readers_and_as_columns() -> None:
+def test_the_kind_of_the_page_is_read_by_all_readers() -> None:
     names: dict[str, Any] = {}
     exec("from wiredecode.fields import Kind, take\n" + block("class Tens(Kind)"), names)
 
@@ -61,27 +57,4 @@ def test_the_kind_of_the_page_is_read_by_all_readers_and_as_columns() -> None:
 
     frames = [bytes.fromhex(text) for text in ("1325c8", "37490a", "5b6d00", "13")]
     assert [readers_agree(Load, raw) for raw in frames] == [True, True, True, False]
-    assert columns_agree(Load, frames) == [True, True, True, False]
     assert Load(number=0x1325, load=100).build() == bytes.fromhex("13250a")
-
-
-def test_the_column_of_the_page_gives_what_the_kind_gives() -> None:
-    from wiredecode.fields.columns.kinds import READERS
-
-    names: dict[str, Any] = {"pa": pa, "np": np}
-    exec("from wiredecode.fields import Kind, take\n" + block("class Tens(Kind)"), names)
-    exec("from wiredecode.fields.columns.kinds import READERS, Column\n" + block("class TensColumn"), names)
-    assert names["Tens"] in READERS
-
-    class Loads(Layer):
-        filter_name = "loads"
-        fields_desc = [names["Tens"]("load"), UInt16("number")]  # noqa: RUF012
-
-    try:
-        assert columns_agree(Loads, [bytes.fromhex(text) for text in ("c81325", "0a3749", "0a37")]) == [
-            True,
-            True,
-            False,
-        ]
-    finally:
-        del READERS[names["Tens"]]

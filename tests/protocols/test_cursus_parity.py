@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tests.protocols.test_cursus_captures import CUT, DAMAGED, FILES, WHOLE
 from tests.protocols.test_cursus_vectors import VECTORS, layers_of, read
-from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import Cursus
 from wiredecode.testing import Case, ProtocolTests
 
@@ -24,9 +22,3 @@ class TestCursus(ProtocolTests):
     damaged: ClassVar = [path for path in FILES if path.stem in DAMAGED]
     cut: ClassVar = CUT
     steady: ClassVar = frozenset({"length", "magic"})
-    with_columns = (13, 24)
-
-    @classmethod
-    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
-        """The end of the range of sequence numbers."""
-        return int(record.get("seq_end", 0)) >= 1 << 63

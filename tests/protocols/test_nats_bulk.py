@@ -150,7 +150,7 @@ BULK = NatsBulk()
 def check_cut(data: bytes) -> Cut:
     """Both ways of cutting agree."""
     ends = Nats().split(data).ends
-    cut = BULK.cut(data, None)
+    cut = BULK.cut(data)
     assert cut.starts.tolist() == [0, *ends[: len(cut.kinds)]]
     return cut
 
@@ -218,15 +218,13 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
     protocol, out, outcome = Nats(), Messages() if messages else None, Outcome()
     talks: dict[int, NatsConversation] = {}
     reached: dict[tuple[int, int], int] = {}
-    copies = protocol.memory.copies
     link = None if least is None else protocol.memory.carried.linker()
-    copies.links_later = link is not None
     number = 0
     for part in parts:
         if part.connection not in talks:
             connection = Connection(part.connection, ("a", "b"), (40000, 4222), initiator=0)
             talks[part.connection] = conversation = protocol.conversation(connection, None)
-            conversation.hand_on = []
+            conversation.hand_on, conversation.copies = [], False
         conversation = talks[part.connection]
         base = reached.get((part.connection, part.side), 0)
         number = play(conversation, protocol, part, base, least, number, out, outcome)
@@ -236,7 +234,6 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
         assert out.count == len(outcome.rows)
     if link is not None:
         link()
-        copies.link()
     outcome.state = state_of(protocol, talks)
     return outcome
 
@@ -251,7 +248,7 @@ def play(
     out: Messages | None,
     outcome: Outcome,
 ) -> int:
-    cut = BULK.cut(part.data, None) if least is not None else None
+    cut = BULK.cut(part.data) if least is not None else None
     ends = protocol.split(part.data).ends
     starts, low = [0, *ends[:-1]], 0
     while low < len(ends):
@@ -357,8 +354,6 @@ def compare(parts: list[Part], *, least: int = 1) -> Outcome:
             frame = slow.frames[number]
             assert (frame.status, frame.findings, frame.sender is None) == (OK, (), False)
             assert (frame.type, frame.protocol) == (BULK.types[kind], BULK.protocols[kind])
-            if BULK.protocols[kind] == "nats":
-                assert frame.generated.get("copy_of", 0) == run.copies[number - run.numbers[0]]
             linked = frame.expects_response or frame.request is not None
             assert not linked or kind in BULK.with_links
     return fast
@@ -440,7 +435,7 @@ def test_bytes_before_a_run_were_lost() -> None:
     protocol = Nats()
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
     conversation.verbose = None
-    run = run_of(conversation, parts[-1], 10, BULK.cut(PLAIN["PUB"], None), 0, 1, 0)
+    run = run_of(conversation, parts[-1], 10, BULK.cut(PLAIN["PUB"]), 0, 1, 0)
     assert not BULK.decode(conversation, run, None)
     conversation.sides[0].reached = 10
     assert BULK.decode(conversation, run, None)
@@ -451,9 +446,7 @@ def test_roles_are_learnt_from_the_first_of_a_run() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
-        assert BULK.decode(
-            conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw, None), 0, 1, 0), None
-        )
+        assert BULK.decode(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw), 0, 1, 0), None)
         assert conversation.client == client
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 from tests.conftest import CAPTURES
 from tests.protocols import liftbridge_vectors, nats_vectors, truth_nats
 from tests.protocols.test_liftbridge_vectors import layer_of, payload_of
 from tests.protocols.test_nats_captures import FILES, WHOLE
-from wiredecode.fields.layer import Layer
-from wiredecode.fields.textlines import TextLayer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import Nats
 from wiredecode.testing import ProtocolTests
@@ -40,7 +38,6 @@ class TestNats(ProtocolTests):
         "UnknownKeys": lambda chance: None,
         "Line": lambda chance: chance.randbytes(5).hex().encode(),
     }
-    with_columns = (31, 74)
     leaves = True
     stepped: ClassVar = frozenset({"ReplicationResponse"})
 
@@ -48,8 +45,3 @@ class TestNats(ProtocolTests):
     def spoken(cls, frames: Iterable[Frame]) -> list[Frame]:
         """Without the operations inside compressed chunks and WebSocket frames."""
         return [frame for frame in frames if not truth_nats.is_inside(frame)]
-
-    @classmethod
-    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
-        """Lines in an unusual form."""
-        return issubclass(layer, TextLayer) and (not USUAL_LINE.match(raw) or "junk" in record or "queues" in record)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
-from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega import Pravega
 from wiredecode.protocols.pravega.evidence import CURRENT, alternatives
 from wiredecode.protocols.pravega.layers_base import HEADER
@@ -43,10 +40,3 @@ class TestPravega(ProtocolTests):
         {"message_length", "block_length", "length_before_end", "size_of_whole_events", "connection_offset", "offset"}
         | {"high_version", "low_version", "last_event_number", "previous_event_number"}
     )
-    with_columns = (128, 128)
-
-    @classmethod
-    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
-        """Text that Java writes otherwise."""
-        shown = json.dumps(record, ensure_ascii=False)
-        return not shown.isascii() or "\\" in shown

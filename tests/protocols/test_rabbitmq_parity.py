@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from tests.protocols.rabbitmq_vectors import VECTORS
 from tests.support import RABBITMQ, capture, capture_files
 from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import number_offsets
@@ -29,12 +27,6 @@ class TestRabbitMQStream(ProtocolTests):
         {"size", "key", "version", "frame_max", "crc", "data_length", "num_records", "trailer_length", "reserved"}
         | {"record_count", "uncompressed_length"}
     )
-    with_columns = (61, 61)
-
-    @classmethod
-    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
-        """Sub-batches."""
-        return '"sub_batch"' in json.dumps(record)
 
 
 def test_sizes_are_filled_in_when_fields_are_left_at_their_defaults() -> None:

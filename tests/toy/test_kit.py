@@ -12,18 +12,18 @@ from wiredecode.fields import Array, UInt8
 from wiredecode.layer import Layer
 from wiredecode.net import Connection
 from wiredecode.protocols.catalogue import catalogue
-from wiredecode.testing import Part, ProtocolTests, columns_agree, every
+from wiredecode.testing import Part, ProtocolTests, every, readers_agree
 
 ASKED = bytes(Get(request_id=7, key="lamp")) + bytes(Get(request_id=8, key="door"))
 TOLD = bytes(Error(request_id=8)) + bytes(Value(request_id=7, value=b"on"))
 
 
-def test_columns_of_numbers_without_a_name_in_arrays_agree() -> None:
+def test_numbers_without_a_name_in_arrays_agree() -> None:
     class Results(Layer):
         filter_name = "results"
         fields_desc: ClassVar = [Array("results", UInt8("result", names={1: "good"}), count=None)]
 
-    assert columns_agree(Results, [b"\x01\x80", b""]) == [True, True]
+    assert [readers_agree(Results, raw) for raw in (b"\x01\x80", b"")] == [True, True]
     assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
 
 
@@ -60,4 +60,3 @@ class TestKV(ProtocolTests):
     dialogues: ClassVar = {"asked and answered": [Part(1, 0, ASKED), Part(1, 1, TOLD)]}
     captures: ClassVar = [Path(__file__).with_name("kv.pcap")]
     steady: ClassVar = frozenset({"size"})
-    with_columns = (3, 3)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from tests.net.craft import Talk, batches
 from tests.support import dissect
-from tests.toy.mqtt import DECODERS, MQTT, ConnAck, Connect, PubAck, Publish
+from tests.toy.mqtt import MQTT, ConnAck, Connect, PubAck, Publish
 from wiredecode.dissect.identify import DecodeAs
-from wiredecode.fields.columns.reader import reader
 from wiredecode.frames.message import Messages
-from wiredecode.layer import Style
 from wiredecode.testing import Part, ProtocolTests
 
 ASKED = [
@@ -47,18 +43,6 @@ def test_messages_and_acknowledgements() -> None:
     assert rows == [("publish", "a/b", [b"on"]), ("publish", "a/b", [b"x" * 200])]
     assert run.totals.closes
     assert run.totals.undecoded == 0
-
-
-def test_its_layers_have_columns_without_further_ado() -> None:
-    assert all(reader(decoder.layer, Style()) for decoder in DECODERS.values())
-    raws = [bytes(ASKED[1]), bytes(ASKED[2]), bytes(Publish(topic="t", qos=2, packet_id=7, remaining=1 << 27))]
-    stops = np.cumsum([len(raw) for raw in raws])
-    columns = reader(Publish, Style())
-    assert columns is not None
-    read = columns.read(b"".join(raws), stops - [len(raw) for raw in raws], stops)
-    assert read.fields["remaining"].to_pylist() == [9, 205, 1 << 27]
-    assert read.fields["packet_id"].to_pylist() == [0x0304, None, 7]
-    assert read.plain.all()
 
 
 class TestMQTT(ProtocolTests):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,15 +15,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Protocol
-
-
-class RunsFor(Enum):
-    """What runs of frames are read for."""
-
-    MESSAGES = "messages"
-    """Their messages: any run will do."""
-    COLUMNS = "columns"
-    """The table of frames: runs that can be read as columns come, with ``Run.layers``."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +35,8 @@ class Demand:
     """What :mod:`wiredecode.dissect.answers` found of requests that wait longer than that; None: it was not asked."""
     messages: Messages | None = None
     """Collects the published and delivered messages; whoever gave it empties it."""
-    runs: RunsFor | None = None
-    """Long stretches of plain frames come as runs, out of :meth:`Dissector.mixed`; None: frames one by one."""
+    runs: bool = False
+    """Only messages are wanted: long stretches of plain frames may come as runs, out of :meth:`Dissector.mixed`."""
     select: Filter | None = None
     """What will be shown, where there are no runs: no records are made of frames that it excludes."""
     tally: bool = False
@@ -67,8 +57,8 @@ class Demand:
     @cached_property
     def is_plain(self) -> bool:
         """Whether every frame is wanted in the same way, and nothing but frames: usual, so it is asked once."""
-        return self.recorded is None and self.messages is None and self.runs is None and self.select is None
+        return self.recorded is None and self.messages is None and not self.runs and self.select is None
 
     def __post_init__(self) -> None:
-        if self.runs is not None and (self.select is not None or self.tally):
+        if self.runs and (self.select is not None or self.tally):
             raise ValueError("runs come whole: nothing selects among their frames")

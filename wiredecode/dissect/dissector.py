@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.demand import Demand, RunsFor
+from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.identify import Candidates
 from wiredecode.dissect.lookahead import Lookahead
 from wiredecode.dissect.order import FrameOrder, Order
@@ -219,7 +219,7 @@ class Dissector:
         tracker = self._trackers[connection] = Tracker(
             *(connection, self._candidates.order(connection), self._decode_as, self._pending),
             runs=runs,
-            copies=self.demand.copies and runs is not RunsFor.MESSAGES,
+            copies=self.demand.copies and not runs,
             tally=self.accounts.tally if unseen else None,
         )
         return tracker
@@ -280,7 +280,7 @@ class Dissector:
     def _order(self, watermark: int | None) -> FrameOrder:
         """What is ready, in the order in which it is decoded."""
         pending, demand = self._pending, self.demand
-        mixed = demand.tally if demand.runs is None else not all(isinstance(item, Frame) for item in pending)
+        mixed = not all(isinstance(item, Frame) for item in pending) if demand.runs else demand.tally
         return (Order if mixed else FrameOrder)(pending, watermark, self._number)
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
@@ -335,8 +335,6 @@ class Dissector:
             return False
         run.sender = conversation.sender(run)
         self.accounts.run(run)
-        if demand.runs is RunsFor.COLUMNS:
-            run.layers = run.bulk.layers(conversation, run)
         return True
 
     # Frames.
@@ -385,9 +383,8 @@ class Dissector:
     def _read_wanted(self, frame: Frame, conversation: Conversation) -> None:
         demand = self.demand
         style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
-        as_column = demand.runs is RunsFor.COLUMNS and frame.status == OK
         after_messages = style is not None and demand.messages is not None and demand.select is None
-        record_later = conversation.records_later and (as_column or after_messages)
+        record_later = conversation.records_later and after_messages
         if record_later:
             conversation.decode(frame, None)
         elif demand.select is None:
@@ -396,11 +393,8 @@ class Dissector:
             self._decode_selected(frame, conversation, demand.select)
         if demand.messages is not None:
             conversation.messages(frame, demand.messages)
-        if record_later:
-            if as_column and conversation.is_plain(frame):
-                frame.recorder = conversation.record
-            elif style is not None:
-                conversation.record(frame, style)
+        if record_later and style is not None:
+            conversation.record(frame, style)
 
     def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
         """The style of the records that are wanted of some protocols only."""

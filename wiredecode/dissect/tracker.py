@@ -7,7 +7,6 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from wiredecode.dissect.demand import RunsFor
 from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
 from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
@@ -56,7 +55,7 @@ class Tracker:
         decode_as: Mapping[int, DecodeAs],
         out: list[Frame | FrameBlock | Skipped],
         *,
-        runs: RunsFor | None = None,
+        runs: bool = False,
         copies: bool = True,
         tally: Tally | None = None,
     ) -> None:
@@ -189,16 +188,13 @@ class Tracker:
 
     def _find_runs(self, protocol: Protocol) -> None:
         """From now on frames may come in runs, if such are wanted and the protocol has a way to read them."""
-        if self.runs is None:
+        if not self.runs:
             return
         bulk = protocol.bulk()
-        if bulk is not None and self.runs is RunsFor.MESSAGES:
+        if bulk is not None:
             self.linker = bulk.linker(self.conversation)
-        elif bulk is not None and self.copies:
-            self.linker = bulk.copies_linker(self.conversation)
-        kinds = None if bulk is None or self.runs is RunsFor.MESSAGES else bulk.with_layers
         for framer in self.framers or ():
-            framer.find_runs(bulk, kinds)
+            framer.find_runs(bulk)
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None

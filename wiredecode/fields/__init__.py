@@ -5,8 +5,7 @@ whose ``fields_desc`` is made of them. Three readers stand on the same declarati
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
 * the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
-* **columns** (:mod:`wiredecode.fields.columns.reader`), through :attr:`Kind.fixed` and :attr:`Kind.column`: many
-  frames of one type at a time.
+* **elements in bulk** (:mod:`wiredecode.fields.bulk`), through :attr:`Kind.fixed`: the messages of many frames.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
 :class:`Short`; nothing outside this package ever sees that exception.

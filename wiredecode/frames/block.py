@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.frames.frame import OK, Frame, Sent
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
 
 Int64s = npt.NDArray[np.int64]
 UInt8s = npt.NDArray[np.uint8]
@@ -40,32 +37,8 @@ class Cut:
 
 
 @dataclass(slots=True, eq=False)
-class BlockLayer:
-    """Some frames of a block, all read by one layer."""
-
-    layer: type[Layer]
-    rows: Int64s
-    """Which frames: their index in the block."""
-    codes: Int64s
-    generated: Sequence[Mapping[str, Any]]
-    """What other frames tell: ``generated[codes[i]]`` about frame ``rows[i]``."""
-
-    def part(self, low: int, high: int) -> BlockLayer:
-        """Those of frames ``low`` up to ``high``, as of a block that begins with the first of these."""
-        chosen = slice(*np.searchsorted(self.rows, (low, high)).tolist())
-        return BlockLayer(self.layer, self.rows[chosen] - low, self.codes[chosen], self.generated)
-
-
-@dataclass(slots=True, eq=False)
-class FrameBlock(Sent):
+class FrameBlock:
     """n frames of kinds other than 0. They need not be of the same kind."""
-
-    status: ClassVar[str] = OK
-    response: ClassVar[None] = None
-    request: ClassVar[None] = None
-    latency_ns: ClassVar[None] = None
-    outcome: ClassVar[None] = None
-    """Tables of frames get no block of requests or responses."""
 
     connection: Connection
     side: int
@@ -94,15 +67,11 @@ class FrameBlock(Sent):
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
-    layers: list[BlockLayer] = field(default_factory=list)
-    """For tables of frames, where they were asked for: every frame is in one of them."""
     dialect: str | None = None
     expects_response: Bools | None = None
     """Which frames ask for an answer; None: none does."""
     requests: Int64s | None = None
     """Ids of the frames that each one answers, 0 for none; filled in once :meth:`Bulk.linker` was called."""
-    copies: Int64s | None = None
-    """Ids of the frames that each one is a copy of, 0 for none; filled in by :meth:`Bulk.copies_linker`."""
 
     @property
     def ids(self) -> Int64s:
@@ -162,10 +131,8 @@ class FrameBlock(Sent):
             kinds=self.kinds[chosen],
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
-            layers=[each.part(low, high) for each in self.layers],
             expects_response=None if self.expects_response is None else self.expects_response[chosen],
             requests=None if self.requests is None else self.requests[chosen],
-            copies=None if self.copies is None else self.copies[chosen],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
 
@@ -200,16 +167,14 @@ class Bulk(ABC):
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
     codes: ClassVar[tuple[int | None, ...]] = ()
     """Their wire code, as ``Frame.code`` has it; empty: there is none."""
-    with_layers: ClassVar[tuple[int, ...]] = ()
-    """Kinds that :meth:`layers` knows: no others come in blocks for the table of frames."""
     with_links: tuple[int, ...] = ()
     """Kinds of requests and responses."""
     protocols: tuple[str, ...] = ()
     """Protocol of each kind, where it is not the one that was cut."""
 
     @abstractmethod
-    def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
-        """Cut the whole frames off the front of ``data``, which starts at a frame; ``wanted``: only these kinds count.
+    def cut(self, data: bytes) -> Cut:
+        """Cut the whole frames off the front of ``data``, which starts at a frame.
 
         It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
         left is given to that.
@@ -231,11 +196,3 @@ class Bulk(ABC):
         it each time that all frames up to some packet were decoded; None: no frame of a block asks or answers.
         """
         return None
-
-    def copies_linker(self, conversation: Any) -> Callable[[], None] | None:
-        """The same of copies and what they are copies of, for the table of frames; None: no frame of a block is one."""
-        return None
-
-    def layers(self, conversation: Any, block: FrameBlock) -> list[BlockLayer]:
-        """How frames of a block that was just taken are read as columns; see :attr:`with_layers`."""
-        return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from wiredecode.frames.presenter import presenter
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
-    from wiredecode.fields.layer import Layer, Range, Style
+    from wiredecode.fields.layer import Layer, Range
     from wiredecode.net.types import Connection
 
 Severity = str
@@ -215,8 +215,6 @@ class Frame(Sent):
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
     layers_text: str | None = None
     """In place of ``layers``: the same as JSON text, without ``generated`` and the two closing braces after it."""
-    recorder: Callable[[Frame, Style], None] | None = None
-    """Makes ``layers`` where that was left to the table of frames, which reads most frames as columns instead."""
 
     @property
     def id(self) -> int:

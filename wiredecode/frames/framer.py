@@ -46,7 +46,6 @@ class Framer:
         self.direction, self.protocol, self.frames = direction, protocol, frames
         self.in_step, self.skip = in_step, skip
         self.bulk: Bulk | None = None
-        self.kinds: tuple[int, ...] | None = None
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
@@ -66,9 +65,9 @@ class Framer:
         """What the next record will tell besides its own findings."""
         self.framed = self.undecoded = 0
 
-    def find_runs(self, bulk: Bulk | None, kinds: tuple[int, ...] | None) -> None:
-        """From now on, runs where ``bulk`` finds some, of these kinds only."""
-        self.bulk, self.kinds = bulk, kinds
+    def find_runs(self, bulk: Bulk | None) -> None:
+        """From now on, runs where ``bulk`` finds some."""
+        self.bulk = bulk
 
     # Events.
 
@@ -197,7 +196,7 @@ class Framer:
             return False
         data = self._joined()
         if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
-            data = self._cut_runs(data, self.bulk.cut(data, self.kinds))
+            data = self._cut_runs(data, self.bulk.cut(data))
         split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
         if split.ends:
             self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
@@ -226,8 +225,6 @@ class Framer:
         """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
         if not len(cut.kinds):
             return data
-        if self.kinds is not None:
-            cut.kinds[~np.isin(cut.kinds, self.kinds)] = 0
         plain = cut.kinds != 0
         if self.findings:
             plain[0] = False  # the first frame will tell them

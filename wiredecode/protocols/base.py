@@ -236,13 +236,6 @@ class Conversation(ABC):
         """Make the record of the frame just decoded: then it is as if it had been decoded with the ``style``."""
         raise NotImplementedError
 
-    def is_plain(self, frame: Frame) -> bool:
-        """Whether the record of the frame just decoded is that of its layer, with ``frame.generated``, and no more.
-
-        Then it may be read as columns, with others. Where these hold one of its values not, :meth:`record` is asked.
-        """
-        return False
-
     def skip(self, frame: Frame, *, forever: bool) -> bool:
         """Asked in place of :meth:`decode` about a frame that nobody will see.
 

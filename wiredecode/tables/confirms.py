@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from wiredecode.frames.block import FrameBlock, Int64s
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables.confirms_blocks import AskingBlocks, answering
-from wiredecode.tables.mixed import column, link
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
@@ -117,3 +117,25 @@ class HeldMessages:
                 released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]
         return released
+
+
+def column(frames: Iterable[int], blocks: Iterable[Int64s]) -> Int64s:
+    """A value per frame: those of single frames, then those of blocks."""
+    return np.concatenate([np.fromiter(frames, np.int64), *blocks])
+
+
+def link(lookahead: Lookahead, frames: list[Frame], times: Int64s, lengths: Int64s) -> None:
+    """Show the next frames to the lookahead, all times and lengths in order of numbers."""
+    if not len(times):
+        return
+    speaking = [frame for frame in frames if frame.request is not None or frame.expects_response]
+    speaking.sort(key=attrgetter("number"))
+    first = lookahead.seen + 1
+    done = 0
+    for frame in speaking:
+        at = frame.number - first
+        if at > done:
+            lookahead.skip(times[done:at], lengths[done:at])
+        lookahead.add(frame)
+        done = at + 1
+    lookahead.skip(times[done:], lengths[done:])

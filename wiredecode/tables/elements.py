@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wiredecode.fields.columns.kinds import Scope, SizedColumn
-from wiredecode.fields.columns.reader import Structure, reader
-from wiredecode.fields.columns.rows import Bools, Int64s, Rows, Source
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.arrays import Bools, Int64s
+from wiredecode.fields.bulk import ElementFields, Source, read_elements
+from wiredecode.fields.layer import Layer
 from wiredecode.frames.message import Column, FrameElements, Slices
 
 Form = tuple[type[Layer], tuple[tuple[str, str], ...], bool]
@@ -36,15 +35,15 @@ class Elements:
 
 def read(parts: list[FrameElements]) -> Elements:
     """Read the messages of parts of the same form."""
-    reads = reader(parts[0].element, Style())
-    if reads is None:
+    source, starts, rows = joined(parts)
+    found = read_elements(parts[0].element, source, starts)
+    if found is None:
         return Elements([], np.empty(0, np.int64), np.empty(0, np.int64), {}, parts)
-    elements, rows = joined(parts)
-    columns = columns_of(elements, reads.structure, {field: column for column, field in parts[0].columns.items()})
-    if elements.good.all():
+    columns = {column: column_of(found, source, field) for column, field in parts[0].columns.items()}
+    if found.plain.all():
         return Elements(parts, rows, places(rows), columns, [])
     whole = np.ones(len(parts), np.bool_)
-    whole[rows[~elements.good]] = False
+    whole[rows[~found.plain]] = False
     kept = whole[rows]
     number = np.cumsum(whole) - 1
     rows = number[rows[kept]]
@@ -53,8 +52,8 @@ def read(parts: list[FrameElements]) -> Elements:
     return Elements(sound, rows, places(rows), {name: chosen(each, kept) for name, each in columns.items()}, others)
 
 
-def joined(parts: list[FrameElements]) -> tuple[Rows, Int64s]:
-    """The elements of all frames in one buffer, and the part of each."""
+def joined(parts: list[FrameElements]) -> tuple[Source, Int64s, Int64s]:
+    """All frames in one buffer, where their elements start in it, and the part of each."""
     frames = [part.frame for part in parts]
     data = b"".join([memoryview(frame.buffer)[frame.start : frame.stop] for frame in frames])
     stops = np.cumsum(np.fromiter((frame.stop - frame.start for frame in frames), np.int64, len(frames)))
@@ -62,25 +61,15 @@ def joined(parts: list[FrameElements]) -> tuple[Rows, Int64s]:
     counts = np.fromiter((len(part.starts) for part in parts), np.int64, len(parts))
     rows = np.repeat(np.arange(len(parts)), counts)
     starts = np.fromiter(chain.from_iterable(part.starts for part in parts), np.int64, len(rows)) + moved[rows]
-    return Rows(Source(data), starts, stops[rows], np.ones(len(rows), np.bool_)), rows
+    return Source(data), starts, rows
 
 
-def columns_of(elements: Rows, how: Structure, wanted: dict[str, str]) -> dict[str, Column]:
-    """The fields that are wanted, by the name of their column."""
-    found: dict[str, Column] = {}
-    scope = Scope()
-    for kind, column in how.columns:
-        name = wanted.get(kind.name)
-        if name is not None and isinstance(column, SizedColumn):
-            starts, sizes, there = column.places(elements, scope)
-            found[name] = Slices(
-                elements.source.buffer, np.where(there, starts, -1), np.where(there, starts + sizes, -1)
-            )
-            continue
-        column.step(elements, scope)
-        if name is not None:
-            found[name] = scope.values[kind.name]
-    return found
+def column_of(found: ElementFields, source: Source, field: str) -> Column:
+    """The values of a field."""
+    if field in found.spans:
+        return Slices(source.buffer, *found.spans[field])
+    numbers: Column = found.numbers[field]
+    return numbers
 
 
 def places(rows: Int64s) -> Int64s:

@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from wiredecode.fields.layer import Style
@@ -24,9 +23,6 @@ from wiredecode.frames.failure import strip
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, dumped
 from wiredecode.tables.schema import INTEGERS, OTHER, RAW, is_enumeration, is_json
-
-if TYPE_CHECKING:
-    from wiredecode.frames.block import FrameBlock, Int64s
 
 OnMisfit = Callable[[int, str, Any], None]
 """Takes a value that has no column: its row, its path from there (``.messages[0].key``), and the value."""
@@ -95,62 +91,11 @@ class FrameTable:
         ]
         return pa.record_batch(columns, schema=self.schema)
 
-    def mixed(self, items: Sequence[Frame | FrameBlock]) -> pa.RecordBatch:
-        """One row per frame, in the order of their numbers, some of them in blocks."""
-        from wiredecode.tables import columns_frames as bulk
-
-        frames: list[Frame] = [item for item in items if isinstance(item, Frame)]
-        blocks = [item for item in items if not isinstance(item, Frame)]
-        if not blocks and all(frame.recorder is None for frame in frames):
-            return self.batch(sorted(frames, key=attrgetter("number")))
-        numbers = np.concatenate([[frame.number for frame in frames], *(block.numbers for block in blocks)])
-        order = np.argsort(numbers)
-        rows = np.empty(len(order), np.int64)
-        rows[order] = np.arange(len(order))
-        layers = self._mixed_layers(frames, blocks, rows)  # first: making a record may find something
-        columns = []
-        for field in self.schema:
-            if field.name == "layers":
-                columns.append(layers)
-                continue
-            parts = [self._column(field, frames), *([bulk.COLUMNS[field.name](blocks, field.type)] if blocks else ())]
-            columns.append(pa.concat_arrays(parts).take(pa.array(order)))
-        return pa.record_batch(columns, schema=self.schema)
-
     def _column(self, field: pa.Field, frames: Sequence[Frame]) -> pa.Array:
         values = list(map(COLUMNS[field.name], frames))
         if field.name == "time":
             return pa.array(values, pa.int64()).cast(field.type)
         return self._builder.array(field, values, ignore)
-
-    def _mixed_layers(self, frames: list[Frame], blocks: list[FrameBlock], rows: Int64s) -> pa.StructArray:
-        """The column ``layers``; ``rows`` has the row of each frame, and then of each frame of the blocks."""
-        from wiredecode.tables import columns_frames as bulk
-
-        kind = self.schema.field("layers").type if "layers" in self.schema.names else pa.struct([])
-        parts: dict[str, list[bulk.LayerRows]] = {}
-        ends = np.cumsum([len(frames), *map(len, blocks)])
-        alone, one_by_one = bulk.of_frames(frames, rows[: len(frames)])
-        records = [bulk.recorded(frames[index], self._record_style) for index in one_by_one]
-        places: list[int] = rows[one_by_one].tolist()
-        for layer, wanted in chain(alone.items(), bulk.by_layer(blocks, np.split(rows, ends)[1:-1]).items()):
-            part, plain = bulk.read(layer, wanted, self._style, self._raw, kind)
-            parts.setdefault(layer.filter_name, []).append(part)
-            for index in np.flatnonzero(~plain).tolist():
-                records.append(wanted.record(layer, index, self._record_style))
-                places.append(int(wanted.rows[index]))
-        members = self._builder.members(kind, records)
-        for name, part in bulk.parts_of(kind, np.array(places, np.int64), members).items():
-            parts.setdefault(name, []).append(part)
-        joiner, columns = bulk.Joiner(len(rows)), {}
-        for member in kind:
-            if member.name in parts:
-                columns[member.name] = self._builder.filled(
-                    len(rows), member.type, *joiner.layer(member.type, parts[member.name])
-                )
-        if OTHER in members:
-            columns[OTHER] = joiner.joined([(np.array(places, np.int64), members[OTHER])], pa.string())
-        return self._builder.filled(len(rows), kind, columns)
 
 
 def ignore(row: int, path: str, value: Any) -> None:

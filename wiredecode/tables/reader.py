@@ -12,7 +12,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
 from wiredecode.dissect.build import build_dissector
-from wiredecode.dissect.demand import Demand, RunsFor
+from wiredecode.dissect.demand import Demand
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
@@ -23,7 +23,7 @@ from wiredecode.protocols.registry import protocols
 from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, HeldMessages
 from wiredecode.tables.connections import ConnectionTable
-from wiredecode.tables.frames import FrameTable, style_for
+from wiredecode.tables.frames import style_for
 from wiredecode.tables.messages import encoded_schema
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
@@ -75,11 +75,11 @@ class TableReader:
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
     ``encoded``: texts of messages as dictionaries, see :func:`wiredecode.tables.messages.encoded_schema`. ``bulk``:
-    whether plain frames are read many at a time, if all are wanted; by default where the capture is large. ``display``:
-    only rows of frames that it matches; columns that it needs may be in ``schema`` too.
+    whether messages are read in bulk, if all are wanted; by default where the capture is large. ``display``: only rows
+    of frames that it matches; columns that it needs may be in ``schema`` too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
-    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`, or as :mod:`wiredecode.tables.mixed` says), in the order of the capture; a
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`), in the order of the capture; a
     ``CaptureError`` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
 
@@ -109,7 +109,7 @@ class TableReader:
         schema = table_schema(level, bytes_choice)
         if protocol is not None and level == FRAMES:
             schema = type_schema(protocol, bytes_choice=bytes_choice)
-        self._bulk = answers is None and (prefer_bulk(capture) if bulk is None else bulk)
+        self._bulk = level == MESSAGES and answers is None and (prefer_bulk(capture) if bulk is None else bulk)
         self._where = where(display, level, bulk=self._bulk)
         self._select = display if self._where is None else None
         if self._where is not None and columns is not None:
@@ -128,15 +128,13 @@ class TableReader:
         style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
         waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
         responses = not set(waits).isdisjoint(self.schema.names)
-        one_by_one = not self._bulk or self._select is not None or level == CONNECTIONS
-        runs = {MESSAGES: RunsFor.MESSAGES, FRAMES: RunsFor.COLUMNS}
         demand = Demand(
             style=style,
             recorded=recorded_in(self.schema) if records and self._select is None else None,
             link_responses=responses,
             copies=level == FRAMES and (shows_copies(self.schema) or (display is not None and display.needs_copies)),
             messages=self.messages,
-            runs=None if one_by_one else runs.get(level),
+            runs=self._bulk and self._select is None,
             select=self._select,
             stable_ids=stable_ids,
             answers=answers,
@@ -205,8 +203,8 @@ class TableReader:
             yield from self._connection_batches(self._ended, self.dissector.frames(self.capture))
             return
         collect = self._collect()
-        if self.dissector.demand.runs is not None:
-            yield from self._message_batches(collect) if self.level == MESSAGES else self._mixed_batches()
+        if self.dissector.demand.runs:
+            yield from self._message_batches(collect)
             return
         frames = self.dissector.frames(self.capture)
         with Postponed() as damage:
@@ -231,21 +229,6 @@ class TableReader:
             waiting.finish()
             yield from collect.add_parts(ready())
         yield from collect.drain()
-        damage.raise_again()
-
-    def _mixed_batches(self) -> Iterator[pa.RecordBatch]:
-        """Frames, plain ones read many at a time."""
-        from wiredecode.tables.mixed import MixedBatches
-
-        dissector = self.dissector
-        failures = dissector.totals.failures
-        table = FrameTable(self.schema, self.bytes_choice, show_secrets=self._show_secrets, failures=failures)
-        collect = MixedBatches(table, linking=dissector.demand.link_responses)
-        with Postponed() as damage:
-            for items in dissector.mixed(self.capture):
-                collect.add(items)
-                yield from collect.drain()
-        yield from collect.drain(final=True)
         damage.raise_again()
 
     def _over(self, connection: Connection, other: str | None) -> None:

@@ -13,7 +13,6 @@ from wiredecode.testing.kit import Case as Case
 from wiredecode.testing.kit import ProtocolTests as ProtocolTests
 from wiredecode.testing.packets import Talk as Talk
 from wiredecode.testing.packets import batches as batches
-from wiredecode.testing.parity import columns_agree as columns_agree
 from wiredecode.testing.parity import readers_agree as readers_agree
 from wiredecode.testing.samples import build as build
 from wiredecode.testing.samples import samples as samples

@@ -28,7 +28,7 @@ from wiredecode.testing import tables
 from wiredecode.testing.dissection import Result, dissect, dissected, meaning, pairing
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
-from wiredecode.testing.parity import columns_agree, readers_agree, whole_record
+from wiredecode.testing.parity import readers_agree
 from wiredecode.testing.samples import Values, distinct, general, integers, samples
 from wiredecode.testing.segments import (
     Cutting,
@@ -92,8 +92,6 @@ class ProtocolTests:
     """Integers that have to stay as they are in a real frame: checksums, sizes, codes that tell types apart."""
     unmade: ClassVar[frozenset[str]] = frozenset()
     """Layers of which no frame can be made from the declaration alone."""
-    with_columns: ClassVar[tuple[int, int] | None] = None
-    """How many layers are read as columns, of how many."""
     stepped: ClassVar[frozenset[str]] = frozenset()
     """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
     leaves: ClassVar[bool] = False
@@ -198,20 +196,10 @@ class ProtocolTests:
     @classmethod
     def agree(cls, cases: Iterable[Case], *, damaged: bool = False) -> list[bool]:
         """Hold all readers against each other; return which frames are well-formed."""
-        by_layer: dict[type[Layer], list[bytes]] = {}
-        found = []
-        for layer, raw in cases:
-            steps = layer.__name__ in cls.stepped
-            found.append(readers_agree(layer, raw, leaves=cls.leaves, steps=steps, damaged=damaged))
-            by_layer.setdefault(layer, []).append(raw)
-        for layer, frames in by_layer.items():
-            columns_agree(layer, frames)
-        return found
-
-    @classmethod
-    def surprising(cls, layer: type[Layer], raw: bytes, record: Mapping[str, Any]) -> bool:
-        """Whether columns may leave a whole frame to the row decoder."""
-        return False
+        return [
+            readers_agree(layer, raw, leaves=cls.leaves, steps=layer.__name__ in cls.stepped, damaged=damaged)
+            for layer, raw in cases
+        ]
 
     # One truth.
 
@@ -227,19 +215,12 @@ class ProtocolTests:
     def test_readers_agree_on_any_bytes(self, layer: type[Layer]) -> None:
         chance = random.Random(layer.__name__)
         sizes = (1, 7, 8, 20, 60, 200)
-        columns_agree(layer, [b""])
         any_bytes = [chance.randbytes(size) for size in sizes]
         filled = [filling * size for size in sizes for filling in (b"\0", b"\xff")]
         self.agree(((layer, raw) for raw in any_bytes + filled), damaged=True)
 
     def test_readers_agree_on_vectors(self) -> None:
-        """Also on what their bytes are in columns: whole frames are plain."""
         self.agree(self.vectors)
-        for layer, raw in self.vectors:
-            record = whole_record(layer, raw)
-            for plain in columns_agree(layer, [raw]):
-                expected = record is not None and not self.surprising(layer, raw, record)
-                assert plain == expected, f"{layer.__name__}: plain: {plain}, {raw.hex()}"
 
     def test_readers_agree_on_captured_frames(self, path: Path) -> None:
         self.agree(self.captured(path))
@@ -301,13 +282,6 @@ class ProtocolTests:
         protocol, declared = cls.protocol(), (entry.name for entry in catalogue(cls.layers()))
         names = (*declared, *protocol.generated_fields(), *protocol.column_types)
         return frozenset(name.partition(".")[2] for name in names)
-
-    def test_how_many_layers_have_columns(self) -> None:
-        from wiredecode.fields.columns.reader import covered
-
-        if self.with_columns is not None:
-            read, left = covered(self.layers())
-            assert (len(read), len(read) + len(left)) == self.with_columns
 
     # Segments.
 

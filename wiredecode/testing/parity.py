@@ -1,21 +1,17 @@
 """One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
 
 Scapy's reader is the reference. Held against it: the compiled decoders ``careful``, ``head``, ``walk``, ``rows`` and
-``record``, and the columns. What is well-formed is built again to its bytes.
+``record``, and elements read in bulk. What is well-formed is built again to its bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import Array, Kind, Struct, compiler, plain
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.testing.dissection import STYLE
-
-if TYPE_CHECKING:
-    from wiredecode.fields.columns.reader import Columns
 
 Places = Mapping[str, int]
 FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
@@ -96,6 +92,7 @@ def _fast_agree(
     if marks is not None:
         same(marks, _marked(layer, written, places), "marks", layer, raw)
     same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
+    _elements_agree(layer, written, rows[0], buffer)
     _numbers_agree(layer, written, compiler.decoder(layer, "numbers")(buffer, start, stop)[0])
     head = compiler.head(layer, buffer, start, stop)
     same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
@@ -191,75 +188,36 @@ def _encoded(value: Any) -> Any:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-# Columns.
+# Elements of arrays, read in bulk.
 
 
-def read_columns(
-    layer: type[Layer], frames: Iterable[bytes], style: Style = STYLE, raw: bool = False
-) -> Columns | None:
-    """The frames as columns, with some bytes between them; None: the layer has none."""
+def _elements_agree(layer: type[Layer], values: Mapping[str, Any], rows: Mapping[str, Any], buffer: bytes) -> None:
+    """Elements of bulk arrays that are read at once have the fields that they have alone."""
+    for kind in map(plain, layer.fields_desc):
+        value, places = values.get(kind.name), rows.get(kind.name)
+        if isinstance(kind, Struct) and isinstance(places, dict) and value is not None:
+            _elements_agree(kind.layer, value, places, buffer)
+        elif isinstance(kind, Array) and kind.bulk and isinstance(places, list):
+            element = kind.element
+            if isinstance(element, Struct) and not element.layer.row:
+                elements_agree(element.layer, buffer, places, value or [])
+
+
+def elements_agree(layer: type[Layer], buffer: bytes, places: list[int], values: list[Mapping[str, Any]]) -> bool:
+    """Hold elements read in bulk, which start at these places, against their values; False: this layer is not."""
     import numpy as np
 
-    from wiredecode.fields.columns.reader import reader
+    from wiredecode.fields.bulk import Source, read_elements
 
-    found = reader(layer, style, raw)
+    found = read_elements(layer, Source(buffer), np.array(places, np.int64))
     if found is None:
-        return None
-    buffer, starts, stops = b"", [], []
-    for index, frame in enumerate(frames):
-        buffer += b"\xff" * (index % 3)
-        starts.append(len(buffer))
-        buffer += frame
-        stops.append(len(buffer))
-    columns = found.read(buffer, np.array(starts, np.int64), np.array(stops, np.int64))
-    assert len(columns.plain) == len(starts)
-    for array in columns.fields.values():
-        array.validate(full=True)
-    return columns
-
-
-def columns_agree(layer: type[Layer], frames: list[bytes], style: Style = STYLE) -> list[bool]:
-    """Hold columns against records; return which frames are plain, or nothing for a layer without columns."""
-    columns = read_columns(layer, frames, style)
-    if columns is None:
-        return []
-    rows = columns.struct().to_pylist()
-    for frame, row, is_plain in zip(frames, rows, columns.plain.tolist(), strict=True):
+        return False
+    names = {*found.numbers, *found.spans}
+    for index, (element, is_plain) in enumerate(zip(values, found.plain.tolist(), strict=True)):
+        same(is_plain, set(element) <= names, "whether an element is plain", layer, buffer)
         if is_plain:
-            record = whole_record(layer, frame, style)
-            assert record is not None, f"{layer.__name__}: columns read what is no whole frame: {frame.hex()}"
-            fits = _fits(row, record)
-            assert fits, f"{layer.__name__}: columns: {row!r} is not {record!r}, of {frame.hex()}"
-            order = [name for name in columns.fields if name in record]
-            same(order, [name for name in record if name in columns.fields], "the order of columns", layer, frame)
-    return [bool(is_plain) for is_plain in columns.plain.tolist()]
-
-
-def whole_record(layer: type[Layer], frame: bytes, style: Style = STYLE) -> dict[str, Any] | None:
-    """The record of a frame that ends where its last field ends; None: it is not such a frame."""
-    try:
-        record, stop = compiler.record(layer, frame, 0, len(frame), style)
-    except compiler.FAILED:
-        return None
-    return record if stop == len(frame) else None
-
-
-def _fits(column: Any, value: Any, code: bool = False) -> bool:
-    """Whether a value of a column is what a record shows; ``code``: it may be the name of an enumeration."""
-    import orjson
-
-    if isinstance(column, dict):
-        if not isinstance(value, dict) or not {name for name in value if value[name] is not None} <= set(column):
-            return False
-        return all(_fits(column[name], value.get(name), f"{name}_code" in column) for name in column)
-    if isinstance(column, list):
-        if not isinstance(value, list) or len(column) != len(value):
-            return False
-        return all(_fits(one, other, code=True) for one, other in zip(column, value, strict=True))
-    if isinstance(column, datetime):
-        return bool(f"{column:%Y-%m-%dT%H:%M:%S}.{column.microsecond // 1000:03d}Z" == value)
-    if isinstance(value, dict):
-        return isinstance(column, str) and bool(orjson.loads(column) == value)
-    if code and isinstance(value, int) and isinstance(column, str):
-        return column == str(value)
-    return isinstance(column, bool) == isinstance(value, bool) and bool(column == value)
+            read: dict[str, Any] = {name: int(column[index]) for name, column in found.numbers.items()}
+            for name, (starts, stops) in found.spans.items():
+                read[name] = None if starts[index] < 0 else buffer[starts[index] : stops[index]]
+            same(read, {name: _encoded(value) for name, value in element.items()}, "elements in bulk", layer, buffer)
+    return True

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.arrays import Bools, Int64s
+from wiredecode.fields.bulk import Source
 from wiredecode.fields.protobuf.kinds import Bool, Int32, Int64, Repeated, Scalar, String, UInt32, UInt64
 from wiredecode.fields.protobuf.messages import Message
 

@@ -8,7 +8,8 @@ from itertools import repeat
 import crc32c
 import numpy as np
 
-from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.arrays import Bools, Int64s
+from wiredecode.fields.bulk import Source
 from wiredecode.fields.protobuf import Message
 from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
 from wiredecode.frames.block import UInt8s

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wiredecode.fields.columns.rows import Source
-from wiredecode.frames.block import BlockLayer, BlockMessages, Bulk, Cut, FrameBlock, Int64s, UInt8s
-from wiredecode.frames.frame import NOTHING
+from wiredecode.fields.bulk import Source
+from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock, Int64s, UInt8s
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.bulk_lines import (
@@ -19,16 +18,13 @@ from wiredecode.protocols.nats.bulk_lines import (
     HMSG,
     MSG,
     OPERATIONS,
-    PUB,
     SID,
     SUBJECT,
     begins_with,
     header_spans,
     operations,
 )
-from wiredecode.protocols.nats.conversation_memory import Who, keys_of
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
-from wiredecode.protocols.nats.layers import Msg, Pub
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
@@ -48,8 +44,6 @@ class NatsBulk(Bulk):
     and so on.
     """
 
-    with_layers = (PUB, MSG)
-
     def __init__(self) -> None:
         self.carried: list[tuple[CarriedProtocol, CarriedBulk, int]] = []
         """And what its kinds count from, in groups of four."""
@@ -66,16 +60,14 @@ class NatsBulk(Bulk):
                 protocols += [protocol.name] * OPERATIONS
         self.types, self.protocols, self.with_links = tuple(types), tuple(protocols), tuple(linked)
 
-    def cut(self, data: bytes, wanted: tuple[int, ...] | None) -> Cut:
+    def cut(self, data: bytes) -> Cut:
         source = Source(data)
         starts, kinds, at, heads = operations(source)
         bodies, stops = at[:, BODY], starts[1:] - 2
         places = np.zeros((len(kinds), PLACES), np.int64)
         for protocol, bulk, before in self.carried:
             rows = np.flatnonzero((kinds > 0) & begins_with(source, bodies, stops, protocol.prefix))
-            if wanted is not None and max(wanted) <= OPERATIONS:
-                kinds[rows] = 0
-            elif len(rows):
+            if len(rows):
                 inner, places[rows] = bulk.kinds(source, bodies[rows], stops[rows])
                 kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
         return Cut(starts, kinds, {AT: at, HEAD: heads, INSIDE: places})
@@ -107,8 +99,6 @@ class NatsBulk(Bulk):
         said.reached = int(block.base + block.stops[-1])
         for bulk, session, payloads in inner:
             bulk.decode(session, payloads, original=published and block.side == client, links=out is not None)
-        if conversation.copies:
-            take_copies(conversation, block, codes, subjects, published)
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(block), np.bool_)
@@ -124,10 +114,6 @@ class NatsBulk(Bulk):
     def linker(self, conversation: NatsConversation) -> Callable[[], None]:
         return conversation.memory.carried.linker()
 
-    def copies_linker(self, conversation: NatsConversation) -> Callable[[], None]:
-        conversation.memory.copies.links_later = True
-        return conversation.memory.copies.link
-
     def payloads(
         self, conversation: NatsConversation, block: FrameBlock, codes: Int64s, subjects: list[str]
     ) -> Iterator[tuple[CarriedBulk, CarriedSession, Payloads]]:
@@ -140,19 +126,6 @@ class NatsBulk(Bulk):
                 where = (block.parts[AT][rows, BODY], block.stops[rows] - 2)
                 payloads = Payloads(block, rows, kinds, *where, codes[rows], subjects, block.parts[INSIDE][rows])
                 yield bulk, conversation.memory.carried.session(protocol.name), payloads
-
-    def layers(self, conversation: NatsConversation, block: FrameBlock) -> list[BlockLayer]:
-        found = []
-        for kind, layer in ((PUB, Pub), (MSG, Msg)):
-            rows = np.flatnonzero(block.kinds == kind)
-            codes, generated = np.zeros(len(rows), np.int64), [NOTHING]
-            if kind == MSG and len(rows):
-                codes, sids = distinct(block, SID)
-                codes, known = codes[rows], [conversation.subscriptions.get(sid) for sid in sids]
-                generated = [NOTHING if each is None else each.generated for each in known]
-            if len(rows):
-                found.append(BlockLayer(layer, rows, codes, generated))
-        return found
 
 
 def distinct(block: FrameBlock, part: int) -> tuple[Int64s, list[str]]:
@@ -195,21 +168,6 @@ def count_deliveries(conversation: NatsConversation, block: FrameBlock) -> bool:
     for subscription, count in counts:
         subscription.delivered += count
     return True
-
-
-def take_copies(
-    conversation: NatsConversation, block: FrameBlock, codes: Int64s, subjects: list[str], published: bool
-) -> None:
-    """Those of NATS itself wait to be told what they are copies of, or are what others are copies of."""
-    rows, said = np.flatnonzero(block.kinds <= OPERATIONS), conversation.sides[block.side]
-    topics = map(subjects.__getitem__, codes[rows].tolist())
-    keys = keys_of(block.buffer, block.parts[AT][rows, BODY], block.stops[rows] - 2, topics)
-    whos: list[Who] = [said.publisher] * len(rows)
-    if not published:
-        codes, sids = distinct(block, SID)
-        receivers = [said.receiver(sid, conversation.subscriptions) for sid in sids]
-        whos = [receivers[code] for code in codes[rows].tolist()]
-    conversation.memory.copies.note_run(block, rows, keys, whos)
 
 
 def add_rows(

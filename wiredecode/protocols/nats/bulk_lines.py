@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.fields import credentials
-from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.fields.bulk import Source
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import UInt8s
 from wiredecode.protocols.nats import names

@@ -169,7 +169,7 @@ class NatsConversation(Conversation):
         self.verbose = None
         self.hand_on += self.inner.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
-        self.memory.copies.lose(frame.number)
+        self.memory.copies.lose()
 
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
         """The plan of an operation in any spelling; None: it is no operation."""

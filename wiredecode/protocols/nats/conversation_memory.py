@@ -14,12 +14,11 @@ import json
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 from crc32c import crc32c
 
 from wiredecode.fields import printable
@@ -28,11 +27,6 @@ from wiredecode.protocols.nats import names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, Request, link
-
-if TYPE_CHECKING:
-    from wiredecode.frames.block import FrameBlock, Int64s
-
-    Numbers = Sequence[int] | Int64s
 
 LAYER = "nats"
 MAX_CONTENTS = 4_096
@@ -78,11 +72,6 @@ class Receiver:
     def doubt(self, key: Key) -> None:
         self.gets_all = False
         self.doubted.put(key, None)
-
-
-Who = Publisher | Receiver | None
-"""None: messages were lost."""
-NO_KEY = "", 0
 
 
 MAX_WAITING = 1_024
@@ -183,34 +172,18 @@ class Copies:
         self.lossy = False
         self._repeating: Newest[str, None] = Newest(MAX_DOUBTED)
         """Subjects of which the same contents were published again."""
-        self.links_later = False
-        """Frames and runs do not come in order: :meth:`link` is called when all up to some packet came."""
-        self._waiting: list[tuple[Frame | FrameBlock | None, Numbers, Sequence[Key], Sequence[Who]]] = []
 
-    def lose(self, number: int) -> None:
-        """Messages before this frame may be missing: those of the same contents cannot be counted any more."""
-        if self.links_later:
-            self._waiting.append((None, [number], [NO_KEY], [None]))
-        else:
-            self.lossy = True
+    def lose(self) -> None:
+        """Messages may be missing: those of the same contents cannot be counted any more."""
+        self.lossy = True
 
     def note(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
         """A message was published, or delivered, or handed on to another server."""
         if frame.type in ("PUB", "HPUB"):
-            if self.links_later:
-                self._waiting.append((frame, [frame.number], [key], [said.publisher]))
-            else:
-                self._publish(key, said.publisher, frame.number, frame.id)
+            self._publish(key, said.publisher, frame.number, frame.id)
             return
         receiver = said.receiver(frame.values.get("sid"), subscriptions)
-        if self.links_later:
-            self._waiting.append((frame, [frame.number], [key], [receiver]))
-        else:
-            mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
-
-    def note_run(self, run: FrameBlock, rows: Int64s, keys: Sequence[Key], whos: Sequence[Who]) -> None:
-        """Messages of a run."""
-        self._waiting.append((run, run.numbers[rows], keys, whos))
+        mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
 
     def _publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
         known = self._contents.get(key) or self._before.get(key)
@@ -251,42 +224,6 @@ class Copies:
         last[publisher] = found
         return original
 
-    def link(self) -> None:
-        """Tell those that waited what they are copies of, in the order of the capture."""
-        items, self._waiting = self._waiting, []
-        if not items:
-            return
-        order = np.argsort(np.concatenate([np.asarray(each, np.int64) for _, each, _, _ in items]), kind="stable")
-        places = [place for item, own, _, _ in items for place in places_of(item, own)]
-        keys = [key for _, _, own, _ in items for key in own]
-        whos = [who for *_, own in items for who in own]
-        found = [0] * len(keys)
-        for at in order.tolist():
-            who = whos[at]
-            if who.__class__ is Receiver:
-                found[at] = self._deliver(keys[at], who, *places[at]) or 0
-            elif who is None:
-                self.lossy = True
-            else:
-                self._publish(keys[at], who, *places[at])
-        first = 0
-        for item, own, _, _ in items:
-            copied = found[first : first + len(own)]
-            first += len(own)
-            if isinstance(item, Frame):
-                mark_copy(item, copied[0])
-            elif item is not None:
-                item.copies = np.zeros(len(item), np.int64)
-                item.copies[np.searchsorted(item.numbers, own)] = copied
-
-
-def places_of(item: Frame | FrameBlock | None, numbers: Numbers) -> Sequence[Place]:
-    """Those of the frames of an item."""
-    if item is None or isinstance(item, Frame):
-        return [(numbers[0], 0 if item is None else item.id)]
-    ids = item.ids[np.searchsorted(item.numbers, numbers)]
-    return [*zip(np.asarray(numbers).tolist(), ids.tolist(), strict=True)]
-
 
 def mark_copy(frame: Frame, original: int | None) -> None:
     """Tell which frame this one is a copy of, if it is one."""
@@ -294,12 +231,6 @@ def mark_copy(frame: Frame, original: int | None) -> None:
         frame.generate("copy_of", original)
         if frame.layers is not None and LAYER in frame.layers:
             frame.layers[LAYER]["copy_of"] = original
-
-
-def keys_of(buffer: bytes, starts: Int64s, stops: Int64s, subjects: Iterable[str]) -> list[Key]:
-    """The keys of messages of a run: where their payloads start and stop, and the subject of each."""
-    contents = [crc32c(buffer[start:stop]) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    return [*zip(subjects, contents, strict=True)]
 
 
 MAX_REQUESTS = 20_000

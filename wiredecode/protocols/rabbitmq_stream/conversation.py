@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
@@ -116,12 +116,6 @@ class RabbitMQConversation(Conversation):
         decoder.read(frame, style)
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame, style)
-
-    def is_plain(self, frame: Frame) -> bool:
-        if frame.status != OK or frame.code not in CARRYING:
-            return False
-        chunk = frame.values.get("chunk")
-        return chunk is None or bool(chunk["num_entries"] == chunk["num_records"])
 
     def skip(self, frame: Frame, *, forever: bool) -> bool:
         if self.client is None or not frame.offset or frame.is_cut:

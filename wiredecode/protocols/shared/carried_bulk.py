@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields.columns.rows import Bools, Int64s, Source
+from wiredecode.arrays import Bools, Int64s
+from wiredecode.fields.bulk import Source
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock, UInt8s
