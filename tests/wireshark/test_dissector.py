@@ -14,7 +14,7 @@ from tests.toy.kv import KV
 from tests.wireshark.compare import Agreement, compare
 from wiredecode.fields import Bits, Optional, UInt8, UInt16, Varint, When
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.lua import Condition, Script, Writer, joined, quoted
+from wiredecode.fields.lua import LuaPrinter, Script, Writer, joined, quoted
 from wiredecode.testing import Part, craft, every
 from wiredecode.wireshark import script
 
@@ -154,7 +154,7 @@ def test_conditions_become_lua() -> None:
     writer = Writer({}, {})
 
     def lua(condition: str) -> str:
-        return Condition(writer, When(condition)).code()
+        return LuaPrinter(writer).truth(When(condition).root)
 
     assert lua("flags & 4 == 4") == '(compare(band(v.flags, 4), "==", 4))'
     assert lua("left") == "truth((c.stop - c.pos))"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from wiredecode.fields.contracts import Emitter, Structure
 from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.numbers import Number, UInt8, UInt16, UInt32, UInt64
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
 
 WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
 
@@ -40,20 +37,20 @@ class Bits(Number):
     def minimum(self) -> int:
         return 0 if self.back else self.whole.width
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
         """The first bit field moves behind the integer, the others look back at it."""
         start = position - self.back
         stop = take(self.name, start, self.whole.width, end)
         return self.whole.read(data, start, stop, layer)[0] >> self.shift & self.mask, stop
 
-    def write(self, value: int | None, layer: Layer) -> bytes:
+    def write(self, value: int | None, layer: Structure) -> bytes:
         if self.back:
             return b""
         whole = sum((self._built(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
         return self.whole.write(whole, layer)
 
     @staticmethod
-    def _built(name: str, layer: Layer) -> int:
+    def _built(name: str, layer: Structure) -> int:
         """What was set, or what filled itself in."""
         value = layer.getfieldval(name)
         return (layer.filled.get(name) if value is None else value) or 0

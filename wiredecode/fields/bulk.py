@@ -11,8 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s
-from wiredecode.fields import Kind, Number, Optional, Sized
+from wiredecode.fields.composition import Optional
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.numbers import Number
+from wiredecode.fields.sized import Sized
 
 
 class Source:

@@ -1,17 +1,16 @@
 """From a layer's ``fields_desc`` to straight-line Python: the fast reader of the same declarations.
 
-For each layer six decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
+For each layer three decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
-``head``     values of the fields before the first bulk array, whose element count stands for it
-``walk``     the same, but steps over every element and reads what follows: a structural check
-``rows``     as ``walk``, and of every element a tuple of the fields that its layer names in ``row``: None where an
-             optional one is absent, texts as the bytes they are on the wire. Where it names none: the place at which
-             the element starts
-``numbers``  as ``walk``, and as a value ``numbers``: the elements of a bulk array of numbers; of other elements the
-             field that their layer is ``numbered_by``, told as index and value of those that do not follow by one.
-             It and ``rows`` have as a value ``marked`` the elements with the field that their layer is ``marked_by``,
-             told as index and where that field starts
+``walk``     values of the fields; bulk arrays are stepped over, and the number of elements stands for them: this
+             checks the structure. Other sinks (see ``contracts.Sink``) make something else of a bulk array:
+             ``head`` ends there; ``rows`` gives of every element a tuple of the fields that its layer names in
+             ``row``, None where an optional one is absent, texts as the bytes they are on the wire. Where it names
+             none: the place at which the element starts.
+             ``walk`` and ``rows`` also have as a value ``numbers``: the elements of a bulk array of numbers; of others
+             the field that their layer is ``numbered_by``, told as index and value of those that do not follow by one.
+             ``marked`` are the elements with the field that their layer is ``marked_by``: index and where that starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
 
@@ -26,10 +25,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import Array, Short, Struct, plain
+from wiredecode.fields.composition import Array, Struct, plain
+from wiredecode.fields.contracts import Cut as Cut
+from wiredecode.fields.contracts import Short
 from wiredecode.fields.cut import forget_cut
-from wiredecode.fields.emitter import Emitter
-from wiredecode.fields.kind import Cut as Cut
+from wiredecode.fields.emitter import Writer
 from wiredecode.fields.layer import Layer, Range, Style
 
 FAILED = (Cut, Short, UnicodeDecodeError)
@@ -103,13 +103,13 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
     """The Python text of a decoder: ``mode`` is a name from the list above."""
-    return Emitter(layer, mode, style or (Style() if mode == "record" else None)).text()
+    return Writer(layer, mode, style or (Style() if mode == "record" else None)).text()
 
 
 @cache
 def decoder(layer: type[Layer], mode: str, style: Style | None = None) -> Callable[..., Any]:
     """The generated function of a mode; made on first use."""
-    emitter = Emitter(layer, mode, style)
+    emitter = Writer(layer, mode, style)
     code = compile(emitter.text(), f"<{mode} decoder of {layer.__name__}>", "exec")
     exec(code, emitter.namespace)
     return emitter.namespace["decode"]  # type: ignore[no-any-return]

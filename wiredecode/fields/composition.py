@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scapy.fields import Field
 
-from wiredecode.fields.kind import Kind, Short
+from wiredecode.fields.contracts import Emitter, Short, Structure
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.numbers import Number, UInt32
 from wiredecode.fields.presence import When
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
 
 
 class Struct(Kind):
@@ -23,21 +20,21 @@ class Struct(Kind):
     holds_packets = 1
     column = "struct"
 
-    def __init__(self, name: str, layer: type[Layer], doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, layer: type[Structure], doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, **kw)
         self.layer = layer
 
     def minimum(self) -> int:
-        return self.layer.minimum()
+        return int(self.layer.minimum())
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         inner = self.layer.within(data, position, end)
         if inner.problem is not None:
             short = inner.problem
             raise short.inside(f"{self.name}.{short.field}", inner)
         return inner, inner.stop
 
-    def write(self, value: Any, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Structure) -> bytes:
         return bytes(value if value is not None else self.layer())
 
     def emit(self, em: Emitter) -> str:
@@ -64,7 +61,7 @@ class Array(Kind):
     def __init__(
         self,
         name: str,
-        element: Kind | type[Layer],
+        element: Kind | type[Structure],
         doc: str = "",
         *,
         count: type[Number] | str | None = UInt32,
@@ -85,7 +82,7 @@ class Array(Kind):
     def minimum(self) -> int:
         return self.count.width if isinstance(self.count, Number) else 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[list[Any], int]:
         count = None
         if isinstance(self.count, str):
             count = layer.fields[self.count]
@@ -106,7 +103,7 @@ class Array(Kind):
             values.append(value)
         return values, position
 
-    def write(self, value: Sequence[Any], layer: Layer) -> bytes:
+    def write(self, value: Sequence[Any], layer: Structure) -> bytes:
         front = self.count.write(len(value), layer) if isinstance(self.count, Number) else b""
         return front + b"".join(self.element.write(element, layer) for element in value)
 
@@ -140,10 +137,10 @@ class Optional(Kind):
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
         return self.kind.getfield(pkt, s) if self.when.holds(s, 0, len(s), pkt) else (s, None)
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         return self.kind.read(data, position, end, layer)
 
-    def write(self, value: Any, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Structure) -> bytes:
         return b"" if value is None else self.kind.write(value, layer)
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:

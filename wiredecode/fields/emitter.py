@@ -5,41 +5,45 @@ The kinds call the methods of :class:`Emitter` from their ``emit``. ``compiler.p
 
 from __future__ import annotations
 
+import copy
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Struct, UInt24
-from wiredecode.fields import redacted as hide
-from wiredecode.fields.kind import Cut
+from wiredecode.fields.composition import Array, Optional, Struct
+from wiredecode.fields.contracts import Cut, Short
+from wiredecode.fields.contracts import Emitter as Emitter
+from wiredecode.fields.contracts import Sink as Sink
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.numbers import Number, UInt24
 from wiredecode.fields.scope import Scope
-from wiredecode.fields.stepping import first_of_length, note_mark, note_number, tightened, unnamed
+from wiredecode.fields.sized import Binary, Sized
+from wiredecode.fields.sized import redacted as hide
 from wiredecode.fields.textlines import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
+Run = list[tuple[Kind, str]]
+"""Fixed fields that were not read yet, and their variables."""
 
-class Emitter:
-    """Generates one decoder of one layer. The kinds call its methods from their ``emit``."""
+
+class Writer:
+    """Generates one decoder of one layer: the :class:`Emitter` of its kinds."""
 
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
         self.careful = mode == "careful"
-        self.steps = mode in ("walk", "rows", "numbers")
-        self.numbering = mode in ("rows", "numbers")
-        """Bulk arrays are only stepped over."""
+        self.sink = Sink(mode) if mode in (*Sink,) else None
         self.ended = False
-        """``head`` has met its bulk array: nothing more is generated."""
         self.stepping = False
-        """Inside a bulk array that is only stepped over: positions move, values are not made."""
         self.mark = ""  # the code that notes that an element is marked
         self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "error": struct.error, "itertools": itertools}
         self.lines: list[str] = []
         self.indent = 1
         self.scopes: list[Scope] = []
-        self.run: list[tuple[Number | Kind, str]] = []
+        self.run: Run = []
         self.counter = 0
         if style is not None:
             self.namespace["show"] = style.show
@@ -52,7 +56,7 @@ class Emitter:
             start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
             return "\n".join([*start, *self.lines, "    return p", ""])
         end = ["    return d0, p", "  except error: raise Cut from None", ""]
-        return tightened("\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end]))
+        return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
     # Small things the kinds use.
 
@@ -123,7 +127,7 @@ class Emitter:
     def picked(self, name: str) -> bool:
         """Whether the value of a field is wanted although its structure is only stepped over."""
         layer = self.scopes[-1].layer
-        return (self.mode == "rows" and name in layer.row) or (self.numbering and name == layer.numbered_by)
+        return name == layer.numbered_by or (self.sink is Sink.ROWS and name in layer.row)
 
     def path(self, name: str) -> str:
         return f"{self.scopes[-1].prefix} + {name!r}"
@@ -146,33 +150,68 @@ class Emitter:
         self.flush(keep=value)
         return value
 
-    def flush(self, keep: str = "") -> None:
-        if not self.run:
-            return
+    def length(self, kind: Number) -> tuple[str, int] | None:
+        """Read the length of what comes next, and what is before it, without a check; None: that cannot be done.
+
+        Return its variable, and the bytes read, over which the caller steps: when it checks the bytes that the length
+        counts, it checks these, too, for a length is never negative. It may lie after the end of the frame: then that
+        check fails; after that of the buffer ``error`` is raised.
+        """
+        if self.careful or kind.signed or len(kind.fixed or "") != 1 or not (self.run or kind.width > 1):
+            return None
+        value = self.fixed(kind)
+        if len(self.run) == 1 and kind.width == 1:  # its byte order parted it from what is before it
+            self.flush(keep=value)
+            return value, 0
+        return value, self._unpack(self._take_run(), value)
+
+    def _take_run(self) -> Run:
         run, self.run = self.run, []
-        needed = self.scopes[-1].needed
+        return run
+
+    def flush(self, keep: str = "") -> None:
+        """Read the run of fixed fields; ``keep`` is a variable that is needed, whatever else."""
+        run = self._take_run()
+        if not run:
+            return
+        size = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in run)
+        if not self.careful and not any(self._is_read(kind, value, keep) for kind, value in run):
+            self.step(str(size))
+            return
+        self.line(f"q = p + {size}")
+        self.require("q", run[-1][0].name, str(size))
+        self._unpack(run, keep)
+        self.line("p = q")
+
+    def step(self, size: str) -> None:
+        """Step over bytes that nothing looks at."""
+        self.line(f"p += {size}")
+        self.line("if p > e: raise Cut")
+
+    def _is_read(self, kind: Kind, value: str, keep: str) -> bool:
+        return not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name)
+
+    def _unpack(self, run: Run, keep: str) -> int:
+        """Generate the reading of a run of fixed fields at ``p``; return how many bytes it takes."""
         order = next((_order(kind) for kind, _ in run if _order(kind)), ">")
         codes, values = [], []
         for kind, value in run:
             code = kind.fixed or ""
-            if self.stepping and value != keep and kind.name not in needed and not self.picked(kind.name):
-                codes.append(f"{struct.calcsize('>' + code)}x")
-            else:
+            if self._is_read(kind, value, keep):
                 codes.append(code)
                 values.append(value)
+            else:
+                codes.append(f"{struct.calcsize('>' + code)}x")
         layout = struct.Struct(order + "".join(codes))
-        self.line(f"q = p + {layout.size}")
-        self.require("q", run[-1][0].name, str(layout.size))
-        if len(values) == 1 and codes == ["B"]:
+        if codes == ["B"]:
             self.line(f"{values[0]} = b[p]")
-        elif values:
-            unpack = self.constant(layout.unpack_from)
-            self.line(f"{', '.join(values)}, = {unpack}(b, p)")
-        self.line("p = q")
+        else:
+            self.line(f"{', '.join(values)}, = {self.constant(layout.unpack_from)}(b, p)")
         for kind, value in run:
             if isinstance(kind, UInt24) and value in values:
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
+        return layout.size
 
     def call(self, kind: Kind) -> str:
         """Read a value with the kind's own ``read``, which must not need the layer."""
@@ -245,17 +284,23 @@ class Emitter:
         self.flush()
         self.flush_dict()
         scope = self.scopes[-1]
-        there = scope.presences[kind.name] = self.variable("has_" + kind.name)
         before = len(self.lines)
-        self.line(f"{there} = {kind.when.code(self)}")
-        with self.block(f"if {there}:"):
-            if self.mark and kind.name == scope.layer.marked_by:
-                self.line(self.mark)
+        condition = kind.when.code(self)
+        if kind.name in scope.asked:
+            there = scope.presences[kind.name] = self.variable("has_" + kind.name)
+            self.line(f"{there} = {condition}")
+            condition = there
+        with self.block(f"if {condition}:"):
+            self._note_mark(kind)
             self._field(kind.kind)
             self.flush()
             self.flush_dict()
         if self.stepping and self.picked(kind.name):
             self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
+
+    def _note_mark(self, kind: Kind) -> None:
+        if self.mark and kind.name == self.scopes[-1].layer.marked_by:
+            self.line(self.mark)
 
     def _alternatives(self, kinds: Sequence[Kind]) -> tuple[Optional, Optional, int, int] | None:
         """The last two fields, where one is there if the next byte says so and else the other; mask and value."""
@@ -266,22 +311,34 @@ class Emitter:
         return None
 
     def _either(self, one: Optional, other: Optional, mask: int, value: int) -> None:
-        """Step over one of two that the next byte chooses; the fixed fields before are read with the second one."""
-        before = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in self.run)
+        """Step over one of two that the next byte chooses; the fixed fields before are read with the second one.
+
+        Where that byte is the first one of a length, the length is read first: that is faster.
+        """
         run, self.run = self.run, [*self.run]
-        place = f"p + {before}" if before else "p"
-        with self.block(
-            f"if {place} < e and b[{place}] & {mask} == {value}:{first_of_length(other.kind, mask, value)}"
-        ):
+        kind = other.kind
+        plain = isinstance(kind, Sized) and isinstance(kind.length, Number) and kind.length.order == ">"
+        found = kind.read_length(self) if plain and isinstance(kind, Sized) else None
+        if found is not None and isinstance(kind, Sized) and isinstance(kind.length, Number):
+            bits = 8 * (kind.length.width - 1)
+            condition = masked(found[0], mask << bits, value << bits)
+        else:
+            before = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in run)
+            place = f"p + {before}" if before else "p"
+            condition = f"{place} < e and {masked(f'b[{place}]', mask, value)}"
+        self.run = run
+        with self.block(f"if {condition}:"):
             self.flush()
-            if self.mark and one.name == self.scopes[-1].layer.marked_by:
-                self.line(self.mark)
+            self._note_mark(one)
             self._field(one.kind)
             self.flush()
-        self.run = run
         with self.block("else:"):
-            self._field(other.kind)
-            self.flush()
+            if found is not None and isinstance(kind, Sized):
+                kind.emit_value(self, self.variable(kind.name), *found)
+            else:
+                self.run = run
+                self._field(kind)
+                self.flush()
 
     def store(self, kind: Kind, value: str) -> None:
         pending = self.scopes[-1].pending
@@ -331,7 +388,7 @@ class Emitter:
         elif kind.count is not None:
             count = self.number(kind.count)
         self.flush()
-        if kind.bulk and self.mode == "head":
+        if kind.bulk and self.sink is Sink.STOP:
             self.ended = True
             return count
         if count and self._at_once(kind):
@@ -339,13 +396,13 @@ class Emitter:
         limited = f"{self.variable('z')}" if kind.size else ""
         if kind.size:
             self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
-        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.steps)
+        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.sink is not None)
         elements, index = self.variable("l"), self.variable("n")
         listed = not self.stepping or self._has_rows(kind)
-        if self.numbering and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
+        if self.stepping and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
             self.line("numbers, following = [], None")
             self.scopes[-1].pending.append(("numbers", "numbers"))
-        self.mark = note_mark(kind, index) if self.numbering and self.stepping else ""
+        self.mark = note_mark(kind, index) if self.stepping else ""
         if self.mark:
             self.line("marked = []")
             self.scopes[-1].pending.append(("marked", "marked"))
@@ -366,7 +423,7 @@ class Emitter:
     def _has_rows(self, kind: Array) -> bool:
         """Whether rows of the elements are collected while they are stepped over."""
         element = kind.element
-        return self.mode == "rows" and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
+        return self.sink is Sink.ROWS and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
 
     def _at_once(self, kind: Array) -> bool:
         """Whether all elements can be read in one unpack."""
@@ -380,12 +437,12 @@ class Emitter:
         self.line(f"q = p + {count} * {element.width}")
         self.require("q", kind.name, count)
         elements = count
-        if kind.bulk and self.numbering:
+        if kind.bulk and self.sink is not None:
             self.line(
                 f"numbers = {self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
             )
             self.scopes[-1].pending.append(("numbers", "numbers"))
-        if not (kind.bulk and self.steps):
+        if not (kind.bulk and self.sink is not None):
             elements = self.variable("l")
             unpack = self.constant(struct.unpack_from)
             shown = element.shown(self, "i") if self.mode == "record" else "i"
@@ -409,7 +466,7 @@ class Emitter:
             self.line(f"{prefix}e, s_{prefix} = {where}, p")
             self.line(f"{prefix} = {prefix}e + '.'")
         variables = self.scope(element.layer, target, prefix, created=self.careful)
-        if self.numbering and element.layer.numbered_by:
+        if self.stepping and element.layer.numbered_by:
             for code in note_number(index, variables[element.layer.numbered_by]):
                 self.line(code)
         if self.careful:
@@ -439,3 +496,31 @@ def _order(kind: Kind) -> str:
     if isinstance(kind, Number) and kind.width > 1:
         return kind.order
     return ""
+
+
+def masked(value: str, mask: int, wanted: int) -> str:
+    """Whether a value has these bits under a mask."""
+    if wanted == mask and mask.bit_count() == 1:
+        return f"{value} & {mask}"
+    return f"{value} & {mask} == {wanted}"
+
+
+def note_number(index: str, number: str) -> tuple[str, str]:
+    """Code that notes the number of an element, where it is not one more than that of the element before."""
+    return f"if {number} != following: numbers.append(({index}, {number}))", f"following = {number} + 1"
+
+
+def note_mark(kind: Array, index: str) -> str:
+    """Code that notes that an element of an array is marked, and where; "": its elements have no mark."""
+    marked = isinstance(kind.element, Struct) and kind.element.layer.marked_by
+    return f"marked.append(({index}, p))" if marked else ""
+
+
+def unnamed(element: Kind) -> Kind:
+    """A copy without a name of its own: the path of an element ends with its index."""
+    element = copy.copy(element)
+    element.name = ""
+    if isinstance(element, Sized) and isinstance(element.length, Number):
+        element.length = copy.copy(element.length)
+        element.length.name = ""
+    return element

@@ -7,14 +7,9 @@ bytes that follow will do: a checksum, for instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
-
-Fill = Callable[["Layer", Mapping[str, bytes]], Any]
-"""``(layer, bytes of each field that follows) -> value``."""
+from wiredecode.fields.contracts import Structure
 
 
 class LengthOf:
@@ -23,7 +18,7 @@ class LengthOf:
     def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
         self.fields, self.plus, self.null = fields, plus, null
 
-    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
         if self.null is not None and layer.fields.get(self.fields[0], b"") is None:
             return self.null
         if not self.fields:
@@ -37,7 +32,7 @@ class PresenceOf:
     def __init__(self, *fields: str) -> None:
         self.fields = fields
 
-    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
         return int(any(layer.fields.get(name) is not None for name in self.fields))
 
 
@@ -47,5 +42,5 @@ class CountOf:
     def __init__(self, *fields: str, plus: int = 0) -> None:
         self.fields, self.plus = fields, plus
 
-    def __call__(self, layer: Layer, following: Mapping[str, bytes]) -> int:
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
         return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scapy.packet import fuzz
 from scapy.volatile import VolatileValue
 
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.contracts import Structure
 
 MAX_BYTES, MAX_ELEMENTS = 24, 3
 NASTY = (0, 1, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
@@ -45,7 +44,7 @@ def characters(alphabet: str = "abcXYZ019._-$ %\\'\"\té€\U0001f407\0", least:
     return Random(lambda: "".join(random.choices(alphabet, k=random.randint(least, MAX_BYTES))))
 
 
-def structure(layer: type[Layer]) -> Random:
+def structure(layer: type[Structure]) -> Random:
     return Random(lambda: next(iter(fuzz(layer()))))
 
 

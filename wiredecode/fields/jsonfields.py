@@ -12,9 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Short, Unfit, plain, redacted, text
+from wiredecode.fields.composition import plain
+from wiredecode.fields.contracts import Short, Unfit
 from wiredecode.fields.credentials import is_secret_name, without_secrets
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.sized import redacted, text
 from wiredecode.fields.tagged import TaggedLayer
 from wiredecode.fields.tokens import line_stop
 

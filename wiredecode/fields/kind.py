@@ -4,45 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from scapy.fields import Field
 from scapy.volatile import VolatileValue
 
-from wiredecode.fields.filling import Fill
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
-
-
-class Short(Exception):
-    """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
-
-    reason: str = ""
-    """Why the bytes cannot be the field, where that is not that they end."""
-
-    def __init__(self, field: str, needed: int, had: int, start: int, partial: Any = None) -> None:
-        super().__init__(field, needed, had, start)
-        self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
-
-    def inside(self, field: str, partial: Any) -> Short:
-        """The same problem, as the structure or array around the field tells it."""
-        problem = Short(field, self.needed, self.had, self.start, partial)
-        problem.reason = self.reason
-        return problem
-
-
-class Cut(Exception):
-    """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
-
-
-class Unfit(Short):
-    """Bytes that cannot be the field, whatever follows."""
-
-    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
-        super().__init__(field, 0, 0, start, partial)
-        self.reason = reason
+from wiredecode.fields.contracts import Cut as Cut
+from wiredecode.fields.contracts import Emitter, Fill, Structure
+from wiredecode.fields.contracts import Short as Short
+from wiredecode.fields.contracts import Unfit as Unfit
 
 
 def take(field: str, position: int, length: int, end: int) -> int:
@@ -74,6 +44,9 @@ class Kind(Field[Any, Any]):
     """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although
     nothing follows it."""
 
+    asks: ClassVar[tuple[str, ...]] = ()
+    """Earlier optional fields whose presence its generated code asks for."""
+
     back: int = 0
     """Bytes before its position that belong to it, too: of bit fields that share an integer."""
 
@@ -99,11 +72,11 @@ class Kind(Field[Any, Any]):
 
     # What each kind defines.
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         """Read the value at ``position``; return it and the position after it. Raises :class:`Short`."""
         raise NotImplementedError
 
-    def write(self, value: Any, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Structure) -> bytes:
         """Encode ``value``, the inverse of :meth:`read`."""
         raise NotImplementedError
 
@@ -152,11 +125,11 @@ class Kind(Field[Any, Any]):
 class FixedBytes(Kind):
     """As many bytes as ``fixed`` says."""
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[bytes, int]:
         stop = take(self.name, position, self.minimum(), end)
         return data[position:stop], stop
 
-    def write(self, value: Any, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Structure) -> bytes:
         return bytes(value or bytes(self.minimum()))
 
     def emit(self, em: Emitter) -> str:

@@ -6,16 +6,17 @@ import copyreg
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from scapy.packet import Packet
 
-from wiredecode.fields import Array, Binary, Kind, Number, Optional, Short, Sized, Struct, plain, redacted
 from wiredecode.fields.bits import group_bits
-from wiredecode.fields.filling import CountOf, Fill, LengthOf
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.composition import Array, Optional, Struct, plain
+from wiredecode.fields.contracts import Emitter, Fill, Short
+from wiredecode.fields.filling import CountOf, LengthOf
+from wiredecode.fields.kind import Kind
+from wiredecode.fields.numbers import Number
+from wiredecode.fields.sized import Binary, Sized, redacted
 
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""

@@ -6,7 +6,6 @@ Conditions become Lua functions; ``ftype`` follows from the kind; a protocol spe
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,14 +27,13 @@ from wiredecode.fields import (
     TimestampNs,
     Uuid,
     Varint,
-    When,
     plain,
     textfields,
 )
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.presence import SPELLING
+from wiredecode.fields.presence import Node
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.unknown import UnknownFields
 from wiredecode.fields.textlines import TextLayer
@@ -43,7 +41,7 @@ from wiredecode.fields.textlines import TextLayer
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
 SCALES = {"timestamp[ms, UTC]": 1_000, "timestamp[ns, UTC]": 1_000_000_000, "timestamp[s, UTC]": 1}
-CALLED = {ast.BitAnd: "band", ast.BitOr: "bor", ast.BitXor: "bxor", ast.LShift: "lshift", ast.RShift: "rshift"}
+CALLED = {"&": "band", "|": "bor", "^": "bxor", "<<": "lshift", ">>": "rshift"}
 
 Spelled = tuple[str, dict[str, Any]]
 """The name of the reading function (a member of ``R``) of a kind, and the further members of its table.
@@ -190,7 +188,7 @@ class Writer:
         if isinstance(kind, Number) and kind.names and not isinstance(kind, Flags):
             members["names"] = self.values(kind.names)
         if isinstance(declared, Optional):
-            members["when"] = Code(f"function(c, v, at) return {Condition(self, declared.when).code()} end")
+            members["when"] = Code(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
         rest = "".join(f", {key}={spelled(value)}" for key, value in members.items() if value is not None)
         return f"{{{quoted(kind.name)}, {quoted(read)}{rest}}}"
 
@@ -256,77 +254,63 @@ def joined(one: str, other: str) -> str:
     return "string"
 
 
-class Condition:
-    """A condition in Lua: ``c`` is the cursor, ``v`` the values read before, ``at`` where each of these ended."""
+class LuaPrinter:
+    """Prints a condition as Lua: ``c`` is the cursor, ``v`` the earlier values, ``at`` where each of these ended."""
 
-    def __init__(self, writer: Writer, when: When) -> None:
-        self.writer, self.when = writer, when
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
 
-    def code(self) -> str:
-        return self.truth(self.when.tree)
-
-    def truth(self, node: ast.expr) -> str:
-        match node:
-            case ast.BoolOp(op=operator, values=parts):
-                word = " and " if isinstance(operator, ast.And) else " or "
-                return "(" + word.join(map(self.truth, parts)) + ")"
-            case ast.UnaryOp(op=ast.Not(), operand=part):
-                return f"(not {self.truth(part)})"
-            case ast.Call(func=ast.Name(id="has")):
+    def truth(self, node: Node) -> str:
+        match node.word:
+            case "and" | "or":
+                return "(" + f" {node.word} ".join(map(self.truth, node.parts)) + ")"
+            case "not":
+                return f"(not {self.truth(node.parts[0])})"
+            case "has":
                 return self.value(node)
-            case ast.Compare(left=first, ops=operators, comparators=others):
-                terms = [first, *others]
-                pairs = zip(terms, operators, others, strict=False)
+            case "compare":
+                pairs = zip(node.parts, node.value, node.parts[1:], strict=False)
                 return "(" + " and ".join(self.compare(*pair) for pair in pairs) + ")"
         return f"truth({self.value(node)})"
 
-    def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
-        if isinstance(operator, ast.In | ast.NotIn):
-            assert isinstance(right, ast.Tuple)
-            elements = ", ".join(self.value(element) for element in right.elts)
-            word = "not_among" if isinstance(operator, ast.NotIn) else "among"
-            return f"{word}({self.value(left)}, {{{elements}}})"
-        sign = {"!=": "~="}.get(SPELLING[type(operator)], SPELLING[type(operator)])
-        return f'compare({self.value(left)}, "{sign}", {self.value(right)})'
+    def compare(self, left: Node, sign: str, right: Node) -> str:
+        if right.word == "choice":
+            word = "not_among" if sign == "not in" else "among"
+            return f"{word}({self.value(left)}, {{{', '.join(map(self.value, right.parts))}}})"
+        return f'compare({self.value(left)}, "{"~=" if sign == "!=" else sign}", {self.value(right)})'
 
-    def value(self, node: ast.expr) -> str:
-        match node:
-            case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+    def value(self, node: Node) -> str:
+        values = [self.value(part) for part in node.parts] if node.word in ("sum", "minus", "call") else []
+        match node.word:
+            case "and" | "or" | "not" | "compare":
                 return self.truth(node)
-            case ast.BinOp(left=first, op=operator, right=other) if type(operator) in CALLED:
-                return f"{CALLED[type(operator)]}({self.value(first)}, {self.value(other)})"
-            case ast.BinOp(left=first, op=operator, right=other):
-                return f'sum({self.value(first)}, "{SPELLING[type(operator)]}", {self.value(other)})'
-            case ast.UnaryOp(operand=operand):
-                return f"-{self.value(operand)}"
-            case ast.Constant(value=constant):
-                return spelled(constant)
-            case ast.Name(id="left"):
+            case "sum" if node.value in CALLED:
+                return f"{CALLED[node.value]}({values[0]}, {values[1]})"
+            case "sum":
+                return f'sum({values[0]}, "{node.value}", {values[1]})'
+            case "minus":
+                return f"-{values[0]}"
+            case "call":
+                return f"CALL.{node.value}({', '.join(['c', 'v', *values])})"
+            case "constant":
+                return spelled(node.value)
+            case "left":
                 return "(c.stop - c.pos)"
-            case ast.Name(id="tokens"):
+            case "tokens":
                 return "tokens_left(c)"
-            case ast.Name(id="token"):
+            case "token":
                 return "next_token(c)"
-            case ast.Name(id=name):
-                return f"v.{name}"
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return self.call(name, arguments)
-        raise TypeError(f"no value: {ast.unparse(node)}")
-
-    def call(self, name: str, arguments: list[ast.expr]) -> str:
-        match name, arguments:
-            case _ if name in self.when.calls:
-                values = "".join(f", {self.value(argument)}" for argument in arguments)
-                return f"CALL.{name}(c, v{values})"
-            case "has", [ast.Name(id=field)]:
-                return f"(v.{field} ~= nil)"
-            case "left_of", [ast.Name(id=field)]:
-                return f"left_of(c, v, at, {quoted(field)})"
-            case "peek", [ast.Constant(value=int(width))]:
-                return f"peek(c, {width})"
-            case "matches", [ast.Constant(value=bytes(pattern))]:
-                return f"matches(c, {self.writer.pattern(pattern)})"
-        raise TypeError(f"no function: {name}")
+            case "field":
+                return f"v.{node.value}"
+            case "has":
+                return f"(v.{node.value} ~= nil)"
+            case "left_of":
+                return f"left_of(c, v, at, {quoted(node.value)})"
+            case "peek":
+                return f"peek(c, {node.value})"
+            case "matches":
+                return f"matches(c, {self.writer.pattern(node.value)})"
+        raise TypeError(f"no value: {node}")
 
 
 # How the kinds of this package are spelled.

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from wiredecode.fields.kind import AsText, Kind, Short, take
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
+from wiredecode.fields.contracts import Emitter, Short, Structure
+from wiredecode.fields.kind import AsText, Kind, take
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
@@ -66,12 +63,12 @@ class Number(Kind):
         """The key under which a record shows the number of an enumeration."""
         return f"{self.name}_code" if self.names else None
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
         stop = take(self.name, position, self.width, end)
         order = "little" if self.little else "big"
         return int.from_bytes(data[position:stop], order, signed=self.signed), stop  # type: ignore[arg-type]
 
-    def write(self, value: int | None, layer: Layer) -> bytes:
+    def write(self, value: int | None, layer: Structure) -> bytes:
         order = "little" if self.little else "big"
         return (value or 0).to_bytes(self.width, order, signed=self.signed)  # type: ignore[arg-type]
 
@@ -224,7 +221,7 @@ class Varint(Kind):
     def minimum(self) -> int:
         return 1
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer | None) -> tuple[int, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
         value = 0
         for index in range(self.max_bytes):
             take(self.name, position, index + 1, end)
@@ -234,5 +231,5 @@ class Varint(Kind):
                 return value, position + index + 1
         raise Short(self.name, self.max_bytes + 1, self.max_bytes, position)
 
-    def write(self, value: int, layer: Layer) -> bytes:
+    def write(self, value: int, layer: Structure) -> bytes:
         return write_varint(value)

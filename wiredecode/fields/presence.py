@@ -24,17 +24,159 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from wiredecode.fields.contracts import Structure
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
 
 WORDS = ("left", "tokens", "token")
 MAX_PEEK = 8
+SIGNS = {
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a condition. ``word`` says what it is, and what ``parts`` and ``value`` are.
+
+    ``and``, ``or``, ``not``, ``minus`` and ``choice`` (what ``in`` looks through) have parts only. A ``compare`` has as
+    its value the sign between each two parts, a ``sum`` its operator. ``constant``, ``field``, ``has``, ``left_of``,
+    ``peek`` and ``matches`` have a value; a ``call`` has the name of a function, and arguments. ``left``, ``tokens``
+    and ``token`` are all there is to say.
+    """
+
+    word: str
+    parts: tuple[Node, ...] = ()
+    value: Any = None
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, level by level."""
+        nodes = [self]
+        for node in nodes:
+            yield node
+            nodes += node.parts
+
+
+class When:
+    """A condition on what was read before, or on the next bytes. ``calls`` are the functions that it names."""
+
+    def __init__(self, expression: str, **calls: Callable[..., Any]) -> None:
+        self.expression, self.calls = expression, calls
+        try:
+            tree = ast.parse(expression, mode="eval").body
+        except SyntaxError as error:
+            raise TypeError(f"not a condition: {expression!r} ({error.msg})") from None
+        self.root = self._parse(tree)
+        self.fields = self._values_of("field", "left_of")
+        """Fields whose values it needs."""
+        self.optional = self._values_of("has")
+        """Fields whose presence it asks for."""
+        self.measured = self._values_of("left_of")
+        """Lengths of which it asks what is left."""
+
+    def __repr__(self) -> str:
+        return f"When({self.expression!r})"
+
+    def _values_of(self, *words: str) -> set[str]:
+        return {node.value for node in self.root.walk() if node.word in words}
+
+    def names(self) -> set[str]:
+        """All fields that it speaks of."""
+        return self.fields | self.optional
+
+    # Parsing: what is not foreseen is an error when the layer is declared.
+
+    def _parse(self, node: ast.expr) -> Node:
+        match node:
+            case ast.BoolOp(op=operator, values=parts):
+                return self._node("and" if isinstance(operator, ast.And) else "or", parts)
+            case ast.UnaryOp(op=ast.Not() | ast.USub() as operator, operand=part):
+                return self._node("not" if isinstance(operator, ast.Not) else "minus", [part])
+            case ast.Compare(left=first, ops=operators, comparators=others) if _known(*operators):
+                return self._node("compare", [first, *others], tuple(SIGNS[type(each)] for each in operators))
+            case ast.BinOp(left=first, op=operator, right=other) if _known(operator):
+                return self._node("sum", [first, other], SIGNS[type(operator)])
+            case ast.Tuple(elts=parts):
+                return self._node("choice", parts)
+            case ast.Constant(value=int() | bytes() | str() as constant):
+                return Node("constant", value=constant)
+            case ast.Name(id=name):
+                return Node(name) if name in WORDS else Node("field", value=name)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                return self._parse_call(name, arguments)
+        raise TypeError(f"a condition cannot hold {ast.unparse(node)!r}: {self.expression!r}")
+
+    def _node(self, word: str, parts: list[ast.expr], value: Any = None) -> Node:
+        return Node(word, tuple(map(self._parse, parts)), value)
+
+    def _parse_call(self, name: str, arguments: list[ast.expr]) -> Node:
+        match name, arguments:
+            case _ if name in self.calls:
+                return self._node("call", arguments, name)
+            case (("has" | "left_of"), [ast.Name(id=field)]):
+                return Node(name, value=field)
+            case "peek", [ast.Constant(value=int(width))] if 1 <= width <= MAX_PEEK:
+                return Node(name, value=width)
+            case "matches", [ast.Constant(value=bytes(pattern))]:
+                re.compile(pattern)
+                return Node(name, value=pattern)
+        raise TypeError(f"{name}() cannot be called so: {self.expression!r}")
+
+    # Conditions of a known form, which readers can take a short cut for.
+
+    @property
+    def absent(self) -> str | None:
+        """The field that must not be there, if that is the whole condition."""
+        match self.root:
+            case Node("not", (Node("has", _, str(name)),)):
+                return name
+        return None
+
+    @property
+    def next_byte(self) -> tuple[int, int] | None:
+        """Mask and value of the next byte, if they are the whole condition."""
+        match self.root:
+            case Node("compare", (masked, Node("constant", _, int(value))), ("==",)):
+                match masked:
+                    case Node("sum", (Node("peek", _, 1), Node("constant", _, int(mask))), "&"):
+                        return mask, value
+        return None
+
+    # As Python.
+
+    def code(self, terms: Terms) -> str:
+        """The condition as a Python expression, in the words of one reader: what it gives is true or false."""
+        return PythonPrinter(self.calls, terms).truth(self.root)
+
+    @cached_property
+    def holds(self) -> Callable[[bytes, int, int, Structure], bool]:
+        """``(buffer, position, end, layer) -> bool``: the condition on a layer of which the fields before were read."""
+        terms = _OfLayer()
+        code = f"lambda b, p, e, layer: bool({self.code(terms)})"
+        return eval(compile(code, f"<{self!r}>", "eval"), terms.namespace)  # type: ignore[no-any-return]
+
+
+def _known(*operators: ast.AST) -> bool:
+    return all(type(operator) in SIGNS for operator in operators)
 
 
 class Terms(Protocol):
@@ -56,201 +198,84 @@ class Terms(Protocol):
     def constant(self, value: Any) -> str: ...
 
 
-class When:
-    """A condition on what was read before, or on the next bytes. ``calls`` are the functions that it names."""
+class PythonPrinter:
+    """Prints a condition as Python. ``guards`` collects what must hold before a value can be read."""
 
-    def __init__(self, expression: str, **calls: Callable[..., Any]) -> None:
-        self.expression, self.calls = expression, calls
-        self.fields: set[str] = set()
-        """Fields whose values it needs."""
-        self.optional: set[str] = set()
-        """Fields whose presence it asks for."""
-        self.measured: set[str] = set()
-        """Lengths of which it asks what is left."""
-        try:
-            self.tree = ast.parse(expression, mode="eval").body
-        except SyntaxError as error:
-            raise TypeError(f"not a condition: {expression!r} ({error.msg})") from None
-        self._check(self.tree)
+    def __init__(self, calls: dict[str, Callable[..., Any]], terms: Terms) -> None:
+        self.calls, self.terms = calls, terms
+        self.guards: dict[str, None] = {}
 
-    def __repr__(self) -> str:
-        return f"When({self.expression!r})"
+    def truth(self, node: Node) -> str:
+        if node.word in ("and", "or"):
+            return "(" + f" {node.word} ".join(map(self.truth, node.parts)) + ")"
+        if node.word == "not":
+            return f"(not {self.truth(node.parts[0])})"
+        self.guards = {}
+        value = self._bits(node) or self.value(node)
+        return f"({' and '.join([*self.guards, value])})" if self.guards else value
 
-    def _check(self, node: ast.expr) -> None:
+    def _bits(self, node: Node) -> str:
+        """Whether one bit is set, or none of some, without a comparison."""
         match node:
-            case ast.BoolOp(values=parts) | ast.Tuple(elts=parts):
-                pass
-            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=part):
-                parts = [part]
-            case ast.Compare(left=first, ops=operators, comparators=others) if _known(operators):
-                parts = [first, *others]
-            case ast.BinOp(left=first, op=operator, right=other) if _known([operator]):
-                parts = [first, other]
-            case ast.Constant(value=int() | bytes() | str()):
-                parts = []
-            case ast.Name(id=name):
-                parts = []
-                if name not in WORDS:
-                    self.fields.add(name)
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                parts = self._check_call(name, arguments)
-            case _:
-                raise TypeError(f"a condition cannot hold {ast.unparse(node)!r}: {self.expression!r}")
-        for part in parts:
-            self._check(part)
+            case Node("compare", (Node("sum", (_, Node("constant", _, int(mask))), "&") as bits, other), ("==",)):
+                if other == Node("constant", value=0):
+                    return f"not {self.value(bits)}"
+                if other.word == "constant" and other.value == mask and mask.bit_count() == 1:
+                    return self.value(bits)
+        return ""
 
-    def _check_call(self, name: str, arguments: list[ast.expr]) -> list[ast.expr]:
-        """Check the arguments of the functions that stand for something; return those that are expressions."""
-        match name, arguments:
-            case _ if name in self.calls:
-                return arguments
-            case "has", [ast.Name(id=field)]:
-                self.optional.add(field)
-            case "left_of", [ast.Name(id=field)]:
-                self.measured.add(field)
-                self.fields.add(field)
-            case ("peek", [ast.Constant(value=int(width))]) if 1 <= width <= MAX_PEEK:
-                pass
-            case "matches", [ast.Constant(value=bytes(pattern))]:
-                re.compile(pattern)
-            case _:
-                raise TypeError(f"{name}() cannot be called so: {self.expression!r}")
-        return []
+    def value(self, node: Node) -> str:
+        match node.word:
+            case "and" | "or" | "not":
+                raise TypeError(f"no value: {node}")
+            case "compare":
+                first, *others = map(self.value, node.parts)
+                pairs = zip(node.value, others, strict=True)
+                return first + "".join(f" {sign} {other}" for sign, other in pairs)
+            case "sum":
+                first, other = map(self.value, node.parts)
+                return f"({first} {node.value} {other})"
+            case "minus":
+                return f"-{self.value(node.parts[0])}"
+            case "choice":
+                return "(" + "".join(f"{self.value(part)}, " for part in node.parts) + ")"
+            case "call":
+                values = "".join(f", {self.value(part)}" for part in node.parts)
+                return f"{self.terms.constant(self.calls[node.value])}(b, p, e{values})"
+        return self._word(node)
 
-    def names(self) -> set[str]:
-        """All fields that it speaks of."""
-        return self.fields | self.optional
-
-    @property
-    def absent(self) -> str | None:
-        """The field that must not be there, if that is the whole condition."""
-        match self.tree:
-            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=ast.Name(id="has"), args=[ast.Name(id=name)])):
-                return name
-        return None
-
-    @property
-    def next_byte(self) -> tuple[int, int] | None:
-        """Mask and value of the next byte, if they are the whole condition."""
-        match self.tree:
-            case ast.Compare(
-                left=ast.BinOp(
-                    left=ast.Call(func=ast.Name(id="peek"), args=[ast.Constant(value=1)]),
-                    op=ast.BitAnd(),
-                    right=ast.Constant(value=int(mask)),
-                ),
-                ops=[ast.Eq()],
-                comparators=[ast.Constant(value=int(value))],
-            ):
-                return mask, value
-        return None
-
-    # As Python code.
-
-    def code(self, terms: Terms) -> str:
-        """The condition as a Python expression, in the words of one reader."""
-        return self._truth(self.tree, terms)
-
-    def _truth(self, node: ast.expr, terms: Terms) -> str:
-        match node:
-            case ast.BoolOp(op=operator, values=parts):
-                word = " and " if isinstance(operator, ast.And) else " or "
-                return "(" + word.join(self._truth(part, terms) for part in parts) + ")"
-            case ast.UnaryOp(op=ast.Not(), operand=part):
-                return f"(not {self._truth(part, terms)})"
-        guards: dict[str, None] = {}
-        value = self._value(node, terms, guards)
-        return f"({' and '.join([*guards, value])})" if guards else value
-
-    def _value(self, node: ast.expr, terms: Terms, guards: dict[str, None]) -> str:
-        """The code of a value; ``guards`` collects what must hold before it can be read."""
-
-        def part(node: ast.expr) -> str:
-            return self._value(node, terms, guards)
-
-        match node:
-            case ast.Compare(left=first, ops=operators, comparators=others):
-                pairs = zip(operators, others, strict=True)
-                return part(first) + "".join(f" {SPELLING[type(op)]} {part(other)}" for op, other in pairs)
-            case ast.BinOp(left=first, op=operator, right=other):
-                return f"({part(first)} {SPELLING[type(operator)]} {part(other)})"
-            case ast.UnaryOp(operand=operand):
-                return f"-{part(operand)}"
-            case ast.Tuple(elts=parts):
-                return "(" + "".join(f"{part(element)}, " for element in parts) + ")"
-            case ast.Constant(value=constant):
-                return repr(constant)
-            case ast.Name(id="left"):
+    def _word(self, node: Node) -> str:
+        terms, name = self.terms, node.value
+        match node.word:
+            case "constant":
+                return repr(node.value)
+            case "left":
                 return "(e - p)"
-            case ast.Name(id="tokens"):
+            case "tokens":
                 return terms.tokens()
-            case ast.Name(id="token"):
+            case "token":
                 return terms.token()
-            case ast.Name(id=name):
-                return _guarded(name, terms, guards)
-            case ast.Call(func=ast.Name(id=name), args=arguments):
-                return self._call(name, arguments, terms, guards)
-        raise TypeError(f"no value: {ast.unparse(node)}")
-
-    def _call(self, name: str, arguments: list[ast.expr], terms: Terms, guards: dict[str, None]) -> str:
-        match name, arguments:
-            case _ if name in self.calls:
-                values = "".join(f", {self._value(argument, terms, guards)}" for argument in arguments)
-                return f"{terms.constant(self.calls[name])}(b, p, e{values})"
-            case "has", [ast.Name(id=field)]:
-                return terms.presence(field) or "True"
-            case "left_of", [ast.Name(id=field)]:
-                _guarded(field, terms, guards)
-                return f"(min(e, {terms.reach(field)}) - p)"
-            case "peek", [ast.Constant(value=1)]:
-                guards["p < e"] = None
+            case "field":
+                return self._guarded(name)
+            case "has":
+                return terms.presence(name) or "True"
+            case "left_of":
+                self._guarded(name)
+                return f"(min(e, {terms.reach(name)}) - p)"
+            case "peek" if node.value == 1:
+                self.guards["p < e"] = None
                 return "b[p]"
-            case "peek", [ast.Constant(value=int(width))]:
-                guards[f"e - p >= {width}"] = None
-                return f"int.from_bytes(b[p:p + {width}])"
-            case "matches", [ast.Constant(value=bytes(pattern))]:
-                return f"{terms.constant(matcher(pattern))}(b, p, e) is not None"
-        raise TypeError(f"no function: {name}")
+            case "peek":
+                self.guards[f"e - p >= {node.value}"] = None
+                return f"int.from_bytes(b[p:p + {node.value}])"
+            case _:
+                return f"{terms.constant(matcher(node.value))}(b, p, e) is not None"
 
-    # On integers.
-
-    @cached_property
-    def holds(self) -> Callable[[bytes, int, int, Layer], bool]:
-        """``(buffer, position, end, layer) -> bool``: the condition on a layer of which the fields before were read."""
-        terms = _OfLayer()
-        code = f"lambda b, p, e, layer: bool({self.code(terms)})"
-        return eval(compile(code, f"<{self!r}>", "eval"), terms.namespace)  # type: ignore[no-any-return]
-
-
-SPELLING = {
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.In: "in",
-    ast.NotIn: "not in",
-}
-
-
-def _known(operators: Iterable[ast.AST]) -> bool:
-    return all(type(operator) in SPELLING for operator in operators)
-
-
-def _guarded(name: str, terms: Terms, guards: dict[str, None]) -> str:
-    there = terms.presence(name)
-    if there is not None:
-        guards[there] = None
-    return terms.reference(name)
+    def _guarded(self, name: str) -> str:
+        there = self.terms.presence(name)
+        if there is not None:
+            self.guards[there] = None
+        return self.terms.reference(name)
 
 
 def matcher(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:

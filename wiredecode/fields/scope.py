@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from wiredecode.fields import Array, Optional, Sized, plain
 from wiredecode.fields.bits import Bits
+from wiredecode.fields.composition import Array, Optional, plain
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.sized import Sized
 
 
 @dataclass
@@ -42,6 +43,12 @@ class Scope:
                 names.add(inner.length)
         bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
         return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
+
+    @cached_property
+    def asked(self) -> set[str]:
+        """Optional fields whose presence others ask for."""
+        names = {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.names()}
+        return names.union(*(plain(kind).asks for kind in self.layer.fields_desc))
 
     @cached_property
     def measured(self) -> set[str]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from wiredecode.fields.contracts import Emitter, Structure
 from wiredecode.fields.kind import AsText, FixedBytes, Kind, take
 from wiredecode.fields.numbers import Number, UInt16, UInt32
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
-    from wiredecode.fields.layer import Layer
 
 Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any] | None]
 """Decoder of what a bytes field carries: ``(value, show, record of the structure so far) -> further keys, or None``.
@@ -68,7 +65,7 @@ class Sized(Kind):
     def minimum(self) -> int:
         return self.length.width if isinstance(self.length, Number) else 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         if isinstance(self.length, Number):
             count, position = self.length.read(data, position, end, layer)
         else:
@@ -78,7 +75,7 @@ class Sized(Kind):
         stop = take(self.name, position, count, end)
         return self.decode(data[position:stop]), stop
 
-    def write(self, value: Any, layer: Layer) -> bytes:
+    def write(self, value: Any, layer: Structure) -> bytes:
         raw = b"" if value is None else self.encode(value)
         if not isinstance(self.length, Number):
             return raw
@@ -87,6 +84,9 @@ class Sized(Kind):
 
     def emit(self, em: Emitter) -> str:
         value = em.variable(self.name)
+        if (found := self.read_length(em)) is not None:
+            self.emit_value(em, value, *found)
+            return value
         if isinstance(self.length, Number):
             count = em.number(self.length)
         else:
@@ -101,7 +101,17 @@ class Sized(Kind):
                 self.emit_value(em, value, count)
         return value
 
-    def emit_value(self, em: Emitter, value: str, count: str) -> None:
+    def read_length(self, em: Emitter) -> tuple[str, int] | None:
+        """Generate the reading of the length in front, see :meth:`Emitter.length`, if it only counts bytes."""
+        return em.length(self.length) if isinstance(self.length, Number) and self.null is None else None
+
+    def emit_value(self, em: Emitter, value: str, count: str, read: int = 0) -> None:
+        """Generate the reading of ``count`` bytes; ``read`` bytes before them were read and not checked yet."""
+        if self.is_stepped_over(em) and not (isinstance(self.length, Number) and self.length.signed):
+            em.step(f"{read} + {count}" if read else count)
+            return
+        if read:
+            em.line(f"p += {read}")
         if isinstance(self.length, Number) and self.length.signed:  # a negative length leads nowhere
             em.line(f"q = p + {count} if {count} >= 0 else e + 1")
         else:
@@ -112,6 +122,10 @@ class Sized(Kind):
         else:
             self.step_over(em, value)
         em.line("p = q")
+
+    def is_stepped_over(self, em: Emitter) -> bool:
+        """Whether nothing looks at the bytes."""
+        return em.stepping and not em.picked(self.name)
 
     def step_over(self, em: Emitter, value: str) -> None:
         """Generate what is done with ``b[p:q]`` in an array whose elements are only stepped over."""
@@ -142,6 +156,9 @@ class Text(Sized):
 
     def sliced(self, em: Emitter) -> str:
         return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+
+    def is_stepped_over(self, em: Emitter) -> bool:
+        return False
 
     def step_over(self, em: Emitter, value: str) -> None:
         super().step_over(em, value)
@@ -192,10 +209,10 @@ class Rest(Binary):
     def minimum(self) -> int:
         return 0
 
-    def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[bytes, int]:
         return data[position:end], end
 
-    def write(self, value: bytes, layer: Layer) -> bytes:
+    def write(self, value: bytes, layer: Structure) -> bytes:
         return bytes(value or b"")
 
     def emit(self, em: Emitter) -> str:

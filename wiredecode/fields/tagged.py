@@ -10,8 +10,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields import Short, compiler, plain
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.composition import plain
+from wiredecode.fields.contracts import Cut, Emitter, Short
 from wiredecode.fields.layer import Layer, Range, Style, present_field
 
 
@@ -75,6 +75,6 @@ class TaggedLayer(Layer):
         reader = cls()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
-            raise compiler.Cut
+            raise Cut
         target.update(reader.values() if style is None else cls.present(reader, style))
         return stop

@@ -12,15 +12,14 @@ Tokens stand on a line: up to LF, or to the end of the frame for protocols that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Short, Unfit, printable, text
+from wiredecode.fields.contracts import Emitter, Short, Unfit
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.sized import printable, text
 from wiredecode.fields.textlines import TextLayer, begin_line, token_line
 from wiredecode.fields.tokens import line_stop, token_pattern
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""

@@ -5,14 +5,13 @@ The kinds that stand on such lines are in :mod:`wiredecode.fields.textfields`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from wiredecode.fields import Kind, Optional, plain
+from wiredecode.fields.composition import Optional, plain
+from wiredecode.fields.contracts import Emitter
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.tokens import BLANKS
-
-if TYPE_CHECKING:
-    from wiredecode.fields.emitter import Emitter
 
 STRAY = (b"\v", b"\f")
 """Blanks to ``bytes.split`` that separate no tokens; like a stray CR they need a closer look."""

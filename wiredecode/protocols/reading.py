@@ -21,11 +21,10 @@ class FrameDecoder:
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
     are nothing unusual, where that is so. ``repeats``: such frames are often said again word for word, so that
     their values and texts are worth remembering, and the conversation only adds generated fields to their records.
-    ``numbered``: bulk arrays are not counted but read as the numbers of their elements, where there is no style.
     """
 
     __slots__ = (
-        *("_head", "_known", "_mode", "_record", "_rows", "_said_again", "_style", "_walk"),
+        *("_head", "_known", "_record", "_rows", "_said_again", "_style", "_walk"),
         *("handler", "layer", "repeats", "surplus_note", "type"),
     )
 
@@ -37,11 +36,9 @@ class FrameDecoder:
         surplus_note: str | None = None,
         *,
         repeats: bool = False,
-        numbered: bool = False,
     ) -> None:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
         self.repeats = repeats
-        self._mode = "numbers" if numbered else "walk"
         self._known: dict[bytes, tuple[Mapping[str, Any], str]] | None = None
         self._said_again = 0
         self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
@@ -80,7 +77,7 @@ class FrameDecoder:
     # Decoders are made when they are first needed: generating one takes about a millisecond.
 
     def _make_walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        self._walk = compiler.decoder(self.layer, self._mode)
+        self._walk = compiler.decoder(self.layer, "walk")
         return self._walk
 
     def _make_rows(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:

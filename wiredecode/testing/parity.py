@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wiredecode.fields import Array, Kind, Struct, compiler, plain
+from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.testing.dissection import STYLE
 
@@ -76,8 +76,6 @@ def _fast_agree(
         record, reached = compiler.record(layer, buffer, start, stop, style)
         walked = compiler.walk(layer, buffer, start, stop)
         rows = compiler.decoder(layer, "rows")(buffer, start, stop)
-        rows[0].pop("numbers", None)
-        marks = _marks(rows[0])
     except UnicodeDecodeError:
         return
     except compiler.FAILED:
@@ -88,20 +86,27 @@ def _fast_agree(
     places = {path: start + first for path, (first, _) in decoded.ranges.items()}
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
     written = decoded.written()
+    for values, _ in (walked, rows):
+        _notes_agree(layer, written, values, places)
     same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
-    if marks is not None:
-        same(marks, _marked(layer, written, places), "marks", layer, raw)
     same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
     _elements_agree(layer, written, rows[0], buffer)
-    _numbers_agree(layer, written, compiler.decoder(layer, "numbers")(buffer, start, stop)[0])
     head = compiler.head(layer, buffer, start, stop)
     same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
 
 
-def _marks(values: dict[str, Any]) -> Any:
-    """Take the marks of elements out of values; None: no elements have any."""
+def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
+    """Take out of values what a walk notes of elements, their numbers and marks: both are as the elements say."""
+    marks, numbers = _taken("marked", found), _taken("numbers", found)
+    if marks is not None:
+        same(marks, _marked(layer, written, places), "marks", layer, b"")
+    if numbers is not None:
+        same(numbers, _numbers(layer, written), "numbers", layer, b"")
+
+
+def _taken(name: str, values: dict[str, Any]) -> Any:
     inner = [value for value in values.values() if isinstance(value, dict)]
-    return next((one.pop("marked") for one in (values, *inner) if "marked" in one), None)
+    return next((one.pop(name) for one in (values, *inner) if name in one), None)
 
 
 def _marked(layer: type[Layer], values: Mapping[str, Any], places: Places, prefix: str = "") -> Any:
@@ -120,15 +125,17 @@ def _marked(layer: type[Layer], values: Mapping[str, Any], places: Places, prefi
     return None
 
 
-def _numbers_agree(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """The numbers of elements are those of the elements themselves, where they do not go up by one."""
+def _numbers(layer: type[Layer], values: Mapping[str, Any]) -> Any:
+    """The elements of a bulk array of numbers; of others the numbers that do not go up by one, with the index."""
     for kind in map(plain, layer.fields_desc):
-        if not (isinstance(kind, Array) and kind.bulk and isinstance(kind.element, Struct)):
+        if not (isinstance(kind, Array) and kind.bulk):
             continue
-        if number := kind.element.layer.numbered_by:
+        if isinstance(kind.element, Struct) and (number := kind.element.layer.numbered_by):
             numbers = [each[number] for each in values[kind.name]]
-            jumps = [(at, numbers[at]) for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
-            same(found["numbers"], jumps, "numbers", layer, b"")
+            return [(at, numbers[at]) for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
+        if isinstance(kind.element, Number):
+            return tuple(values[kind.name])
+    return None
 
 
 def common(part: Any, whole: Any) -> Any:
@@ -197,7 +204,7 @@ def _elements_agree(layer: type[Layer], values: Mapping[str, Any], rows: Mapping
         value, places = values.get(kind.name), rows.get(kind.name)
         if isinstance(kind, Struct) and isinstance(places, dict) and value is not None:
             _elements_agree(kind.layer, value, places, buffer)
-        elif isinstance(kind, Array) and kind.bulk and isinstance(places, list):
+        elif isinstance(kind, Array) and kind.bulk and isinstance(places, list) and not _generates(kind):
             element = kind.element
             if isinstance(element, Struct) and not element.layer.row:
                 elements_agree(element.layer, buffer, places, value or [])

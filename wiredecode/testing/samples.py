@@ -7,7 +7,6 @@ real conversations.
 
 from __future__ import annotations
 
-import ast
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -77,15 +76,13 @@ def conditions(layer: type[Layer]) -> list[When]:
 
 def numbers_of(when: When) -> list[int]:
     """The integers that a condition speaks of."""
-    nodes = (node.value for node in ast.walk(when.tree) if isinstance(node, ast.Constant))
-    return [value for value in nodes if isinstance(value, int)]
+    values = [node.value for word in ("constant", "peek") for node in when.root.walk() if node.word == word]
+    return [value for value in values if isinstance(value, int)]
 
 
 def asks_for_bytes(when: When) -> bool:
     """Whether a condition needs more than earlier fields."""
-    calls = (node.func for node in ast.walk(when.tree) if isinstance(node, ast.Call))
-    names = {node.id for node in ast.walk(when.tree) if isinstance(node, ast.Name)}
-    return bool(names & {*WORDS}) or any(isinstance(call, ast.Name) and call.id != "has" for call in calls)
+    return any(node.word in (*WORDS, "left_of", "peek", "matches", "call") for node in when.root.walk())
 
 
 class Maker:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wiredecode.fields import Array, Binary, Kind, Moment, Number, Struct, Text, compiler, rfc3339_ns
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields import compiler
+from wiredecode.fields.composition import Array, Struct
+from wiredecode.fields.contracts import Emitter
+from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.numbers import write_varint
+from wiredecode.fields.numbers import Moment, Number, rfc3339_ns, write_varint
 from wiredecode.fields.protobuf.wire import LEN, U32, U64, VARINT, emit_varint
+from wiredecode.fields.sized import Binary, Text
 
 
 class Tagged(Kind):
@@ -163,13 +166,15 @@ class Embedded(Tagged, Struct):
     """A message inside: ``layer`` declares it."""
 
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> Layer:
-        return Struct.read(self, data, start, stop, layer)[0]
+        inner: Layer = Struct.read(self, data, start, stop, layer)[0]
+        return inner
 
     def contained(self, value: Any) -> bytes:
         return bytes(value)
 
     def emit(self, em: Emitter) -> str:
-        decode = em.constant(compiler.decoder(self.layer, em.mode, em.style))
+        layer: type[Layer] = self.layer
+        decode = em.constant(compiler.decoder(layer, em.mode, em.style))
         return emit_slice(self, em, f"{decode}(b, p, q)[0]")
 
 

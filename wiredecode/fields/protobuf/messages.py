@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from wiredecode.fields import Array, Kind, Short, Unfit, take
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.composition import Array
+from wiredecode.fields.contracts import Emitter, Short, Unfit
+from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.layer import Layer, Style, present_field
 from wiredecode.fields.numbers import write_varint
 from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged

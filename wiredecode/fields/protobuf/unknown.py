@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wiredecode import fields
-from wiredecode.fields import Array, Rest, take
-from wiredecode.fields.numbers import write_varint
+from wiredecode.fields.composition import Array
+from wiredecode.fields.kind import take
+from wiredecode.fields.numbers import UInt8, UInt32, write_varint
 from wiredecode.fields.protobuf.wire import FIXED_WIDTHS, LEN, VARINT, WIRE_TYPES, read_varint
+from wiredecode.fields.sized import Rest
 from wiredecode.fields.tagged import TaggedLayer
 
 
@@ -27,8 +28,8 @@ class UnknownField(TaggedLayer):
 
     __slots__ = written = ("tag_width", "width")
     fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
-        fields.UInt32("number", "field number"),
-        fields.UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
+        UInt32("number", "field number"),
+        UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
         Content("value", "the value"),
     ]
 

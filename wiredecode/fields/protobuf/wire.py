@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from wiredecode.fields import Unfit, compiler, take
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.contracts import Cut, Emitter, Unfit
+from wiredecode.fields.kind import take
 
 VARINT, LEN = 0, 2
 WIRE_TYPES = {0: "varint", 1: "fixed64", 2: "length-delimited", 5: "fixed32"}
@@ -56,7 +56,7 @@ def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & U64, p
         shift += 7
-    raise compiler.Cut
+    raise Cut
 
 
 def emit_varint(em: Emitter, value: str, before: int, wide: str = "") -> None:

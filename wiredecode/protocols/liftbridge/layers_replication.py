@@ -36,7 +36,7 @@ from wiredecode.fields import (
     compiler,
     take,
 )
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.emitter import Emitter, Sink
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge.layers_kinds import Hex32
 
@@ -104,8 +104,8 @@ class Entries(Array):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        if em.mode in ("head", "walk"):
-            em.ended = em.mode == "head"
+        if em.sink in (Sink.STOP, Sink.COUNT):
+            em.ended = em.sink is Sink.STOP
             count = em.variable("n")
             em.line(f"{count}, p = {em.constant(hop)}(b, p, e)")
             return count

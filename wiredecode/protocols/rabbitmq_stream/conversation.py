@@ -438,8 +438,7 @@ def make_decoder(code: int, version: int) -> FrameDecoder:
     layer = LAYERS.get((code, version), unknown)
     repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    numbered = code in (PUBLISH, CONFIRM, DELIVER)
-    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus, repeats=repeats, numbered=numbered)
+    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
-from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.emitter import Emitter, Sink
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank import names
@@ -102,7 +102,7 @@ class Messages(Array):
         flags = em.reference("flags")
         em.flush()
         count = f"({flags} >> {names.COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
-        if em.mode == "head":
+        if em.sink is Sink.STOP:
             em.line("p = e")
             return count
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
@@ -110,7 +110,7 @@ class Messages(Array):
         em.line(f"{elements} = []")
         if em.careful:
             em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
-        stepping, em.stepping = em.stepping, em.steps
+        stepping, em.stepping = em.stepping, em.sink is not None
         with em.block(f"for {index} in range({MAX_MESSAGES}):"):
             em.line("if p >= e: break")
             with greedy(em, elements, start):
@@ -120,7 +120,7 @@ class Messages(Array):
                     em.element(self.plain, elements, index)
         em.line(f"else: {index} = {MAX_MESSAGES}")
         em.stepping = stepping
-        return index if em.mode == "walk" else elements
+        return index if em.sink is Sink.COUNT else elements
 
 
 class Extra(Layer):
@@ -313,7 +313,7 @@ class Chunks(Array):
         em.flush()
         lengths, index, elements, limit, whole = (em.variable(name) for name in ("c", "n", "l", "z", "w"))
         em.line(f"{lengths} = {em.constant(chunk_lengths)}({topics})")
-        if em.mode == "head":
+        if em.sink is Sink.STOP:
             em.ended = True
             return f"len({lengths})"
         end_of_header = em.reach("header_length")

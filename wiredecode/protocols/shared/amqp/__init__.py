@@ -15,9 +15,8 @@ from wiredecode.protocols.shared.amqp.constructors import (
     MAX_ZERO_WIDTH_ELEMENTS,
     Constructor,
 )
-from wiredecode.protocols.shared.amqp.fast import record
+from wiredecode.protocols.shared.amqp.reader import Node, message, plain, record
 from wiredecode.protocols.shared.amqp.sections import SECTIONS, Section
-from wiredecode.protocols.shared.amqp.tree import Node, message, plain
 
 __all__ = [
     "CONSTRUCTORS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wiredecode.protocols.shared.amqp.constructors import CONSTRUCTORS, NotAmqpError
+from wiredecode.protocols.shared.amqp.constructors import CONSTRUCTORS
 
 BODY = 5
 """Rank of the three kinds of body."""
@@ -54,14 +54,6 @@ SECTIONS: tuple[Section, ...] = (
 BY_DESCRIPTOR: dict[int | str, Section] = {
     key: section for section in SECTIONS for key in (section.descriptor, section.symbol)
 }
-
-
-def next_section(descriptor: object, previous: Section | None) -> Section:
-    """The section with that descriptor, if it may stand there; raises NotAmqpError."""
-    section = BY_DESCRIPTOR.get(descriptor) if isinstance(descriptor, int | str) else None
-    if section is None or not section.follows(previous):
-        raise NotAmqpError
-    return section
 
 
 def field_name(section: Section, index: int) -> str:

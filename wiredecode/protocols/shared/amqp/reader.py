@@ -1,0 +1,491 @@
+"""The reader of messages: bytes to plain values in one pass, and to nodes with byte ranges when asked.
+
+One function per format code, derived from ``CONSTRUCTORS`` and called through a 256-entry table, reads a payload and
+returns its value and the next position. Ends are checked once per compound value, not once per item: positions only
+grow, so an item that overshoots cannot end where its list must end, nor can the message. A second table has the same
+functions, each of which leaves a :class:`Node` behind.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wiredecode.protocols.shared.amqp.constructors import (
+    CONSTRUCTORS,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_ZERO_WIDTH_ELEMENTS,
+    Category,
+    Constructor,
+    Json,
+    NotAmqpError,
+    Scalar,
+    Show,
+    key_text,
+    unused_key,
+)
+from wiredecode.protocols.shared.amqp.sections import BY_DESCRIPTOR, Section, field_name
+
+State = list[Any]
+"""Elements left, of them without width; and the nodes found at this level, None where there are none."""
+_Reader = Callable[[bytes, int, Show, int, State], tuple[Json, int]]
+"""(message, position of the payload, show, levels left, state) -> (value, position after it)."""
+_Readers = list[_Reader]
+LEFT, ZERO_WIDTH_LEFT, NODES = range(3)
+DAMAGE = (NotAmqpError, IndexError, struct.error)
+
+
+@dataclass(slots=True)
+class Node:
+    """One value. ``data[start:end]`` are its bytes, constructor included (array elements have none of their
+    own).
+
+    ``children``: items of a list; key, value, key, value ... of a map; descriptor and value of a described
+    value; constructor and then elements of an array (a constructor that is described has descriptor and
+    constructor). Values of maps are named after their key, items of header and properties after their field.
+    """
+
+    name: str
+    code: int
+    value: Scalar = None
+    """Of a scalar; None where there are children. Timestamps are integers (ms), uuids and chars text."""
+    start: int = 0
+    end: int = 0
+    children: Sequence[Node] = ()
+
+    @property
+    def constructor(self) -> Constructor:
+        """The row of ``CONSTRUCTORS`` for the code. ValueError for a code that does not exist."""
+        constructor = CONSTRUCTORS[self.code]
+        if constructor is None:
+            raise ValueError(f"no AMQP constructor {self.code:#04x}")
+        return constructor
+
+    @property
+    def type(self) -> str:
+        """AMQP type, e.g. "ulong"."""
+        return self.constructor.type
+
+    @property
+    def encoding(self) -> str:
+        """The standard's name of the encoding, e.g. "smallulong", "str8-utf8", "map8"."""
+        return self.constructor.encoding
+
+    @property
+    def is_scalar(self) -> bool:
+        """Fixed or variable width: a value and no children."""
+        return self.constructor.category in (Category.FIXED, Category.VARIABLE)
+
+
+def record(
+    data: bytes,
+    show: Show,
+    max_depth: int = MAX_DEPTH,
+    max_elements: int = MAX_ELEMENTS,
+    max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
+) -> dict[str, Json] | None:
+    """The message as JSON-ready values, or None if the bytes are no AMQP 1.0 message.
+
+    Only the sections that are there: header, delivery_annotations, message_annotations, properties,
+    application_properties, data (list of shown bytes), sequence (list of lists), value, footer. Unset fields
+    of header and properties are left out. Binary goes through ``show``, times are RFC 3339, descriptors are
+    ``{"descriptor", "value"}``, NaN and infinities are text.
+    """
+    size = len(data)
+    if size > 4 and data[:4] == b"\x00\x53\x75\xa0" and data[4] == size - 5:
+        return {"data": [show(data[5:])]}
+    if size < 4 or data[0]:
+        return None
+    try:
+        return _sections(data, show, max_depth, [max_elements, max_zero_width, None], VALUES)
+    except DAMAGE:
+        return None
+
+
+def message(
+    data: bytes,
+    max_depth: int = MAX_DEPTH,
+    max_elements: int = MAX_ELEMENTS,
+    max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
+) -> list[Node] | None:
+    """The sections of an AMQP 1.0 message, in order, or None if the bytes are none.
+
+    A section is a described node named after it (header, properties, data, sequence, value ...) whose
+    children are descriptor and value.
+    """
+    nodes: list[Node] = []
+    try:
+        _sections(data, bytes.hex, max_depth, [max_elements, max_zero_width, nodes], TRACED)
+    except DAMAGE:
+        return None
+    return nodes or None
+
+
+def plain(node: Node, show: Show) -> Json:
+    """The value of a scalar as ``record`` gives it."""
+    row = node.constructor
+    return row.plain(node.value, show) if row.plain else node.value
+
+
+def _sections(data: bytes, show: Show, depth: int, state: State, readers: _Readers) -> dict[str, Json]:
+    result: dict[str, Json] = {}
+    previous: Section | None = None
+    position, rank, size = 0, -1, len(data)
+    traced = state[NODES] is not None
+    while position < size:
+        start = position
+        if data[position]:
+            raise NotAmqpError
+        if data[position + 1] == 0x53:
+            section = BY_DESCRIPTOR.get(data[position + 2])
+            position += 3
+        else:
+            section, position = _section(data, position + 1)
+        if section is None or (section.rank <= rank and not section.follows(previous)):
+            raise NotAmqpError
+        previous, rank = section, section.rank
+        code = data[position]
+        state[LEFT] -= 1
+        if code not in section.codes or state[LEFT] < 0:
+            raise NotAmqpError
+        if traced:
+            position = _traced_section(data, start, position, section, depth, state)
+            continue
+        if section.fields:
+            result[section.name], position = _fields(data, position, section, show, depth, state)
+            continue
+        value, position = readers[code](data, position + 1, show, depth, state)
+        if section.repeats:
+            result.setdefault(section.name, []).append(value)
+        else:
+            result[section.name] = value
+    if position != size:
+        raise NotAmqpError
+    return result
+
+
+def _traced_section(data: bytes, start: int, position: int, section: Section, depth: int, state: State) -> int:
+    """Leave the node of a section whose value is at the position; return where it ends."""
+    sections, state[NODES] = state[NODES], []
+    TRACED[data[start + 1]](data, start + 2, bytes.hex, 0, state)
+    _, end = TRACED[data[position]](data, position + 1, bytes.hex, depth, state)
+    descriptor, value = state[NODES]
+    descriptor.name, value.name = "descriptor", section.name
+    if section.fields:
+        for index, child in enumerate(value.children):
+            child.name = field_name(section, index)
+    state[NODES] = sections
+    sections.append(Node(section.name, 0, None, start, end, (descriptor, value)))
+    return end
+
+
+def _section(data: bytes, position: int) -> tuple[Section | None, int]:
+    """The section whose descriptor, spelled in one of the less usual ways, is at the position."""
+    code = data[position]
+    key: int | str
+    if code == 0x80:
+        end = position + 9
+        key = int.from_bytes(data[position + 1 : end], "big")
+    elif code == 0xA3 or code == 0xB3:
+        key, end = VALUES[code](data, position + 1, bytes.hex, 0, [0, 0, None])
+    else:
+        raise NotAmqpError
+    return BY_DESCRIPTOR.get(key), end
+
+
+def _fields(
+    data: bytes, position: int, section: Section, show: Show, depth: int, state: State
+) -> tuple[dict[str, Json], int]:
+    """Header and properties: the set items of a list under the names of its fields."""
+    code = data[position]
+    if code == 0x45:
+        if depth <= 0:
+            raise NotAmqpError
+        return {}, position + 1
+    count, position, end = _open(data, position + 1, 4 if code & 0x10 else 1, depth, state)
+    if count > end - position:
+        raise NotAmqpError
+    depth -= 1
+    fields: dict[str, Json] = {}
+    names, known = section.fields, len(section.fields)
+    for index in range(count):
+        code = data[position]
+        if code == 0x40:
+            position += 1
+            continue
+        name = names[index] if index < known else field_name(section, index)
+        if code == 0xA1 or code == 0xA3:  # most fields: worth the call saved
+            start = position + 2
+            position = start + data[position + 1]
+            fields[name] = data[start:position].decode("utf-8", "backslashreplace")
+        else:
+            fields[name], position = VALUES[code](data, position + 1, show, depth, state)
+    if position != end:
+        raise NotAmqpError
+    return fields, end
+
+
+def _open(data: bytes, position: int, width: int, depth: int, state: State) -> tuple[int, int, int]:
+    """Size and count of a list, map or array: (count, position of what follows, end)."""
+    items = position + 2 * width
+    if width == 1:
+        end, count = position + 1 + data[position], data[position + 1]
+    else:
+        middle = position + 4
+        end = middle + int.from_bytes(data[position:middle], "big")
+        count = int.from_bytes(data[middle:items], "big")
+    left = state[LEFT] = state[LEFT] - count
+    if depth <= 0 or left < 0 or items > end or end > len(data):
+        raise NotAmqpError
+    return count, items, end
+
+
+def _list_reader(width: int, readers: _Readers) -> _Reader:
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        count, position, end = _open(data, position, width, depth, state)
+        if count > end - position:
+            raise NotAmqpError
+        depth -= 1
+        items = []
+        for _ in range(count):
+            item, position = readers[data[position]](data, position + 1, show, depth, state)
+            items.append(item)
+        if position != end:
+            raise NotAmqpError
+        return items, end
+
+    return read
+
+
+def _empty_list(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+    if depth <= 0:
+        raise NotAmqpError
+    return [], position
+
+
+def _map_reader(width: int, readers: _Readers, traced: bool) -> _Reader:
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        count, position, end = _open(data, position, width, depth, state)
+        if count & 1 or count > end - position:
+            raise NotAmqpError
+        depth -= 1
+        entries: dict[str, Json] = {}
+        for index in range(count >> 1):
+            code = data[position]
+            if (code == 0xA1 or code == 0xA3) and not traced:  # nearly every key: worth the call saved
+                start = position + 2
+                position = start + data[position + 1]
+                key = data[start:position].decode("utf-8", "backslashreplace")
+            else:
+                start = position
+                plain, position = readers[code](data, position + 1, show, depth, state)
+                compound = isinstance(plain, list | dict)
+                key = show(data[start:position]) if compound else key_text(plain)
+            if key in entries:
+                key = unused_key(key, index, entries)
+            entries[key], position = readers[data[position]](data, position + 1, show, depth, state)
+        if position != end:
+            raise NotAmqpError
+        return entries, end
+
+    return read
+
+
+def _array_reader(width: int, readers: _Readers) -> _Reader:
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        count, position, end = _open(data, position, width, depth, state)
+        if position == end and not count:  # some encoders leave out the constructor of an empty array
+            return [], end
+        descriptors = []
+        while not (code := data[position]):
+            depth -= 1
+            if depth <= 0:
+                raise NotAmqpError
+            descriptor, position = readers[data[position + 1]](data, position + 2, show, depth - 1, state)
+            descriptors.append(descriptor)
+        constructor = CONSTRUCTORS[code]
+        if constructor is None:
+            raise NotAmqpError
+        position += 1
+        item_width = constructor.width
+        if not item_width:
+            state[ZERO_WIDTH_LEFT] -= count
+        if state[ZERO_WIDTH_LEFT] < 0 or count * item_width > end - position:
+            raise NotAmqpError
+        reader = readers[code]
+        value: Json = []
+        for _ in range(count):
+            item, position = reader(data, position, show, depth - 1, state)
+            value.append(item)
+        if position != end:
+            raise NotAmqpError
+        for descriptor in reversed(descriptors):
+            value = {"descriptor": descriptor, "value": value}
+        return value, end
+
+    return read
+
+
+def _described_reader(readers: _Readers) -> _Reader:
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        if depth <= 0:
+            raise NotAmqpError
+        descriptor, position = readers[data[position]](data, position + 1, show, depth - 1, state)
+        value, position = readers[data[position]](data, position + 1, show, depth - 1, state)
+        return {"descriptor": descriptor, "value": value}, position
+
+    return read
+
+
+def _no_constructor(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+    raise NotAmqpError
+
+
+def _number_reader(constructor: Constructor, packer: struct.Struct) -> _Reader:
+    width, unpack, plain = constructor.width, packer.unpack_from, constructor.plain
+
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        return unpack(data, position)[0], position + width
+
+    def read_plain(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        return _plain(unpack(data, position)[0], show), position + width
+
+    if plain is None:
+        return read
+    _plain = plain
+    return read_plain
+
+
+def _fixed_reader(constructor: Constructor) -> _Reader:
+    if constructor.packer:
+        return _number_reader(constructor, constructor.packer)
+    width, decode, plain = constructor.width, constructor.decode, constructor.plain
+
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        end = position + width
+        value = decode(data[position:end])
+        return plain(value, show) if plain else value, end
+
+    if width == 0 and plain is None:
+        return _constant_reader(decode(b""))
+    return read
+
+
+def _constant_reader(value: Json) -> _Reader:
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        return value, position
+
+    return read
+
+
+def _variable_reader(constructor: Constructor) -> _Reader:
+    """Text where the table has no ``plain`` form for it, else bytes."""
+    width, text = constructor.width, constructor.plain is None
+
+    def short_text(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        start = position + 1
+        end = start + data[position]
+        return data[start:end].decode("utf-8", "backslashreplace"), end
+
+    def short_bytes(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        start = position + 1
+        end = start + data[position]
+        return show(data[start:end]), end
+
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        start = position + width
+        end = start + int.from_bytes(data[position:start], "big")
+        payload = data[start:end]
+        return payload.decode("utf-8", "backslashreplace") if text else show(payload), end
+
+    if width == 1:
+        return short_text if text else short_bytes
+    return read
+
+
+def _reader(constructor: Constructor | None, readers: _Readers, traced: bool) -> _Reader:
+    if constructor is None:
+        return _no_constructor
+    match constructor.category:
+        case Category.FIXED:
+            return _fixed_reader(constructor)
+        case Category.VARIABLE:
+            return _variable_reader(constructor)
+        case Category.LIST:
+            return _list_reader(constructor.width, readers) if constructor.width else _empty_list
+        case Category.MAP:
+            return _map_reader(constructor.width, readers, traced)
+        case Category.ARRAY:
+            return _array_reader(constructor.width, readers)
+    return _described_reader(readers)
+
+
+# The same readers, each of which leaves a node behind.
+
+
+def _tracing(constructor: Constructor, inner: _Reader) -> _Reader:
+    code, category, width = constructor.code, constructor.category, constructor.width
+    scalar, before = category in (Category.FIXED, Category.VARIABLE), width if category is Category.VARIABLE else 0
+
+    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+        siblings, state[NODES] = state[NODES], []
+        value, end = inner(data, position, show, depth, state)
+        node = Node("", code, None, position - 1, end)
+        if scalar:
+            node.value = constructor.decode(data[position + before : end])
+        else:
+            node.children = _named(data, position, constructor, state[NODES])
+        state[NODES] = siblings
+        siblings.append(node)
+        return value, end
+
+    return read
+
+
+def _named(data: bytes, position: int, constructor: Constructor, found: list[Node]) -> list[Node]:
+    """The children of a compound value, named after their keys or places."""
+    names = [f"[{index}]" for index in range(len(found))]
+    match constructor.category:
+        case Category.DESCRIBED:
+            names = ["descriptor", "value"]
+        case Category.MAP:
+            names = [name for key in found[::2] for name in ("key", _key_name(data, key))]
+        case Category.ARRAY:
+            return _elements(data, position, constructor.width, found)
+    for child, name in zip(found, names, strict=True):
+        child.name = name
+    return found
+
+
+def _key_name(data: bytes, key: Node) -> str:
+    return key_text(plain(key, bytes.hex)) if key.is_scalar else data[key.start : key.end].hex()
+
+
+def _elements(data: bytes, position: int, width: int, found: list[Node]) -> list[Node]:
+    """The constructor of an array, and its elements, which have none of their own."""
+    end = position + width + int.from_bytes(data[position : position + width])
+    start, count = position + 2 * width, int.from_bytes(data[position + width : position + 2 * width])
+    if start == end:
+        return []
+    descriptors, elements = found[: len(found) - count], found[len(found) - count :]
+    for index, element in enumerate(elements):
+        element.name, element.start = f"[{index}]", element.start + 1
+    return [_array_constructor(data, start, descriptors), *elements]
+
+
+def _array_constructor(data: bytes, position: int, descriptors: list[Node]) -> Node:
+    if not descriptors:
+        return Node("constructor", data[position], None, position, position + 1)
+    descriptor, *others = descriptors
+    descriptor.name = "descriptor"
+    inner = _array_constructor(data, descriptor.end, others)
+    return Node("constructor", 0, None, position, inner.end, (descriptor, inner))
+
+
+VALUES: _Readers = []
+TRACED: _Readers = []
+VALUES += [_reader(each, VALUES, False) for each in CONSTRUCTORS]
+TRACED += [_no_constructor if each is None else _tracing(each, _reader(each, TRACED, True)) for each in CONSTRUCTORS]
