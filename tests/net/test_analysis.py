@@ -12,7 +12,8 @@ from tests.net.craft import ACK, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
-from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth, Times
+from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth
+from wiredecode.net.times import Times
 from wiredecode.net.types import Connection
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

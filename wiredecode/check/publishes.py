@@ -12,7 +12,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.dissect.lookahead import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
-from wiredecode.net.health import Times
+from wiredecode.net.times import Times
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import log2
 from typing import NamedTuple
 
 import numpy as np
 
 from wiredecode.capture.batch import Int64s
+from wiredecode.net.times import Times
 
 KINDS = (
     *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),
@@ -29,60 +29,6 @@ LEAST_UNHEARD = 3
 """Retransmissions of a sender who hears nothing that are worth remembering, and ..."""
 LEAST_UNHEARD_NS = 2_000_000_000
 """... how long they last when they are worth telling."""
-COLUMNS_PAY_FROM = 24
-"""Times from which on adding them as a column is faster (measured)."""
-FINENESS = 32
-"""Buckets per doubling of a time: percentiles are right within 2.2 %."""
-
-
-class Times:
-    """Many times, ns: count, smallest, largest, and percentiles out of a histogram of bounded size."""
-
-    __slots__ = ("_buckets", "count", "largest", "smallest")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.smallest: int | None = None
-        self.largest: int | None = None
-        self._buckets: dict[int, int] = {}
-
-    def add(self, ns: int) -> None:
-        """One more; a clock that went back counts as no time."""
-        ns = max(ns, 0)
-        self.count += 1
-        if self.smallest is None or ns < self.smallest:
-            self.smallest = ns
-        if self.largest is None or ns > self.largest:
-            self.largest = ns
-        bucket = int(log2(ns) * FINENESS) if ns else -1
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-
-    def add_all(self, times: Int64s) -> None:
-        """Many more."""
-        if len(times) < COLUMNS_PAY_FROM:
-            for ns in times.tolist():
-                self.add(ns)
-            return
-        times = np.maximum(times, 0)
-        self.count += len(times)
-        smallest, largest = int(times.min()), int(times.max())
-        self.smallest = smallest if self.smallest is None else min(self.smallest, smallest)
-        self.largest = largest if self.largest is None else max(self.largest, largest)
-        buckets = np.where(times > 0, (np.log2(np.maximum(times, 1)) * FINENESS).astype(np.int64), -1)
-        for bucket, count in zip(*(column.tolist() for column in np.unique(buckets, return_counts=True)), strict=True):
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
-
-    def percentile(self, percent: float) -> int | None:
-        """The time that ``percent`` % of all do not exceed; None: there are none."""
-        if self.smallest is None or self.largest is None:
-            return None
-        left = self.count * percent / 100
-        for bucket in sorted(self._buckets):
-            left -= self._buckets[bucket]
-            if left <= 0:
-                middle = 0 if bucket < 0 else int(2 ** ((bucket + 0.5) / FINENESS))
-                return min(max(middle, self.smallest), self.largest)
-        return self.largest
 
 
 class FirstEnd(NamedTuple):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from wiredecode.frames.bins import Counts
+from wiredecode.net.times import percentile_place
 
 POINTS = 1_024
 """Values of a series that are kept at most."""
@@ -33,10 +32,8 @@ def bucket_ns(bucket: float) -> float:
 
 def percentile(row: Sequence[int] | Counts, percent: float) -> float | None:
     """The latency, ns, that so many of those counted by bucket do not exceed; None: there are none."""
-    upto = np.cumsum(row)
-    if not upto[-1]:
-        return None
-    return bucket_ns(float(np.searchsorted(upto, upto[-1] * percent / 100)) + 0.5)
+    place = percentile_place([*map(int, row)], percent)
+    return None if place is None else bucket_ns(place + 0.5)
 
 
 class Series:

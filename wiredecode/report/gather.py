@@ -14,7 +14,7 @@ from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
-from wiredecode.net.health import Times
+from wiredecode.net.times import Times
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Reading
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
 

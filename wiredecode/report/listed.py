@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from wiredecode.frames import who
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
-from wiredecode.net.health import FAST_RETRANSMISSION, Times
+from wiredecode.net.health import FAST_RETRANSMISSION
+from wiredecode.net.times import Times
 from wiredecode.report.plots import seconds_text
 
 if TYPE_CHECKING:
