@@ -67,7 +67,7 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
     connection = Connection(1, (f"192.0.2.1:{ports[0]}", f"192.0.2.2:{ports[1]}"), ports, None if client is None else 0)
     side = int(client is False)
     conversation = protocol.new_session().conversation(connection, None)
-    conversation.hand_on = []
+    conversation.inner_frames = []
     frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0, is_cut=missing > 0)
     conversation.decode(frame, None)
     return frame.layer

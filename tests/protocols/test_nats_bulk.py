@@ -224,7 +224,7 @@ def drive(parts: list[Part], *, least: int | None, messages: bool = True) -> Out
         if part.connection not in talks:
             connection = Connection(part.connection, ("a", "b"), (40000, 4222), initiator=0)
             talks[part.connection] = conversation = protocol.conversation(connection, None)
-            conversation.hand_on, conversation.copies = [], False
+            conversation.inner_frames, conversation.copies = [], False
         conversation = talks[part.connection]
         base = reached.get((part.connection, part.side), 0)
         number = play(conversation, protocol, part, base, least, number, out, outcome)
@@ -271,7 +271,7 @@ def play(
             if out is not None:
                 conversation.messages(frame, out)
             outcome.frames[number] = frame
-            conversation.hand_on.clear()
+            conversation.inner_frames.clear()
         low = high
     return number
 

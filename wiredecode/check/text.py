@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from wiredecode.frames.counted import counted, times
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.plurals import counted, times
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import Problem

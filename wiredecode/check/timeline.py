@@ -9,9 +9,9 @@ from typing import Any
 
 from wiredecode.check.codes import offers
 from wiredecode.frames.bins import Bins
-from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
 from wiredecode.frames.who import began as beginning

@@ -139,7 +139,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
     """What was done, and what could not be done."""
-    from wiredecode.frames.counted import counted
+    from wiredecode.frames.plurals import counted
 
     say(f"{settings.out}: {counted(anonymizer.written, 'packet')}, {counted(anonymizer.frames, 'frame')}")
     others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())

@@ -19,8 +19,8 @@ from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError, check_out
 from wiredecode.cli.output import complain, say
 from wiredecode.export.atomic import NewFile
-from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
+from wiredecode.frames.plurals import counted
 from wiredecode.net.selection import ConnectionPackets
 
 if TYPE_CHECKING:

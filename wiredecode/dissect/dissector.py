@@ -344,14 +344,14 @@ class Dissector:
         tracker = self._trackers[frame.connection]
         conversation = tracker.conversation_of(frame)
         self._decode_one(frame, number, conversation, frame.status == OK or tracker.can_decode(frame))
-        return self._handed_on(conversation) if conversation.hand_on else ()
+        return self._handed_on(conversation) if conversation.inner_frames else ()
 
     def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
-        for place, inner in enumerate(conversation.hand_on, 1):  # decoding one may add others
+        for place, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
             inner.place = place
             self._decode_one(inner, self._number + 1, conversation, True)
             yield inner
-        conversation.hand_on.clear()
+        conversation.inner_frames.clear()
 
     def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         """Number and decode a frame, and count it."""

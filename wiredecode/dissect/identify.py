@@ -178,7 +178,7 @@ class Identifier:
     held_at: int = 0
     """Bytes seen when it was found."""
     said: Identified | None = None
-    """What the user said it is, where the bytes are looked at all the same: see :attr:`Protocol.turns`."""
+    """What the user said it is, where the bytes are looked at all the same: see :attr:`Protocol.may_upgrade`."""
     given_up: bool = False
     """It is nothing that is decoded."""
     failures: list[str] = field(default_factory=list)
@@ -190,7 +190,7 @@ class Identifier:
             said = self.decode_as.get(port)
             if said is not None:
                 found = Identified(said.protocol, said.dialect)
-                if not said.protocol.turns or self.connection.initiator is not None:
+                if not said.protocol.may_upgrade or self.connection.initiator is not None:
                     return found
                 self.said = found
                 self.candidates = tuple(one for one in self.candidates if one.known.name == said.protocol.name)

@@ -153,7 +153,7 @@ class Tracker:
         protocol = known.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
         self.conversation = protocol.conversation(self.connection, known.dialect)
-        self.conversation.hand_on, self.conversation.copies = [], self.copies
+        self.conversation.inner_frames, self.conversation.copies = [], self.copies
         self.conversation.identities = protocol.identities()
         skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
         cutter = known.verdict.cutter if known.verdict else None

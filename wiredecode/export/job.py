@@ -17,8 +17,8 @@ from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
 from wiredecode.export.target import Unclear
-from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
+from wiredecode.frames.plurals import counted
 from wiredecode.net.limits import Limits
 
 if TYPE_CHECKING:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from wiredecode.filter import Filter
 from wiredecode.filter.compare import Comparisons
 from wiredecode.filter.logic import Expression, about, join, negation
 from wiredecode.filter.model import Constant
 from wiredecode.filter.names import Names
 from wiredecode.filter.operands import Operands
+from wiredecode.filter.predicate import Filter
 from wiredecode.filter.syntax import Logic, Membership, Node, Not, Relation
 
 
 def meaning(text: str, node: Node, secrets: bool, *, utc: bool) -> Filter:
-    """The filter that a tree means. Raises :class:`~wiredecode.filter.FilterError`."""
+    """The filter that a tree means. Raises :class:`~wiredecode.filter.errors.FilterError`."""
     names = Names(secrets=secrets)
     return Filter(text, _expression(node, Comparisons(Operands(text, names, secrets, utc=utc))), names.clock)
 

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.ids import frame_id
-from wiredecode.frames.presenter import presenter
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -302,6 +302,36 @@ class Frame(Sent):
 
     def _repr_html_(self) -> str:
         return presenter().frame_html(self)
+
+
+# Views stand above frames: who shows a frame is named here, and loaded when it is asked.
+
+PRESENTER = "wiredecode.view.notebook"
+"""The module; another one with the functions of :class:`Presenter` may take its place."""
+
+
+class Presenter(Protocol):
+    """What a frame needs to be shown at a prompt or in a notebook."""
+
+    def frame_line(self, frame: Frame) -> str:
+        """Number, addresses, type and key facts, on one line."""
+
+    def frame_fields(self, frame: Frame) -> dict[str, Any]:
+        """The fields by layer, bytes as bytes."""
+
+    def frame_record(self, frame: Frame, form: str, *, ranges: bool = False) -> dict[str, Any]:
+        """The record of docs/records.md, bytes in that form."""
+
+    def frame_text(self, frame: Frame, width: int, *, full: bool = False, hexdump: bool = False) -> str:
+        """The tree as text."""
+
+    def frame_html(self, frame: Frame) -> str:
+        """The tree as HTML."""
+
+
+def presenter() -> Presenter:
+    """The presenter."""
+    return cast("Presenter", import_module(PRESENTER))
 
 
 _NO_ROW = ("frame", "time", "connection", "layers", "findings", *AROUND)

@@ -92,7 +92,7 @@ class Protocol(ABC):
     dialects: ClassVar[tuple[str, ...]] = ()
     framing: ClassVar[LengthPrefix | None] = None
     """How frames tell their length, where they do; other protocols have a :meth:`split` of their own."""
-    turns: ClassVar[bool] = False
+    may_upgrade: ClassVar[bool] = False
     """Whether connections may go on in other frames (:attr:`Verdict.cutter`): then one that begins in the middle is
     looked at although the user said what it is."""
     header_bytes: ClassVar[int] = 1
@@ -104,7 +104,7 @@ class Protocol(ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
-    apart: ClassVar[tuple[str, ...]] = ()
+    summary_keys: ClassVar[tuple[str, ...]] = ()
     """Names of what tells its messages apart, the most telling first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, below which AMQP 1.0 messages stand."""
@@ -210,7 +210,7 @@ class Conversation(ABC):
 
     client: int | None = None
     """The endpoint that is the client, once known."""
-    hand_on: list[Frame]
+    inner_frames: list[Frame]
     """Frames that the one just decoded brought to an end inside it (compressed, wrapped), not yet decoded.
 
     Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.

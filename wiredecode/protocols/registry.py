@@ -106,11 +106,11 @@ def by_name(name: str) -> Protocol | None:
 
 
 @cache
-def apart(name: str) -> tuple[str, ...]:
-    """:attr:`Protocol.apart` of the protocol of that name, or of the carried one."""
+def summary_keys(name: str) -> tuple[str, ...]:
+    """:attr:`Protocol.summary_keys` of the protocol of that name, or of the carried one."""
     carried = (one for carrier in known() for one in carried_by(carrier.name) if one.name == name)
     found = by_name(name) or next(carried, None)
-    return () if found is None else found.apart
+    return () if found is None else found.summary_keys
 
 
 def requests() -> dict[str, frozenset[str]]:

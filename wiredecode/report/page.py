@@ -12,8 +12,8 @@ from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.frames import who
-from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.plurals import counted
 from wiredecode.report.drawn import drawn
 from wiredecode.report.listed import commands, connections, streams
 from wiredecode.report.plots import seconds_text

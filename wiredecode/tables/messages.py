@@ -14,8 +14,8 @@ from wiredecode.frames.block import BlockMessages
 from wiredecode.frames.ids import Int64s
 from wiredecode.frames.message import Coded, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables import elements
+from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, confirms_of
-from wiredecode.tables.gather import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.schema import messages_schema, select
 
 NAMES = ("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal")

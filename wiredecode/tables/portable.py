@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wiredecode.tables.gather import nulls
+from wiredecode.tables.column_builders import nulls
 from wiredecode.tables.meanings import commented
 
 WIDER = {

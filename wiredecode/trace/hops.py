@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wiredecode.frames.counted import counted, times
 from wiredecode.frames.frame import LATE, UNANSWERED
 from wiredecode.frames.message import PUBLISH
+from wiredecode.frames.plurals import counted, times
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.trace.grouping import Message

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.filter import compile_filter
 from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
-from wiredecode.protocols.registry import apart, by_name
+from wiredecode.protocols.registry import by_name, summary_keys
 from wiredecode.ui import filterline, save_actions
 from wiredecode.ui.jobs import Job
 
@@ -215,7 +215,7 @@ class Navigation:
         """The filter of its stream, topic or subject: of a text by which the protocol tells frames apart."""
         made = (
             save_actions.field_filter(frame, self.fields, branch)
-            for name in apart(frame.protocol)
+            for name in summary_keys(frame.protocol)
             for branch in self.fields.every
             if branch.path.rpartition(".")[2] == name
         )

@@ -15,8 +15,8 @@ from wiredecode.export.atomic import NewFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
-from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import BYTES, RecordLines, dumps
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.model import CaptureModel

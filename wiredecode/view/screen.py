@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.protocols.registry import apart
+from wiredecode.protocols.registry import summary_keys
 from wiredecode.view import theme
 from wiredecode.view.dialogue import painted
 from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
@@ -140,13 +140,13 @@ class ScreenLines:
     def _pairs(self, frame: Frame) -> list[Pair]:
         """The key facts: what tells messages apart, then others, then those of what carries the message."""
         own, carrier = self._lines.pairs(frame)
-        order = {name: place for place, name in enumerate(apart(frame.protocol))}
+        order = {name: place for place, name in enumerate(summary_keys(frame.protocol))}
         own.sort(key=lambda pair: order.get(pair[0], len(order)))
         return own + carrier
 
     def _first(self, frame: Frame, pairs: list[Pair]) -> int:
         """How many of the pairs tell messages apart."""
-        names = apart(frame.protocol)
+        names = summary_keys(frame.protocol)
         return next((place for place, (name, _) in enumerate(pairs) if name not in names), len(pairs))
 
 

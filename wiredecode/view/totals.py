@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.extras import install, installed
-from wiredecode.frames.counted import counted
 from wiredecode.frames.escape import escape
+from wiredecode.frames.plurals import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.counted import times
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import times
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of

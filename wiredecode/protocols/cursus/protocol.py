@@ -106,7 +106,7 @@ class Cursus(BehindProxy):
     ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
-    apart = (
+    summary_keys = (
         "error_code",
         "in_reply_to",
         "topic",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import compiler, printable
-from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor

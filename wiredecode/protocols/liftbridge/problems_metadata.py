@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import printable
-from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names_operations import spelled
 from wiredecode.protocols.shared.codes import codes_of

@@ -167,7 +167,7 @@ class NatsConversation(Conversation):
             side.pings.clear()
         self.counts_from = frame.time_ns + LOST_PING_NS
         self.verbose = None
-        self.hand_on += self.inner.lose(frame)
+        self.inner_frames += self.inner.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side)
         self.memory.copies.lose()
 
@@ -228,7 +228,7 @@ class NatsConversation(Conversation):
             self.handshakes.read(frame)
         if layer.filter_name not in (proxy.NAME, "tls"):
             sound = self.sides[frame.side].whole and self.connection.directions[frame.side].started
-            self.hand_on += self.inner.feed(frame, layer, sound)
+            self.inner_frames += self.inner.feed(frame, layer, sound)
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import shown
-from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.shared.changes import STATE, Change

@@ -45,10 +45,10 @@ class Nats(Protocol):
     title = "NATS"
     ports = (4222, 6222, 7222, 7422)
     dialects = LINKS
-    turns = True
+    may_upgrade = True
     requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
     reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
-    apart = ("error", "status", "subject", "queue", "server_name", "name", "server")
+    summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
         "nats.subscription": Generated("string", "subject that the sid stands for"),

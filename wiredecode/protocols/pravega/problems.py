@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from wiredecode.fields import printable
-from wiredecode.frames.counted import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.pravega.problems_reads import Reads
 from wiredecode.protocols.pravega.problems_transactions import Transactions

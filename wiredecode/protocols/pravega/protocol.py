@@ -125,7 +125,7 @@ class Pravega(BehindProxy):
         held=(Number(0, 4, -evidence.MAX_TYPE, evidence.MAX_TYPE, "{value} is no message type", signed=True),),
     )
     requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
-    apart = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
+    summary_keys = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
 
     def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:

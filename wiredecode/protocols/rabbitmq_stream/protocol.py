@@ -64,7 +64,7 @@ class RabbitMQStream(Protocol):
     header_bytes = evidence.HEADER.size
     tls_ports = (5551,)
     requests = {"rabbitmq_stream": frozenset(("Publish", *(COMMANDS[code] for code in CORRELATED)))}
-    apart = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
+    summary_keys = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
     amqp_in = tuple(
         f"rabbitmq_stream.{name}"
         for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")

@@ -41,8 +41,8 @@ class CarriedProtocol(ABC):
     """As :attr:`Protocol.generated`."""
     requests: ClassVar[frozenset[str]] = frozenset()
     """Message types that always ask for an answer."""
-    apart: ClassVar[tuple[str, ...]] = ()
-    """As :attr:`Protocol.apart`."""
+    summary_keys: ClassVar[tuple[str, ...]] = ()
+    """As :attr:`Protocol.summary_keys`."""
 
     @abstractmethod
     def layers(self) -> Iterable[type[Layer]]:

@@ -170,7 +170,7 @@ class TlsConversation(Conversation):
     layer = TlsRecord
 
     def __init__(self) -> None:
-        self.hand_on = []
+        self.inner_frames = []
         self.handshakes = Handshakes()
         self.identities = IDENTITIES
 

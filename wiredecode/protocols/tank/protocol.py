@@ -83,7 +83,7 @@ class Tank(BehindProxy):
         header=HEADER.size,
     )
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
-    apart = ("topic", "partition", "error", "request_id")
+    summary_keys = ("topic", "partition", "error", "request_id")
     generated, column_types = GENERATED, COLUMN_TYPES
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

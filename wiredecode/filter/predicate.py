@@ -1,0 +1,181 @@
+"""A filter: a predicate over frames, asked at the cheapest level that can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from wiredecode.filter.logic import Atom, Expression, Known, decide, tests
+from wiredecode.filter.model import Clock, Level
+
+if TYPE_CHECKING:
+    from wiredecode.capture.batch import PacketBatch
+    from wiredecode.fields.layer import Style
+    from wiredecode.frames.frame import Frame
+    from wiredecode.net.types import Connection
+
+MAX_CONNECTIONS = 65_536
+"""Connections whose answer is remembered."""
+
+
+COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tcp.stream"))
+"""What is counted, or measured, from the beginning of the capture."""
+
+
+class Filter:
+    """A predicate over frames.
+
+    ``needs_records``: it asks for fields that are there only in frames dissected with a style (see :meth:`style`).
+    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. ``clock.first_ns`` is to be
+    set to the time of the first packet before the first frame is asked about.
+    """
+
+    def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
+        self.text, self.expression, self.clock = text, expression, clock
+        found = list(tests(expression))
+        self.levels = sorted({test.level for test in found})
+        self.needs_records = any(test.complete for test in found)
+        self.needs_responses = Level.LINKED in self.levels
+        self._checks = self._make_checks()
+        self._known: dict[int, bool | None] = {}
+        self._connection = self._step(Level.CONNECTION)
+        self._arrival = self._step(Level.ARRIVAL)
+        self._before_record = self._step(Level.HEADER if self.needs_records else Level.RECORD)
+
+    def matches(self, frame: Frame) -> bool:
+        """Whether a decoded frame fits."""
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
+        for check in self._checks:
+            answer = check(frame)
+            if answer is not None:
+                return answer
+        raise AssertionError("the last step decides")
+
+    def connection(self, frame: Frame) -> bool | None:
+        """What addresses and ports alone decide for all frames of this direction; None: nothing."""
+        decide = self._connection
+        if decide is None or isinstance(decide, bool):
+            return decide
+        key = frame.connection.number << 1 | frame.side
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) >= MAX_CONNECTIONS:
+            self._known.clear()
+        answer = self._known[key] = decide(frame)
+        return answer
+
+    def excludes(self, connection: Connection) -> bool:
+        """Whether no frame of a connection can match; known when both of its sides have been asked about."""
+        key = connection.number << 1
+        return self._known.get(key) is False and self._known.get(key | 1) is False
+
+    def excluded(self, connection: Connection) -> bool:
+        """Whether addresses and ports alone say that no frame of a connection can match."""
+        if not callable(self._connection):
+            return self._connection is False
+        from wiredecode.frames.frame import Frame
+
+        for side in (0, 1):
+            self.connection(Frame(connection, side, b"", 0, 0, 0, 0, 0, [], 0, 0, 0))
+        return self.excludes(connection)
+
+    def arrival(self, frame: Frame) -> bool | None:
+        """What can be said of a frame that was numbered, but not decoded."""
+        decide = self._arrival
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
+        return decide(frame) if callable(decide) else decide
+
+    def unwanted(self, frame: Frame) -> bool:
+        """Whether a frame that was decoded, but has no record yet, will not match whatever comes."""
+        answer = self.connection(frame)
+        decide = self._before_record
+        if answer is None and callable(decide):
+            answer = decide(frame)
+        return answer is False
+
+    def style(self, style: Style | None) -> Style | None:
+        """The style to dissect with, where the output asks for ``style`` (None: for no records).
+
+        Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
+        them in ``raw``; whoever writes the records shows them then.
+        """
+        from dataclasses import replace
+
+        from wiredecode.filter.values import KEEP, RAW
+
+        if style is None or not self.needs_records:
+            return RAW if self.needs_records else style
+        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP, text=False)
+
+    def check_stable(self) -> None:
+        """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        for test in tests(self.expression):
+            for name, spelled in test.spelled:
+                if name in COUNTED or is_analysis(name):
+                    also = f" ({name})" if name != spelled else ""
+                    raise ValueError(
+                        f"{spelled}{also} depends on the rest of the capture, so it does not go with stable ids"
+                    )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields it is about."""
+        return frozenset().union(*(test.names for test in tests(self.expression)))
+
+    @property
+    def needs_analysis(self) -> bool:
+        """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        return any(map(is_analysis, self.names))
+
+    @property
+    def needs_copies(self) -> bool:
+        """Whether it asks which messages are copies: dissect with ``Demand.copies``."""
+        from wiredecode.filter.names import is_copy
+
+        return any(map(is_copy, self.names))
+
+    def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+        """The same packets; the time of the first sets the clock."""
+        unset = True
+        for batch in packets:
+            if unset and len(batch):
+                unset, self.clock.first_ns = False, int(batch.time_ns[0])
+            yield batch
+
+    def _step(self, level: Level) -> Known | bool | None:
+        return decide(self.expression, level)
+
+    def _make_checks(self) -> list[Callable[[Frame], bool | None]]:
+        """One function per level that adds something, the last one decides."""
+        if isinstance(self.expression, bool):
+            answer = self.expression
+            return [lambda frame: answer]
+        checks: list[Any] = []
+        last = self.levels[-1]
+        for level in self.levels:
+            known = decide(self.expression, level)
+            if callable(known) and (level > Level.CONNECTION or level is last) and worth(level, last, checks):
+                checks.append(known)
+        return checks
+
+
+def worth(level: Level, last: Level, checks: list[Any]) -> bool:
+    """Whether a step of its own pays: before fields are read. Parts of one step stand in order of their cost anyway."""
+    return level is last or (level <= Level.HEADER < last and not checks)
+
+
+def numbered(first: int, last: int) -> Filter:
+    """The predicate of frames ``first`` to ``last``; no text is parsed for it, which takes a tenth of a second once."""
+    text = f"frame.number >= {first} && frame.number <= {last}"
+    test = Atom(lambda frame: first <= frame.number <= last, Level.ARRIVAL, names=frozenset(("frame.number",)))
+    return Filter(text, test, Clock())
