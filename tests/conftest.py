@@ -43,6 +43,10 @@ TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/ch
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
+FIRST = ("tests/spark/", "tests/live/", "tests/secrets/", "tests/export/", "tests/report/", "tests/cli/", "tests/ui/")
+"""Files of few tests that take long begin first, so that no process waits for another one at the end."""
+
+
 LONG = ("leader-killed", "08-pipelined-small.pcap")
 """The captures of the repository with most frames, in names of files and in commands: seconds of each test."""
 
@@ -82,7 +86,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files of tests, the longest first, go to whatever process is free: tests of a file share what they decoded.
+    """Files of tests go to any free process, in the order of collection: tests of a file share what they decoded.
 
     (``xdist_group`` keeps tests together, too, but has no effect with pytest 9.2.)
     """
@@ -92,7 +96,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that take long come first, then those with most tests; in random order all stay as they are."""
+    if config.pluginmanager.hasplugin("randomly"):
+        return
+    counts = Counter(item.nodeid.partition("::")[0] for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int, str]:
+        file = item.nodeid.partition("::")[0]
+        first = next((at for at, start in enumerate(FIRST) if file.startswith(start)), len(FIRST))
+        return first, -counts[file], file
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:

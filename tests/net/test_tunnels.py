@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import sampled
 from tests.net.craft import ethernet, ipv4, ipv6, tcp, udp
 from tests.net.script import content, run
 from tests.support import RABBITMQ, Run, dissect, packets
@@ -154,9 +155,17 @@ def plain() -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("size", [None, 7], ids=["whole", "few"])
 @pytest.mark.parametrize("name", NAMES)
-def test_records_are_those_without_the_tunnel(name: str, size: int | None, plain: list[dict[str, Any]]) -> None:
+def test_records_are_those_without_the_tunnel_in_one_batch(name: str, plain: list[dict[str, Any]]) -> None:
+    check_records(name, None, plain)
+
+
+@pytest.mark.parametrize("name", sampled(NAMES))
+def test_records_are_those_without_the_tunnel_in_small_batches(name: str, plain: list[dict[str, Any]]) -> None:
+    check_records(name, 7, plain)
+
+
+def check_records(name: str, size: int | None, plain: list[dict[str, Any]]) -> None:
     found = dissect(in_batches(wrapped(name), size))
     made = records(found)
     around = {tuple(record.pop(key, None) for key in ("tunnel", "outer_src", "outer_dst")) for record in made}

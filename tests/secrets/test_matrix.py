@@ -129,10 +129,10 @@ def test_sql(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> Non
     "words",
     [
         ("check",),
-        ("check", "--json"),
-        ("check", "-v"),
+        pytest.param(("check", "--json"), marks=SLOW),
+        pytest.param(("check", "-v"), marks=SLOW),
         ("stats",),
-        ("stats", "--json"),
+        pytest.param(("stats", "--json"), marks=SLOW),
         ("trace", "--text", "body"),
         ("protocols",),
     ],
