@@ -100,8 +100,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that take long come first, then those with most tests; in random order all stay as they are."""
+    """Tests of the longest captures are slow; in the order that is not random, files that take long come first."""
+    for item in items:
+        if is_long(item.name):
+            item.add_marker(pytest.mark.slow)
     if config.pluginmanager.hasplugin("randomly"):
         return
     counts = Counter(item.nodeid.partition("::")[0] for item in items)

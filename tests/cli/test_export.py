@@ -159,7 +159,7 @@ def test_input_that_cannot_be_read_leaves_no_output(run: Run, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (signal.SIGINT, ("x.ndjson",)),
+        pytest.param(signal.SIGINT, ("x.ndjson",), marks=pytest.mark.slow),
         (signal.SIGINT, ("x.parquet",)),
         (signal.SIGTERM, ("lake", "--partition-by", "type")),
     ],

@@ -92,6 +92,7 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
     assert len([*out.rglob("frames/**/*.parquet")]) == len(folders), "one small file of each day"
 
 
+@pytest.mark.slow
 def test_times_are_microseconds_with_statistics_and_numbers_are_bigint(spark: SparkSession, tmp_path: Path) -> None:
     write(spark, job([BASIC], tmp_path / "a", columns="time,type"))
     write(spark, job([BASIC], tmp_path / "b", level="messages"))

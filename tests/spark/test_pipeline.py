@@ -69,7 +69,7 @@ def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSess
         same_rows(found.filter(pc.equal(found["source"], source)), expected([path], demand, source))
 
 
-@pytest.mark.parametrize("path", [pytest.param(BASIC, marks=SLOW), NATS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [BASIC, pytest.param(NATS, marks=SLOW)], ids=lambda path: path.name)
 def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     every, demand = packets(path), TableDemand("frames", decode_as=NATS_PORTS)
     files = cut(tmp_path, every, 50)
@@ -99,6 +99,7 @@ def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Pa
     same_rows(found, expected(files, demand))
 
 
+@pytest.mark.slow
 def test_two_capture_points_that_saw_the_same_connections_are_kept_apart(spark: SparkSession, tmp_path: Path) -> None:
     every, demand = packets(BASIC), TableDemand("frames")
     later = [(time_ns + 40_000, data) for time_ns, data in every]
@@ -132,6 +133,7 @@ def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path)
     assert one_line(raised.value).startswith(f"{tmp_path / 'cut.pcap'}: is cut in the middle")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
     every = packets(BASIC)
     step = every[-1][0] - every[0][0] + 1_000_000
@@ -144,6 +146,7 @@ def test_a_file_that_is_read_in_parts_gives_the_same_rows(spark: SparkSession, t
     same_rows(found, expected([path], demand))
 
 
+@pytest.mark.slow
 def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
     from wiredecode.spark import frames, messages
 

@@ -61,6 +61,7 @@ def test_schema_is_that_of_the_tables(level: str) -> None:
     assert to_arrow_schema(schema, **zone).equals(TableDemand(level).schema)
 
 
+@pytest.mark.slow
 def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.pcap.gz").write_bytes(gzip.compress(BASIC.read_bytes()))
     shutil.copy(NATS, tmp_path / "b.pcap1")
@@ -95,7 +96,7 @@ def test_options_reach_the_engine(session: SparkSession) -> None:
     same_rows(found, expected([NATS], demand))
 
 
-@pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.parametrize("enabled", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_filters_of_a_query_give_the_same_rows_whatever_the_setting(session: SparkSession, enabled: str) -> None:
     every = frames_of_both()
     middle = every["time"][every.num_rows // 2]

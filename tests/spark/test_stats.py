@@ -119,6 +119,7 @@ def test_the_command_prints_the_numbers_of_one_machine(
     assert sum(row["messages"] for row in found["throughput"]) == sum(row["messages"] for row in here["throughput"])
 
 
+@pytest.mark.slow
 def test_what_a_folder_does_not_have_is_told(
     spark: SparkSession, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
