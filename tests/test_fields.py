@@ -18,10 +18,10 @@ from wiredecode.fields import (
     Kind,
     Optional,
     Rest,
-    Short,
     Struct,
     Text,
     Timestamp,
+    Truncated,
     UInt8,
     UInt16,
     UInt24,
@@ -303,7 +303,7 @@ def test_scapy_shows_names_and_units() -> None:
 
 
 def test_short_says_who_needed_what() -> None:
-    short = Short("v", 4, 1, 9)
+    short = Truncated("v", 4, 1, 9)
     assert (short.field, short.needed, short.had, short.start) == ("v", 4, 1, 9)
 
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+from wiredecode.arrays import Int32s, Int64s
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int32s, Int64s
+from wiredecode.arrays import Int32s, Int64s
 
 NS_PER_SECOND = 1_000_000_000
 _TIME_MAX = 2**63 - 1

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
+from wiredecode.arrays import Int32s, Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.file import FIRST_BATCH_BYTES, CaptureFile
 from wiredecode.capture.info import Interface

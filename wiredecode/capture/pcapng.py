@@ -15,8 +15,8 @@ from struct import Struct
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Int64s
 from wiredecode.capture import pcapng_blocks as blocks
-from wiredecode.capture.batch import Int64s
 from wiredecode.capture.columns import Columns, Damage, Parsed, gather, to_ns
 from wiredecode.capture.info import Comment, FileInfo, Interface
 

@@ -24,7 +24,7 @@ from wiredecode.frames.plurals import counted
 from wiredecode.net.selection import ConnectionPackets
 
 if TYPE_CHECKING:
-    from wiredecode.capture.batch import Int64s
+    from wiredecode.arrays import Int64s
     from wiredecode.cli.session import Session
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits

@@ -11,7 +11,7 @@ from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Conf
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 
 if TYPE_CHECKING:
-    from wiredecode.frames.block import Int64s
+    from wiredecode.arrays import Int64s
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
 

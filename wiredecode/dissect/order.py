@@ -8,14 +8,12 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from wiredecode.arrays import Int64s
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Connection
-
-Int64s = npt.NDArray[np.int64]
 
 STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""

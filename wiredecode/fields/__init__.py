@@ -8,7 +8,7 @@ whose ``fields_desc`` is made of them. Three readers stand on the same declarati
 * **elements in bulk** (:mod:`wiredecode.fields.bulk`), through :attr:`Kind.fixed`: the messages of many frames.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
-:class:`Short`; nothing outside this package ever sees that exception.
+:class:`Truncated`; nothing outside this package ever sees that exception.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from wiredecode.fields.filling import PresenceOf as PresenceOf
 from wiredecode.fields.kind import AsText as AsText
 from wiredecode.fields.kind import FixedBytes as FixedBytes
 from wiredecode.fields.kind import Kind as Kind
-from wiredecode.fields.kind import Short as Short
-from wiredecode.fields.kind import Unfit as Unfit
+from wiredecode.fields.kind import Malformed as Malformed
+from wiredecode.fields.kind import Truncated as Truncated
 from wiredecode.fields.kind import take as take
 from wiredecode.fields.numbers import EPOCH as EPOCH
 from wiredecode.fields.numbers import MILLISECONDS_MAX as MILLISECONDS_MAX

@@ -26,13 +26,13 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields.composition import Array, Struct, plain
-from wiredecode.fields.contracts import Cut as Cut
-from wiredecode.fields.contracts import Short
+from wiredecode.fields.contracts import Truncated
+from wiredecode.fields.contracts import TruncatedField as TruncatedField
 from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Writer
 from wiredecode.fields.layer import Layer, Range, Style
 
-FAILED = (Cut, Short, UnicodeDecodeError)
+FAILED = (TruncatedField, Truncated, UnicodeDecodeError)
 """What the fast decoders raise: ask :func:`careful` then."""
 
 
@@ -44,7 +44,7 @@ class Decoded:
     values: dict[str, Any]
     ranges: dict[str, Range]
     stop: int
-    problem: Short | None
+    problem: Truncated | None
 
     def written(self) -> dict[str, Any]:
         """The values without defaults that the wire leaves out, which have no range."""
@@ -92,7 +92,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
     problem = None
     try:
         reached = decoder(layer, "careful")(b, p, e, values, ranges) - p
-    except Short as short:
+    except Truncated as short:
         reached = max((end for _, end in ranges.values()), default=0)
         problem = short.with_traceback(None)  # which would keep the buffer
     if cut:

@@ -8,7 +8,7 @@ from typing import Any
 
 from scapy.fields import Field
 
-from wiredecode.fields.contracts import Emitter, Short, Structure
+from wiredecode.fields.contracts import Emitter, Structure, Truncated
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.numbers import Number, UInt32
 from wiredecode.fields.presence import When
@@ -95,7 +95,7 @@ class Array(Kind):
                 break
             try:
                 value, position = self.element.read(data, position, stop, layer)
-            except Short as short:
+            except Truncated as short:
                 if short.partial is not None:
                     values.append(short.partial)
                 inside = short.field.removeprefix(self.name)

@@ -16,7 +16,7 @@ Fill = Callable[[Structure, Mapping[str, bytes]], Any]
 """``(layer, bytes of each field that follows) -> value``."""
 
 
-class Short(Exception):
+class Truncated(Exception):
     """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
 
     reason: str = ""
@@ -26,18 +26,18 @@ class Short(Exception):
         super().__init__(field, needed, had, start)
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
 
-    def inside(self, field: str, partial: Any) -> Short:
+    def inside(self, field: str, partial: Any) -> Truncated:
         """The same problem, as the structure or array around the field tells it."""
-        problem = Short(field, self.needed, self.had, self.start, partial)
+        problem = Truncated(field, self.needed, self.had, self.start, partial)
         problem.reason = self.reason
         return problem
 
 
-class Cut(Exception):
+class TruncatedField(Exception):
     """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
 
 
-class Unfit(Short):
+class Malformed(Truncated):
     """Bytes that cannot be the field, whatever follows."""
 
     def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
@@ -143,7 +143,7 @@ class Emitter(Protocol):
         """Read a value with the kind's own ``read``, which must not need the layer."""
 
     def guarded(self, kind: Any, code: str) -> None:
-        """Add a line that may raise :class:`Short`."""
+        """Add a line that may raise :class:`Truncated`."""
 
     def structure(self, layer: type[Structure], name: str) -> str:
         """Read a structure; return the dict that holds it."""

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from wiredecode.fields.composition import Array, Optional, Struct
-from wiredecode.fields.contracts import Cut, Short
 from wiredecode.fields.contracts import Emitter as Emitter
 from wiredecode.fields.contracts import Sink as Sink
+from wiredecode.fields.contracts import Truncated, TruncatedField
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Number, UInt24
@@ -39,7 +39,12 @@ class Writer:
         self.ended = False
         self.stepping = False
         self.mark = ""  # the code that notes that an element is marked
-        self.namespace: dict[str, Any] = {"Cut": Cut, "Short": Short, "error": struct.error, "itertools": itertools}
+        self.namespace: dict[str, Any] = {
+            "TruncatedField": TruncatedField,
+            "Truncated": Truncated,
+            "error": struct.error,
+            "itertools": itertools,
+        }
         self.lines: list[str] = []
         self.indent = 1
         self.scopes: list[Scope] = []
@@ -55,7 +60,7 @@ class Writer:
         if self.careful:
             start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
             return "\n".join([*start, *self.lines, "    return p", ""])
-        end = ["    return d0, p", "  except error: raise Cut from None", ""]
+        end = ["    return d0, p", "  except error: raise TruncatedField from None", ""]
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
     # Small things the kinds use.
@@ -120,9 +125,9 @@ class Writer:
         """Check that the bytes up to ``stop`` are in the frame."""
         if self.careful:
             with self.block(f"if {stop} > e:"):
-                self.line(f"raise Short({self.path(name)}, {needed}, e - p, p - o)")
+                self.line(f"raise Truncated({self.path(name)}, {needed}, e - p, p - o)")
         else:
-            self.line(f"if {stop} > e: raise Cut")
+            self.line(f"if {stop} > e: raise TruncatedField")
 
     def picked(self, name: str) -> bool:
         """Whether the value of a field is wanted although its structure is only stepped over."""
@@ -186,7 +191,7 @@ class Writer:
     def step(self, size: str) -> None:
         """Step over bytes that nothing looks at."""
         self.line(f"p += {size}")
-        self.line("if p > e: raise Cut")
+        self.line("if p > e: raise TruncatedField")
 
     def _is_read(self, kind: Kind, value: str, keep: str) -> bool:
         return not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name)
@@ -221,13 +226,13 @@ class Writer:
         return value
 
     def guarded(self, kind: Kind, code: str) -> None:
-        """A line that may raise :class:`Short`, with positions in the buffer: careful tells those in the frame."""
+        """A line that may raise :class:`Truncated`, with positions in the buffer: careful tells those in the frame."""
         if not self.careful:
             self.line(code)
             return
         with self.block("try:"):
             self.line(code)
-        with self.block("except Short as s:"):
+        with self.block("except Truncated as s:"):
             self.line("s.start -= o")
             self.line(f"raise s.inside({self.path(kind.name)}, s.partial) from None")
 

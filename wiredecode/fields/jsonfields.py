@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields.composition import plain
-from wiredecode.fields.contracts import Short, Unfit
+from wiredecode.fields.contracts import Malformed, Truncated
 from wiredecode.fields.credentials import is_secret_name, without_secrets
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer, Range, Style
@@ -183,7 +183,7 @@ class JsonObject(TaggedLayer):
         stop = line_stop(data, position, end)
         try:
             return self._object(data, position, stop)
-        except Short as problem:
+        except Truncated as problem:
             self.problem = problem
             return position
 
@@ -202,14 +202,14 @@ class JsonObject(TaggedLayer):
                 self.tail = data[position : after + 1]
                 return after + 1
             position = self._expect(data, position, end, b",", "a comma or the end of the object")
-        raise Unfit("other", f"more than {MAX_MEMBERS} members", position)
+        raise Malformed("other", f"more than {MAX_MEMBERS} members", position)
 
     def _member(self, data: bytes, gap: int, position: int, end: int) -> int:
         """Read ``"name": value``; return the position after it. ``gap`` is where what was read before ends."""
         start = self._space(data, position, end)
         found = STRING.match(data, start, end)
         if found is None:
-            raise Unfit("other", "not JSON: no name of a member", start)
+            raise Malformed("other", "not JSON: no name of a member", start)
         at = self._space(data, self._expect(data, found.end(), end, b":", "a colon"), end)
         try:
             name = parse(found[0])
@@ -218,7 +218,7 @@ class JsonObject(TaggedLayer):
         except ValueError as error:
             # The message of the json module could quote what it read.
             reason = str(error) if not isinstance(error, json.JSONDecodeError) else error.msg
-            raise Unfit("other", f"not JSON: {reason}", at) from None
+            raise Malformed("other", f"not JSON: {reason}", at) from None
         self._keep(name, value, data[gap:at], data[at:stop], at)
         return stop
 
@@ -241,7 +241,7 @@ class JsonObject(TaggedLayer):
     def _expect(self, data: bytes, position: int, end: int, mark: bytes, what: str) -> int:
         position = self._space(data, position, end)
         if data[position : position + 1] != mark or position >= end:
-            raise Unfit("other", f"not JSON: {what} expected", position)
+            raise Malformed("other", f"not JSON: {what} expected", position)
         return position + 1
 
     # Building.

@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 from scapy.fields import Field
 from scapy.volatile import VolatileValue
 
-from wiredecode.fields.contracts import Cut as Cut
 from wiredecode.fields.contracts import Emitter, Fill, Structure
-from wiredecode.fields.contracts import Short as Short
-from wiredecode.fields.contracts import Unfit as Unfit
+from wiredecode.fields.contracts import Malformed as Malformed
+from wiredecode.fields.contracts import Truncated as Truncated
+from wiredecode.fields.contracts import TruncatedField as TruncatedField
 
 
 def take(field: str, position: int, length: int, end: int) -> int:
-    """Return the end of ``length`` bytes at ``position``, or raise :class:`Short`."""
+    """Return the end of ``length`` bytes at ``position``, or raise :class:`Truncated`."""
     if length < 0 or position + length > end:
-        raise Short(field, length, end - position, position)
+        raise Truncated(field, length, end - position, position)
     return position + length
 
 
@@ -73,7 +73,7 @@ class Kind(Field[Any, Any]):
     # What each kind defines.
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
-        """Read the value at ``position``; return it and the position after it. Raises :class:`Short`."""
+        """Read the value at ``position``; return it and the position after it. Raises :class:`Truncated`."""
         raise NotImplementedError
 
     def write(self, value: Any, layer: Structure) -> bytes:

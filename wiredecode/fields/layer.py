@@ -12,7 +12,7 @@ from scapy.packet import Packet
 
 from wiredecode.fields.bits import group_bits
 from wiredecode.fields.composition import Array, Optional, Struct, plain
-from wiredecode.fields.contracts import Emitter, Fill, Short
+from wiredecode.fields.contracts import Emitter, Fill, Truncated
 from wiredecode.fields.filling import CountOf, LengthOf
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.numbers import Number
@@ -97,7 +97,7 @@ class Layer(Packet):
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.ranges: dict[str, Range] = {}
         self.filled: dict[str, Any] = {}
-        self.problem: Short | None = None
+        self.problem: Truncated | None = None
         self.start = self.stop = 0
         super().__init__(*args, **kw)
 
@@ -145,7 +145,7 @@ class Layer(Packet):
             start = position
             try:
                 value, position = kind.read(data, start, end, self)
-            except Short as short:
+            except Truncated as short:
                 self.problem = short.with_traceback(None)
                 if short.partial is not None:
                     self.fields[kind.name] = short.partial

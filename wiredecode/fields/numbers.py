@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from wiredecode.fields.contracts import Emitter, Short, Structure
+from wiredecode.fields.contracts import Emitter, Structure, Truncated
 from wiredecode.fields.kind import AsText, Kind, take
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -229,7 +229,7 @@ class Varint(Kind):
             value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 return value, position + index + 1
-        raise Short(self.name, self.max_bytes + 1, self.max_bytes, position)
+        raise Truncated(self.name, self.max_bytes + 1, self.max_bytes, position)
 
     def write(self, value: int, layer: Structure) -> bytes:
         return write_varint(value)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from wiredecode.fields.composition import plain
-from wiredecode.fields.contracts import Cut, Emitter, Short
+from wiredecode.fields.contracts import Emitter, Truncated, TruncatedField
 from wiredecode.fields.layer import Layer, Range, Style, present_field
 
 
-def moved(problem: Short, field: str, start: int) -> Short:
+def moved(problem: Truncated, field: str, start: int) -> Truncated:
     """The same problem, of another field and place."""
     problem = copy.copy(problem)
     problem.field, problem.start = field, start
@@ -75,6 +75,6 @@ class TaggedLayer(Layer):
         reader = cls()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
-            raise Cut
+            raise TruncatedField
         target.update(reader.values() if style is None else cls.present(reader, style))
         return stop

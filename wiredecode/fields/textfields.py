@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wiredecode.fields.contracts import Emitter, Short, Unfit
+from wiredecode.fields.contracts import Emitter, Malformed, Truncated
 from wiredecode.fields.kind import Kind
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.sized import printable, text
@@ -42,7 +42,7 @@ class Piece(Kind):
         super().__init__(name, doc, **kw)
 
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        """First byte of the value, the byte after its last, and the position after the field. Raises :class:`Short`.
+        """First byte of the value, the byte after its last, and the place after the field. Raises :class:`Truncated`.
 
         ``layer`` is the layer or its class.
         """
@@ -104,9 +104,9 @@ class Word(Piece):
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
         stop = position + len(self.word)
         if stop > end:
-            raise Short(self.name, len(self.word), end - position, position)
+            raise Truncated(self.name, len(self.word), end - position, position)
         if data[position:stop].upper() != self.word.upper():
-            raise Unfit(self.name, f"{self.name} is not {self.word.decode()}", position)
+            raise Malformed(self.name, f"{self.name} is not {self.word.decode()}", position)
         return position, stop, stop
 
     def decode(self, raw: bytes) -> str:
@@ -135,7 +135,7 @@ class Token(Piece):
         assert found is not None
         start, stop = found.span(1)
         if start in (stop, position):
-            raise Unfit(self.name, f"{self.name} is missing", position)
+            raise Malformed(self.name, f"{self.name} is missing", position)
         return start, stop, stop
 
     def emit(self, em: Emitter) -> str:
@@ -164,7 +164,7 @@ class Decimal(Token):
         if not raw.isdigit() or len(raw) > self.digits:
             shown = printable(text(raw[:SHOWN_CHARACTERS]))
             reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
-            raise Unfit(self.name, reason, found[0])
+            raise Malformed(self.name, reason, found[0])
         return found
 
     def decode(self, raw: bytes) -> int:
@@ -179,7 +179,7 @@ class Decimal(Token):
     def emit_token(self, em: Emitter, token: str) -> str:
         value = em.variable(self.name)
         em.line(f"{value} = {token}")
-        em.line(f"if not {value}.isdigit() or len({value}) > {self.digits}: raise Cut")
+        em.line(f"if not {value}.isdigit() or len({value}) > {self.digits}: raise TruncatedField")
         em.line(f"{value} = int({value})")
         return value
 
@@ -204,7 +204,7 @@ class Tokens(Token):
             spans.append(found.span(1))
             reached = found.end()
         if len(spans) <= self.leave:
-            raise Unfit(self.name, f"{self.name} are missing", position)
+            raise Malformed(self.name, f"{self.name} are missing", position)
         last = spans[len(spans) - self.leave - 1][1]
         return spans[0][0], last, last
 
@@ -225,7 +225,7 @@ class Tokens(Token):
         if line is None:
             return super().emit(em)
         index, value = line.variable(em), em.variable(self.name)
-        em.line(f"if {line.count} - {index} <= {self.leave}: raise Cut")
+        em.line(f"if {line.count} - {index} <= {self.leave}: raise TruncatedField")
         em.line(f"{value} = [i.decode() for i in {line.tokens}[{index} : {line.count} - {self.leave}]]")
         em.line(f"{index} = {line.count} - {self.leave}")
         return value
@@ -268,7 +268,7 @@ class Until(Piece):
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
         stop = data.find(self.after, position, end)
         if stop < 0:
-            raise Unfit(self.name, f"{self.name} does not end with {self.after!r}", position)
+            raise Malformed(self.name, f"{self.name} does not end with {self.after!r}", position)
         skipped = len(data[position:stop]) - len(data[position:stop].lstrip(self.skip)) if self.skip else 0
         return position + skipped, stop, stop + len(self.after)
 
@@ -305,17 +305,17 @@ class LineEnd(Hidden):
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
         stop = data.find(b"\n", position, end)
         if stop < 0:
-            raise Short(self.name, end - position + 1, end - position, position)
+            raise Truncated(self.name, end - position + 1, end - position, position)
         rest = data[position:stop].strip(b" \t\r")
         if rest:
-            raise Unfit(self.name, f"{len(rest)} bytes more on the line than its fields", position)
+            raise Malformed(self.name, f"{len(rest)} bytes more on the line than its fields", position)
         return position, stop + 1, stop + 1
 
     def emit(self, em: Emitter) -> str:
         line = token_line(em)
         if line is None:
             return super().emit(em)
-        em.line(f"if {line.index} != {line.count}: raise Cut")
+        em.line(f"if {line.index} != {line.count}: raise TruncatedField")
         em.line(f"p = {line.stop} + 1")
         em.scopes[-1].line = None
         return repr(b"\r\n")
@@ -339,8 +339,8 @@ class Mark(Hidden):
         if data[position : min(stop, end)] != self.mark:
             there = data[position : min(stop, end)]
             if self.mark.startswith(there):
-                raise Short(self.name, len(self.mark), len(there), position)
-            raise Unfit(self.name, f"{self.mark!r} expected, {there!r} found", position)
+                raise Truncated(self.name, len(self.mark), len(there), position)
+            raise Malformed(self.name, f"{self.mark!r} expected, {there!r} found", position)
         return position, stop, stop
 
     def emit(self, em: Emitter) -> str:
@@ -349,6 +349,6 @@ class Mark(Hidden):
         em.flush()
         stop = em.variable("q")
         em.line(f"{stop} = p + {len(self.mark)}")
-        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise Cut")
+        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise TruncatedField")
         em.line(f"p = {stop}")
         return repr(self.mark)

@@ -60,9 +60,9 @@ class Line:
         if isinstance(self.index, int):
             self.index += 1
             if self.index > self.sure:
-                em.line(f"if {self.count} < {self.index}: raise Cut")
+                em.line(f"if {self.count} < {self.index}: raise TruncatedField")
             return f"{self.tokens}[{self.index - 1}]"
-        em.line(f"if {self.index} >= {self.count}: raise Cut")
+        em.line(f"if {self.index} >= {self.count}: raise TruncatedField")
         em.line(f"{self.index} += 1")
         return f"{self.tokens}[{self.index} - 1]"
 
@@ -89,11 +89,11 @@ def begin_line(em: Emitter, name: str, word: bytes) -> bool:
     em.line(f"{stop} = b.find(b'\\n', p, e)")
     em.line(f"{line} = b[p:{stop}]")
     strays = " or ".join(f"{stray!r} in {line}" for stray in STRAY)
-    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise Cut")
+    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise TruncatedField")
     em.line(f"{tokens} = {line}.split()")
     em.line(f"{count} = len({tokens})")
-    em.line(f"if {count} < {required} or {tokens}[0] != {word!r}: raise Cut")
-    em.line(f"if {line}[-2] in b' \\t': raise Cut")
+    em.line(f"if {count} < {required} or {tokens}[0] != {word!r}: raise TruncatedField")
+    em.line(f"if {line}[-2] in b' \\t': raise TruncatedField")
     em.scopes[-1].line = Line(tokens, count, stop, required)
     return True
 

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools
 from wiredecode.filter.compare import ORDER, SAME
 from wiredecode.filter.logic import Atom, Expression, Negation
 
-Mask = npt.NDArray[np.bool_]
-Masks = tuple[Mask, Mask]
+Masks = tuple[Bools, Bools]
 """Matches for sure; may match."""
 
 MOST_DIGITS = 1 << 62
@@ -25,13 +25,13 @@ MOST_DIGITS = 1 << 62
 class Rows(Protocol):
     """Frames as a filter sees them."""
 
-    every: Mask
+    every: Bools
     """True for each."""
 
-    def mask(self, atom: Atom) -> Mask | None:
+    def mask(self, atom: Atom) -> Bools | None:
         """The frames that fit; None: not known."""
 
-    def perhaps(self, atom: Atom) -> Mask:
+    def perhaps(self, atom: Atom) -> Bools:
         """Of what is not known: the frames that may fit."""
 
 
@@ -60,7 +60,7 @@ def masks(expression: Expression, rows: Rows) -> Masks:
     return sure, may
 
 
-def compared(atom: Atom, numbers: Callable[[str], npt.NDArray[np.int64] | None]) -> Mask | None:
+def compared(atom: Atom, numbers: Callable[[str], npt.NDArray[np.int64] | None]) -> Bools | None:
     """A comparison of a column, given by ``numbers``, with one number; None: it is none."""
     column = atom.column
     if column is None or len(column.values) != 1:
@@ -70,5 +70,5 @@ def compared(atom: Atom, numbers: Callable[[str], npt.NDArray[np.int64] | None])
     if compare is None or isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MOST_DIGITS:
         return None
     values = numbers(column.name)
-    found: Mask | None = None if values is None else compare(values, value)
+    found: Bools | None = None if values is None else compare(values, value)
     return found

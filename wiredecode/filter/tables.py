@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wiredecode.arrays import Bools
 from wiredecode.filter.logic import Atom, tests
-from wiredecode.filter.rows import Mask, compared, masks
+from wiredecode.filter.rows import compared, masks
 from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -90,9 +91,9 @@ class BatchRows:
 
     def __init__(self, batch: pa.RecordBatch, columns: dict[frozenset[str], tuple[str, ...]]) -> None:
         self.batch, self._columns = batch, columns
-        self.every: Mask = np.ones(len(batch), np.bool_)
+        self.every: Bools = np.ones(len(batch), np.bool_)
 
-    def mask(self, atom: Atom) -> Mask:
+    def mask(self, atom: Atom) -> Bools:
         """The rows that fit: each different row of the columns it is about is looked at once."""
         names = self._columns[atom.names]
         quick = compared(atom, lambda name: self._numbers(names[0])) if len(names) == 1 else None
@@ -108,10 +109,10 @@ class BatchRows:
         chosen = self.batch.select(names).take(pa.array(places))
         for index, frame in enumerate(_frames(chosen)):
             answers[index] = atom.run(frame)
-        found: Mask = answers[codes]
+        found: Bools = answers[codes]
         return found
 
-    def perhaps(self, atom: Atom) -> Mask:
+    def perhaps(self, atom: Atom) -> Bools:
         return self.every
 
     def _numbers(self, name: str) -> npt.NDArray[np.int64] | None:

@@ -10,14 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
-
-Int64s = npt.NDArray[np.int64]
-UInt8s = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 
 PIECES = ("ready", "time_ns", "first_ns", "low", "high")
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from wiredecode.arrays import Int64s
 
 MASK = (1 << 64) - 1
 STEP, PLACE = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03

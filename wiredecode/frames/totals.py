@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wiredecode.capture.batch import Int64s
+    from wiredecode.arrays import Int64s
 
 PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
 """What is counted where packets are read; all else is counted where connections are decoded."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.backlog import Origin
 from wiredecode.net.limits import Limits
 from wiredecode.net.serial import distance

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wiredecode.net.copies import Bools
+from wiredecode.arrays import Bools
 from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import (
     ACK_LOST,

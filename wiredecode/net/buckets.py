@@ -14,10 +14,8 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int32s
+from wiredecode.arrays import Int32s, UInt64s
 from wiredecode.net.segments import COLUMNS, Segments
-
-Uint64s = npt.NDArray[np.uint64]
 
 FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
@@ -49,7 +47,7 @@ class Bucket:
         return chosen(segments, self._buckets.of(segments) == self.number)
 
 
-def pairs(segments: Segments) -> Uint64s:
+def pairs(segments: Segments) -> UInt64s:
     """A hash of both endpoints, the same in both directions. If two pairs have the same, they have one bucket."""
     ports = segments.ports
     source = _endpoint(segments.source_high, segments.source_low, (ports >> 16 & 0xFFFF).astype(np.uint64))
@@ -57,12 +55,12 @@ def pairs(segments: Segments) -> Uint64s:
     return source + target
 
 
-def _endpoint(high: Uint64s, low: Uint64s, port: Uint64s) -> Uint64s:
+def _endpoint(high: UInt64s, low: UInt64s, port: UInt64s) -> UInt64s:
     first, second, third, fourth = map(np.uint64, FACTORS)
     mixed = (low * first) ^ (port * second)
     if high.any():
         mixed ^= high * third
-    spread: Uint64s = (mixed ^ mixed >> np.uint64(29)) * fourth
+    spread: UInt64s = (mixed ^ mixed >> np.uint64(29)) * fourth
     return spread
 
 

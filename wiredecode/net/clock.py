@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 
 FEW = 24
 """Packets up to which a loop is faster than columns (measured)."""

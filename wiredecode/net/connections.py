@@ -6,7 +6,7 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
 from wiredecode.net.backlog import Origin

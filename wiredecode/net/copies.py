@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.segments import Segments
 
@@ -21,7 +22,6 @@ COPY_NS = 20_000_000
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
 
-Bools = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint64]
 
 

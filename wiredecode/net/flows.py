@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.segments import FIN, IPV6_FLOW, RST, Segments
 
-Mask = npt.NDArray[np.bool_]
 FlowKey = tuple[int, int, int, int, int]
 """One direction of a 4-tuple: halves of source and destination address, ports, as in `segments.Segments`."""
 
@@ -84,7 +83,7 @@ def group_by_flow(segments: Segments) -> Flows:
     )
 
 
-def _changes(keys: tuple[npt.NDArray[np.uint64], ...], order: Int64s) -> Mask:
+def _changes(keys: tuple[npt.NDArray[np.uint64], ...], order: Int64s) -> Bools:
     """Where, in sorted order, another flow begins."""
     change = np.ones(len(order), bool)
     change[1:] = False

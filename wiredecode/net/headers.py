@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
+from wiredecode.arrays import Bools, Int32s, Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import link
 from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpReader, Packet
 from wiredecode.net.limits import Limits
@@ -20,8 +20,6 @@ from wiredecode.net.link import Octets
 from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
 from wiredecode.net.tunnels import CARRIERS, LINKS, Layers, enter_ip, enter_links, may_carry
-
-Mask = npt.NDArray[np.bool_]
 
 _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 139, 140))
 """IP protocol numbers that need a look behind them; the others are counted by name."""
@@ -91,13 +89,13 @@ class HeaderReader:
             self._too_deep(is_ip)
         return self._ip.pop_rows()
 
-    def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Mask]:
+    def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Bools]:
         """The network layers of a batch, and which are IP; the others are counted."""
         at, ethertype = link.network_layer(batch, octets, self._limits.vlan_tags)
         ends = batch.start + batch.captured, batch.start + batch.original
         return self._enter(Layers(np.arange(len(batch)), at, ethertype, *ends), octets, batch)
 
-    def _enter(self, layers: Layers, octets: Octets, batch: PacketBatch) -> tuple[Layers, Mask]:
+    def _enter(self, layers: Layers, octets: Octets, batch: PacketBatch) -> tuple[Layers, Bools]:
         """``layers`` up to the next IP header, and which have one; the others are counted."""
         is_ip = (layers.ethertype == link.IPV4) | (layers.ethertype == link.IPV6)
         if not is_ip.all():
@@ -107,14 +105,14 @@ class HeaderReader:
             self._count_not_ip(batch.linktype[layers.row], layers.ethertype, ~is_ip)
         return layers, is_ip
 
-    def _too_deep(self, left: Mask) -> None:
+    def _too_deep(self, left: Bools) -> None:
         """Count what is deeper in tunnels than is looked."""
         count = int(np.count_nonzero(left))
         if count:
             self._not_decoded["too many tunnels"] += count
             self._limits_hit["tunnels"] += count
 
-    def _count_not_ip(self, linktype: Int32s, ethertype: Int64s, rows: Mask) -> None:
+    def _count_not_ip(self, linktype: Int32s, ethertype: Int64s, rows: Bools) -> None:
         for value, count in zip(*np.unique(ethertype[rows], return_counts=True), strict=True):
             if value != link.UNKNOWN_LINKTYPE:
                 self._not_decoded[ethertype_name(int(value))] += int(count)
@@ -124,7 +122,7 @@ class HeaderReader:
 
     def _columns(
         self, batch: PacketBatch, octets: Octets, layers: Layers, version: int, inside: list[Layers]
-    ) -> tuple[Segments, Mask]:
+    ) -> tuple[Segments, Bools]:
         """Fast path for one IP version; also which of ``layers`` it did not take. ``inside`` gets what they carry."""
         rows, at = layers.row, layers.at
         available, wire = layers.captured - at, layers.wire - at

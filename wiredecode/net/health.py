@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.times import Times
 
 KINDS = (

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import link
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets

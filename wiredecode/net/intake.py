@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.backlog import Origin
 from wiredecode.net.causality import Segment, arrive, deliver, expire
 from wiredecode.net.connections import Connections, Tracked

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.names import ADDRESS_FAMILY, IP_VERSION
 
 IPV4 = 0x0800

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.acks import moment
 from wiredecode.net.analysis import Analyser
 from wiredecode.net.backlog import Origin

@@ -11,7 +11,7 @@ from collections import deque
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.acks import Acks, Shared, Shown
 from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.flows import FlowKey

@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
-
-Uint64s = npt.NDArray[np.uint64]
+from wiredecode.arrays import Int64s, UInt64s
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -28,11 +25,11 @@ class Segments:
     buffer: bytes
     row: Int64s
     """Row of the batch that made the segment complete."""
-    source_high: Uint64s
-    source_low: Uint64s
+    source_high: UInt64s
+    source_low: UInt64s
     """IP address as two halves; an IPv4 address is in the lower one."""
-    target_high: Uint64s
-    target_low: Uint64s
+    target_high: UInt64s
+    target_low: UInt64s
     ports: Int64s
     """Source port << 16 | destination port, plus `IPV6_FLOW`."""
     seq: Int64s

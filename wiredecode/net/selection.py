@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.clock import Clock
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.headers import HeaderReader

@@ -8,7 +8,7 @@ from math import log2
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 
 COLUMNS_PAY_FROM = 24
 """Times from which on adding them as a column is faster (measured)."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IPV4, IPV6, TRUNCATED, VLAN_TAGS, Octets, untag
 from wiredecode.net.names import IP_PROTOCOL
@@ -31,7 +30,6 @@ GENEVE_PORT = 6081
 PORTS = frozenset((*VXLAN_PORTS, GENEVE_PORT))
 """UDP ports to which tunnelled packets are sent."""
 
-Mask = npt.NDArray[np.bool_]
 Inside = tuple[Int64s, Int64s]
 """Offset in the buffer, and ethertype."""
 
@@ -49,7 +47,7 @@ class Layers:
     wire: Int64s
     """Where its bytes on the wire end."""
 
-    def select(self, chosen: Int64s | Mask) -> Layers:
+    def select(self, chosen: Int64s | Bools) -> Layers:
         """Some of them."""
         return Layers(*(column[chosen] for column in self.columns()))
 
@@ -66,7 +64,7 @@ class Layers:
         return whole.select(np.argsort(whole.row, kind="stable"))
 
 
-def may_carry(protocol: Int64s) -> Mask:
+def may_carry(protocol: Int64s) -> Bools:
     """Which IP protocols may carry packets."""
     return _IS_CARRIER[protocol]
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from wiredecode.arrays import Int64s
 from wiredecode.net.health import ConnectionHealth
 
 if TYPE_CHECKING:
     from wiredecode.net.outer import Outer
 
-Int64s = npt.NDArray[np.int64]
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
 LAST_LOSSES = 64

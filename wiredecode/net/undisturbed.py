@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import KEEP_ALIVE, WINDOW_FULL, WINDOW_UPDATE, ZERO_WINDOW_PROBE
 from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
@@ -23,7 +22,6 @@ from wiredecode.net.serial import HALF, MASK
 if TYPE_CHECKING:
     from wiredecode.net.analysis import ConnectionAnalysis, Side
 
-Mask = npt.NDArray[np.bool_]
 UNACKED_SEGMENTS = 4096
 """Segments remembered per direction to measure round trips."""
 COLUMNS_PAY_FROM = 256
@@ -88,7 +86,7 @@ class Undisturbed:
         self.sent_across = np.where(self.lower, sent[1], sent[0])
         """... the other side."""
 
-    def analyse(self, opened: set[FlowKey]) -> Mask:
+    def analyse(self, opened: set[FlowKey]) -> Bools:
         """Analyse what is undisturbed; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
         flows = self._flows
         begin = int(self.time.min())
@@ -119,14 +117,14 @@ class Undisturbed:
         kinds: Int64s = WINDOW_UPDATE * (pure & same).astype(np.int64) + WINDOW_FULL * full.astype(np.int64)
         trips = self._round_trips(usable)
         bad |= trips[2]
-        plain: Mask = np.logical_not(np.logical_or.reduceat(bad, self.first))
-        good: Mask = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
+        plain: Bools = np.logical_not(np.logical_or.reduceat(bad, self.first))
+        good: Bools = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
         self._finish(plain, good, kinds, trips)
         left = np.zeros(len(bad), np.bool_)
         left[self.row[~good]] = True
         return left
 
-    def owners(self, rows: Mask) -> Iterator[tuple[int, int]]:
+    def owners(self, rows: Bools) -> Iterator[tuple[int, int]]:
         """Packet number and connection of some ``rows`` of ``segments``."""
         chosen = np.flatnonzero(rows[self.row])
         numbers = self._segments.number[self.row[chosen]]
@@ -135,7 +133,7 @@ class Undisturbed:
             if conversation is not None:
                 yield number, conversation.number
 
-    def _round_trips(self, usable: Mask) -> tuple[Int64s, Int64s, Mask, Any]:
+    def _round_trips(self, usable: Bools) -> tuple[Int64s, Int64s, Bools, Any]:
         """Per segment: how many of those it may acknowledge are so, the time since the last of them was sent (-1: none
         is news), and whether more wait than are remembered; then those that wait, by flow."""
         other = np.array(self._other)
@@ -163,7 +161,7 @@ class Undisturbed:
         waiting = index - np.where(self.across < 0, 0, acked[self.across])
         return acked, trip, waiting > UNACKED_SEGMENTS, (begin, when, ends)
 
-    def _finish(self, plain: Mask, good: Mask, kinds: Int64s, trips: Any) -> None:
+    def _finish(self, plain: Bools, good: Bools, kinds: Int64s, trips: Any) -> None:
         """Tell the connections of ``plain`` what happened."""
         number = self._segments.number[self.row]
         for place in np.flatnonzero(good & (kinds > 0)).tolist():

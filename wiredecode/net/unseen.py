@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.net.flows import Flows
 from wiredecode.net.segments import ACK, FIN, RST
 from wiredecode.net.serial import HALF, MASK

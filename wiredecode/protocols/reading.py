@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from wiredecode.fields import Short, compiler
+from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame
 
@@ -57,7 +57,7 @@ class FrameDecoder:
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
             if frame.is_cut:
-                raise compiler.Cut
+                raise compiler.TruncatedField
             if style is None:
                 step = (self._rows or self._make_rows()) if rows else (self._walk or self._make_walk())
                 frame.values, reached = step(buffer, start, stop)
@@ -130,7 +130,7 @@ Plan = FrameDecoder
 """Its name in other packages."""
 
 
-def report_problem(frame: Frame, problem: Short | None) -> None:
+def report_problem(frame: Frame, problem: Truncated | None) -> None:
     """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
     if problem is None:
         if has_surrogates(frame.values):

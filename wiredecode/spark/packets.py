@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wiredecode.capture.batch import Int32s, Int64s, PacketBatch
+from wiredecode.arrays import Int32s, Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link

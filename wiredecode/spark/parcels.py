@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.spark.decode import pieces
 from wiredecode.spark.packets import ORDER, PACKETS, REPORT, SECRETS, WITHIN, no_packets
 

@@ -6,7 +6,7 @@ from array import array
 
 import numpy as np
 
-from wiredecode.capture.batch import Int64s
+from wiredecode.arrays import Int64s
 from wiredecode.stats.tables import PERCENTILES, SPREAD
 
 WAITING = 4_096

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices, Valid
 
 T = TypeVar("T")
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Order = Int64s | None
 """Which row comes where; None: they are in order."""
 

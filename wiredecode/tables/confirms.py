@@ -8,8 +8,9 @@ from operator import attrgetter
 
 import numpy as np
 
+from wiredecode.arrays import Int64s
 from wiredecode.dissect.lookahead import Lookahead
-from wiredecode.frames.block import FrameBlock, Int64s
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables.confirms_blocks import AskingBlocks, answering

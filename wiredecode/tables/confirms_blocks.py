@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from wiredecode.arrays import Bools, Int32s, Int64s
 from wiredecode.dissect.lookahead import LOOKAHEAD_BYTES, LOOKAHEAD_FRAMES, LOOKAHEAD_NS, captured_from
-from wiredecode.frames.block import BlockMessages, Bools, FrameBlock, Int64s
+from wiredecode.frames.block import BlockMessages, FrameBlock
 from wiredecode.frames.frame import ANSWERED, LATE, NOT_ASKED, REFUSED, UNANSWERED, Frame
 from wiredecode.frames.message import PUBLISH, Coded, MessagePart, Valid
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
@@ -19,8 +19,6 @@ OUTCOMES = [ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED]
 CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 NONE = -1
 """In place of a code: nothing to tell."""
-
-Int32s = npt.NDArray[np.int32]
 
 
 class Release(NamedTuple):

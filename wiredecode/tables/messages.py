@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from wiredecode.arrays import Int64s
 from wiredecode.frames.block import BlockMessages
-from wiredecode.frames.ids import Int64s
 from wiredecode.frames.message import Coded, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables import elements
 from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts

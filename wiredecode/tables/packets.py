@@ -8,10 +8,10 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Bools, Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.frames.columns import AROUND
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network, link
@@ -25,8 +25,6 @@ from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
 from wiredecode.tables.schema import packets_schema
-
-Mask = npt.NDArray[np.bool_]
 
 FRAGMENT = "IP fragment"
 """Why a fragment was not decoded by itself: the packet that completes its datagram has the facts."""
@@ -237,7 +235,7 @@ def kind_names(kinds: int) -> list[str]:
     return [name for bit, name in enumerate(KINDS) if kinds >> bit & 1]
 
 
-def _masked(values: Int64s, mask: Mask) -> pa.Array:
+def _masked(values: Int64s, mask: Bools) -> pa.Array:
     return pa.array(values, pa.int64(), mask=mask)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.view.summary import SummaryLines, remark, status_text
 
@@ -33,8 +34,7 @@ SEVERITIES = ("", "note", "warning", "error")
 STATUS_SEVERITY = {"partial": 2, "undecoded": 2, "malformed": 3}
 
 Rows = npt.NDArray[np.void]
-Mask = npt.NDArray[np.bool_]
-Test = Callable[[Rows], Mask]
+Test = Callable[[Rows], Bools]
 
 
 class Row(NamedTuple):

@@ -11,7 +11,8 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.info import Interface
 from wiredecode.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, SECTION_HEADER
 

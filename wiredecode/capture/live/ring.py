@@ -24,7 +24,8 @@ from contextlib import suppress
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture.batch import Int64s, PacketBatch
+from wiredecode.arrays import Int64s
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.columns import NS_PER_SECOND, gather
 from wiredecode.capture.live import bpf
 from wiredecode.capture.live.errors import LiveError

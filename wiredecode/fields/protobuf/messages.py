@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
-from wiredecode.fields.contracts import Emitter, Short, Unfit
+from wiredecode.fields.contracts import Emitter, Malformed, Truncated
 from wiredecode.fields.kind import Kind, take
 from wiredecode.fields.layer import Layer, Style, present_field
 from wiredecode.fields.numbers import write_varint
@@ -98,8 +98,8 @@ class Message(TaggedLayer):
                 position = self._occurrence(data, position, end)
                 if self.members > MAX_MEMBERS:
                     reason = f"more than {MAX_MEMBERS} members: the rest is not decoded"
-                    raise Unfit("unknown_fields", reason, position)
-        except Short as short:
+                    raise Malformed("unknown_fields", reason, position)
+        except Truncated as short:
             self.problem = short
         return position
 
@@ -107,7 +107,7 @@ class Message(TaggedLayer):
         tag, position = read_varint("tag", data, start, end)
         number, wire = tag >> 3, tag & 7
         if wire not in WIRE_TYPES or not 0 < number <= MAX_NUMBER:
-            raise Unfit("tag", f"field number {number} with wire type {wire} cannot be", start)
+            raise Malformed("tag", f"field number {number} with wire type {wire} cannot be", start)
         kind = self.by_number.get(number)
         if kind is None or not kind.accepts(wire):
             return self._unknown(data, start, end, len(self.shape))
@@ -129,7 +129,7 @@ class Message(TaggedLayer):
             self.shape.append(Occurrence(name, 0, position - start, content - position))
             try:
                 self.fields[name] = kind.content(data, content, stop, self)
-            except Short as short:
+            except Truncated as short:
                 if short.partial is not None:
                     self.fields[name] = short.partial
                 raise
@@ -160,7 +160,7 @@ class Message(TaggedLayer):
         self.shape.append(Occurrence(name, index, tag_width, content - position))
         try:
             values.append(element.content(data, content, stop, self))
-        except Short as short:
+        except Truncated as short:
             values.append(short.partial)
             raise moved(short, f"{name}[{index}]{short.field.removeprefix(name)}", short.start) from None
         self._count(values[-1])
@@ -247,8 +247,8 @@ class Message(TaggedLayer):
                         em.line(NEXT_TAG)
                     if em.style is not None and kind.name in cls.defaults:
                         cls._emit_default(em, kind, em.style, target)
-        em.line("except IndexError: raise Cut from None")
-        em.line("if p != e: raise Cut")
+        em.line("except IndexError: raise TruncatedField from None")
+        em.line("if p != e: raise TruncatedField")
 
     @staticmethod
     def _emit_default(em: Emitter, kind: Tagged, style: Style, target: str) -> None:
@@ -273,7 +273,7 @@ class Message(TaggedLayer):
                     with em.block(f"while p < {stop}:"):
                         value = element.emit_at(em, 0) if isinstance(element, Scalar) else ""
                         em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
-                    em.line(f"if p > {stop}: raise Cut")
+                    em.line(f"if p > {stop}: raise TruncatedField")
                     em.line(NEXT_TAG)
             with em.block(f"while {tests[0]}:"):
                 value = element.emit(em)

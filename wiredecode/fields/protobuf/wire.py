@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from wiredecode.fields.contracts import Cut, Emitter, Unfit
+from wiredecode.fields.contracts import Emitter, Malformed, TruncatedField
 from wiredecode.fields.kind import take
 
 VARINT, LEN = 0, 2
@@ -22,7 +22,7 @@ MORE = 0x8080808080808080
 
 
 def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The number at ``position`` as it is written (up to 70 bits) and the position after it; raises :class:`Short`."""
+    """The number at ``position`` as it is written (70 bits) and the position after it; raises :class:`Truncated`."""
     value = 0
     for index in range(MAX_VARINT_BYTES):
         take(field, position, index + 1, end)
@@ -30,7 +30,7 @@ def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, 
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value, position + index + 1
-    raise Unfit(field, f"a varint of more than {MAX_VARINT_BYTES} bytes", position)
+    raise Malformed(field, f"a varint of more than {MAX_VARINT_BYTES} bytes", position)
 
 
 def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & U64, p
         shift += 7
-    raise Cut
+    raise TruncatedField
 
 
 def emit_varint(em: Emitter, value: str, before: int, wide: str = "") -> None:

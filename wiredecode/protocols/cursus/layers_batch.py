@@ -174,7 +174,7 @@ def fits(dialect: str, data: bytes, start: int, stop: int) -> bool:
         if read.problem is not None:
             return False
         values, reached = read.values | {"messages": len(read.values["messages"])}, start + read.stop
-    except compiler.Cut:
+    except compiler.TruncatedField:
         return False
     return bool(reached == stop) and sound(dialect, values)
 

@@ -8,11 +8,10 @@ from itertools import repeat
 import crc32c
 import numpy as np
 
-from wiredecode.arrays import Bools, Int64s
+from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields.bulk import Source
 from wiredecode.fields.protobuf import Message
 from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
-from wiredecode.frames.block import UInt8s
 from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
 from wiredecode.protocols.liftbridge import names

@@ -25,7 +25,8 @@ from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
 from wiredecode.protocols.shared.pairing import Newest, link
 
 if TYPE_CHECKING:
-    from wiredecode.frames.block import FrameBlock, Int64s
+    from wiredecode.arrays import Int64s
+    from wiredecode.frames.block import FrameBlock
 
 MAX_KEY_CHARACTERS = 1024
 """Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""

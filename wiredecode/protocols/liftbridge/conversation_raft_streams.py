@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.fields import Short
+from wiredecode.fields import Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge import names
@@ -88,7 +88,7 @@ class RaftStream:
             return RpcPiece(raft.RaftBytes, bytes(data), start, UNALIGNED), len(message)
         try:
             self.position, self.items = skip(data, self.position, len(data), self.items)
-        except Short:
+        except Truncated:
             self.reset()
             return RpcPiece(raft.RaftBytes, message[start:], start, UNALIGNED), len(message)
         if self.items:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from wiredecode.fields import Array, Boolean, Int64, Kind, Rest, Short, Struct, Text, Unfit, printable, text
+from wiredecode.fields import Array, Boolean, Int64, Kind, Malformed, Rest, Struct, Text, Truncated, printable, text
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.tagged import TaggedLayer, moved
 from wiredecode.protocols.liftbridge import layers_packing as packing
@@ -88,13 +88,13 @@ class Maps(Keyed, Array):
         if item.family == "nil":
             return [], item.stop
         if item.value > packing.MAX_ELEMENTS:
-            raise Unfit(self.name, f"more than {packing.MAX_ELEMENTS} elements", item.stop)
+            raise Malformed(self.name, f"more than {packing.MAX_ELEMENTS} elements", item.stop)
         values: list[Any] = []
         position = item.stop
         for index in range(item.value):
             try:
                 value, position = self.element.read(data, position, end, layer)
-            except Short as short:
+            except Truncated as short:
                 if short.partial is not None:
                     values.append(short.partial)
                 problem = moved(short, f"{self.name}[{index}]{short.field.removeprefix(self.name)}", short.start)
@@ -164,7 +164,7 @@ def read_texts(data: bytes) -> list[str] | None:
                 return None
             found.append(text(item.value))
             position = item.stop
-    except Short:
+    except Truncated:
         return None
     return found if head.family == "array" and position == len(data) else None
 
@@ -188,7 +188,7 @@ class Verbatim(Rest):
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         try:
             return packing.to_python(value, show)[0]
-        except Short:
+        except Truncated:
             return show(value)
 
 
@@ -245,18 +245,18 @@ class MapLayer(TaggedLayer):
                 position = self._read_error(data, position, end)
             item = packing.read_item("map", data, position, end)
             if item.family != "map" or item.value > packing.MAX_PAIRS:
-                raise Unfit("map", f"not a map of up to {packing.MAX_PAIRS} pairs", position)
+                raise Malformed("map", f"not a map of up to {packing.MAX_PAIRS} pairs", position)
             position, self.codes[1] = item.stop, item.code
             for _ in range(item.value):
                 position = self._read_pair(kinds, data, position, end)
-        except Short as short:
+        except Truncated as short:
             self.problem = short
         return position
 
     def _read_error(self, data: bytes, position: int, end: int) -> int:
         item = packing.read_item("error", data, position, end)
         if item.family != "raw":
-            raise Unfit("error", "an answer begins with a string", position)
+            raise Malformed("error", "an answer begins with a string", position)
         self.fields["error"], self.codes[0] = text(item.value), item.code
         self.ranges["error"] = (position, item.stop)
         return item.stop
@@ -264,7 +264,7 @@ class MapLayer(TaggedLayer):
     def _read_pair(self, kinds: dict[str, Keyed], data: bytes, start: int, end: int) -> int:
         key = packing.read_item("key", data, start, end)
         if key.family != "raw":
-            raise Unfit("key", "a key is a string", start)
+            raise Malformed("key", "a key is a string", start)
         name = text(key.value)
         kind = kinds.get(name)
         if kind is not None and kind.name not in self.fields:
@@ -273,7 +273,7 @@ class MapLayer(TaggedLayer):
                 self.pairs.append(Pair(kind.name, 0, key.code, item.code))
                 try:
                     self.fields[kind.name], stop = kind.value_of(item, data, end, self)
-                except Short as short:
+                except Truncated as short:
                     if short.partial is not None:
                         self.fields[kind.name] = short.partial
                     raise
@@ -281,7 +281,7 @@ class MapLayer(TaggedLayer):
                 return stop
         stop, missing = packing.skip(data, key.stop, end, 1)
         if missing:
-            raise Short(f"unknown_fields.{printable(name)}", 1, 0, stop)
+            raise Truncated(f"unknown_fields.{printable(name)}", 1, 0, stop)
         unknown = UnknownKey(key=name, value=data[key.stop : stop])
         unknown.start, unknown.stop = start, stop
         kept = self.fields.setdefault("unknown_fields", [])

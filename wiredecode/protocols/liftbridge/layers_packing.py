@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wiredecode.fields import Short, Unfit, take
+from wiredecode.fields import Malformed, Truncated, take
 
 MAX_DEPTH = 32
 """Deepest nesting of a value that is not declared."""
@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
 
 def read_item(field: str, data: bytes | bytearray, position: int, end: int) -> Item:
-    """The item at ``position``; raises :class:`Short`."""
+    """The item at ``position``; raises :class:`Truncated`."""
     start = take(field, position, 1, end)
     code = data[position]
     if code < 0x80 or code >= 0xE0:
@@ -67,7 +67,7 @@ def read_item(field: str, data: bytes | bytearray, position: int, end: int) -> I
         length = int.from_bytes(data[start:content], "big") if width else FIXED_EXTENSIONS[code]
         stop = take(field, content, length + 1, end)
         return Item("extension", data[content:stop], code, stop)
-    raise Unfit(field, f"{code:#04x} begins no MessagePack item", position)
+    raise Malformed(field, f"{code:#04x} begins no MessagePack item", position)
 
 
 def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[int, int]:
@@ -78,9 +78,9 @@ def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[
     while count:
         try:
             item = read_item("item", data, position, end)
-        except Unfit:
+        except Malformed:
             raise
-        except Short:
+        except Truncated:
             break
         count += -1 + (item.value if item.family == "array" else 2 * item.value if item.family == "map" else 0)
         position = item.stop
@@ -91,7 +91,7 @@ def to_python(data: bytes, show: Callable[[bytes], str], position: int = 0, dept
     """A whole value, JSON-ready: raws that are text as text, others as ``show`` renders bytes."""
     item = read_item("value", data, position, len(data))
     if item.family in ("array", "map") and depth >= MAX_DEPTH:
-        raise Unfit("value", f"nested deeper than {MAX_DEPTH}", position)
+        raise Malformed("value", f"nested deeper than {MAX_DEPTH}", position)
     position = item.stop
     if item.family == "array":
         elements = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from wiredecode.fields import Short, compiler
+from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
 from wiredecode.protocols.shared.pairing import Newest
@@ -18,7 +18,7 @@ class Reading:
 
     layer: type[Layer]
     fields: dict[str, Any]
-    problem: Short | None = None
+    problem: Truncated | None = None
     unusual: bool = False
     """The fast decoder had to pass."""
 
@@ -54,7 +54,7 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
         return Reading(layer, fields)
     try:
         if cut:
-            raise compiler.Cut
+            raise compiler.TruncatedField
         fields = known.decode(data, 0, len(data))[0]
         if short:
             known.known.put(data, fields)

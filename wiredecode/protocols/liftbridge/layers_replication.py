@@ -26,9 +26,9 @@ from wiredecode.fields import (
     LengthOf,
     Optional,
     Rest,
-    Short,
     Text,
     TimestampNs,
+    Truncated,
     UInt16,
     UInt32,
     UInt64,
@@ -94,11 +94,11 @@ class Entries(Array):
             try:
                 stop = take("", position + ENTRY_HEADER, size, end)
                 entry, position = self.element.read(data, position, stop, layer)
-            except Short as short:
+            except Truncated as short:
                 if short.partial is not None:
                     entries.append(short.partial)
                 inside = short.field.removeprefix(self.name)
-                raise Short(path + inside, short.needed, short.had, short.start, entries) from None
+                raise Truncated(path + inside, short.needed, short.had, short.start, entries) from None
             entries.append(entry)
         return entries, position
 
@@ -120,9 +120,9 @@ class Entries(Array):
             if em.careful:
                 where = f"{em.path(self.name)} + f'[{{{index}}}]'"
                 short = f"e - p - {ENTRY_HEADER}, {end} - p - {ENTRY_HEADER}, p + {ENTRY_HEADER} - o"
-                em.line(f"if e > {end}: raise Short({where}, {short})")
+                em.line(f"if e > {end}: raise Truncated({where}, {short})")
             else:
-                em.line(f"if e > {end}: raise Cut")
+                em.line(f"if e > {end}: raise TruncatedField")
             em.element(self, entries, index)
             em.line(f"{index} += 1")
         em.line(f"e = {end}")
@@ -135,7 +135,7 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     while e - p > ENTRY_HEADER:
         p += ENTRY_HEADER + read_size(b, p + SIZE_AT)[0]
         if p > e:
-            raise compiler.Cut
+            raise compiler.TruncatedField
         count += 1
     return count, p
 

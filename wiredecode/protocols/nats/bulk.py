@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wiredecode.arrays import Int64s, UInt8s
 from wiredecode.fields.bulk import Source
-from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock, Int64s, UInt8s
+from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.bulk_lines import (

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.arrays import Bools, Int64s
+from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields import credentials
 from wiredecode.fields.bulk import Source
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.block import UInt8s
 from wiredecode.protocols.nats import names
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4

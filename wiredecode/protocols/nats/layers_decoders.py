@@ -53,7 +53,7 @@ class OperationDecoder(FrameDecoder):
                 if self._remembers and known is None and body - start <= MAX_KNOWN_BYTES:
                     self._remember_line(buffer[start:body], values)
             if style is not None and self.secret and not self.secret.isdisjoint(values):
-                raise compiler.Cut
+                raise compiler.TruncatedField
         except compiler.FAILED:
             super().read(frame, style, rows=rows)
             return

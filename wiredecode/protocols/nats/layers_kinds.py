@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Unfit, When, take
+from wiredecode.fields import Array, Binary, Malformed, When, take
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.fields.textfields import Decimal, Piece, Until
@@ -58,7 +58,7 @@ class Status(Decimal):
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
         found = STATUS.match(data, position, end)
         if found is None:
-            raise Unfit(self.name, "no status of three digits", position)
+            raise Malformed(self.name, "no status of three digits", position)
         start, stop = found.span(1)
         return start, stop, stop
 
@@ -112,7 +112,7 @@ class Remainder(Binary):
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
         size = layer.fields["size"] - layer.fields[COUNT]
         if size < 0:
-            raise Unfit(self.name, TOO_SMALL, position)
+            raise Malformed(self.name, TOO_SMALL, position)
         stop = take(self.name, position, size, end)
         return data[position:stop], stop
 
@@ -121,8 +121,8 @@ class Remainder(Binary):
         em.line(f"{count} = {em.reference('size')} - {em.reference(COUNT)}")
         if em.careful:
             with em.block(f"if {count} < 0:"):
-                em.line(f"raise {em.constant(Unfit)}({em.path(self.name)}, {TOO_SMALL!r}, p - o)")
+                em.line(f"raise {em.constant(Malformed)}({em.path(self.name)}, {TOO_SMALL!r}, p - o)")
         else:
-            em.line(f"if {count} < 0: raise Cut")
+            em.line(f"if {count} < 0: raise TruncatedField")
         self.emit_value(em, value, count)
         return value

@@ -10,7 +10,8 @@ from wiredecode.arrays import Bools, Int64s
 from wiredecode.fields.bulk import Source
 
 if TYPE_CHECKING:
-    from wiredecode.frames.block import FrameBlock, UInt8s
+    from wiredecode.arrays import UInt8s
+    from wiredecode.frames.block import FrameBlock
     from wiredecode.frames.message import Column
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Short, Struct, UInt8, When, compiler
+from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Struct, Truncated, UInt8, When, compiler
 from wiredecode.fields.emitter import Emitter, Sink
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.compression import decompress
@@ -69,7 +69,7 @@ def greedy(em: Emitter, elements: str, start: str) -> Iterator[None]:
         em.line(f"{start}_r = len(r)")
     with em.block("try:"):
         yield
-    with em.block(f"except {'Short' if em.careful else 'Cut'}:"):
+    with em.block(f"except {'Truncated' if em.careful else 'TruncatedField'}:"):
         em.line(f"p = {start}")
         if em.careful:
             em.line(f"{elements}.pop()")
@@ -305,8 +305,8 @@ class Chunks(Array):
         chunks.append(chunk)
         name, short = f"{self.name}[{len(chunks) - 1}]", chunk.problem
         if short is None:
-            raise Short(name, length, end - position, position, chunks)
-        raise Short(f"{name}.{short.field}", short.needed, short.had, short.start, chunks)
+            raise Truncated(name, length, end - position, position, chunks)
+        raise Truncated(f"{name}.{short.field}", short.needed, short.had, short.start, chunks)
 
     def emit(self, em: Emitter) -> str:
         topics, payload, header = (em.reference(name) for name in ("topics", "payload_length", "header_length"))
@@ -331,13 +331,13 @@ class Chunks(Array):
 
     def _emit_cut(self, em: Emitter, length: str, elements: str, index: str) -> None:
         if not em.careful:
-            em.line("raise Cut")
+            em.line("raise TruncatedField")
             return
         start = em.variable("t")
         em.line(f"{start} = p")
         em.element(self.cut, elements, index)
         path = f'{em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]"'
-        em.line(f"raise Short({path}, {length}, e - {start}, {start} - o)")
+        em.line(f"raise Truncated({path}, {length}, e - {start}, {start} - o)")
 
 
 # What the fields of a bundle mean together.

@@ -6,8 +6,20 @@ from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Any
 
-from wiredecode.fields import Array, AsText, FixedBytes, Kind, Rest, Short, Struct, UInt16, UInt32, UInt64, rfc3339_ms
-from wiredecode.fields.compiler import Cut
+from wiredecode.fields import (
+    Array,
+    AsText,
+    FixedBytes,
+    Kind,
+    Rest,
+    Struct,
+    Truncated,
+    UInt16,
+    UInt32,
+    UInt64,
+    rfc3339_ms,
+)
+from wiredecode.fields.compiler import TruncatedField
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import write_varint
@@ -62,18 +74,18 @@ class LongForm(int):
 
 
 def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> tuple[int, int]:
-    """Read a varint; return it and the position after it. Raises :class:`Short`, positions relative to ``origin``."""
+    """Read a varint; return it and the place after it. Raises :class:`Truncated`, places relative to ``origin``."""
     value = byte = index = 0
     for index in range(VARINT_BYTES):
         if position + index >= end:
-            raise Short(name, index + 1, end - position, position - origin)
+            raise Truncated(name, index + 1, end - position, position - origin)
         byte = data[position + index]
         value |= (byte & 0x7F if index < VARINT_BYTES - 1 else byte) << 7 * index
         if byte < 0x80 or index == VARINT_BYTES - 1:
             break
     stop = position + index + 1
     if byte >= 0x80:
-        raise Short(name, VARINT_BYTES + 1, VARINT_BYTES, position - origin)
+        raise Truncated(name, VARINT_BYTES + 1, VARINT_BYTES, position - origin)
     value &= MASK32
     raw = data[position:stop]
     if raw != shortest(value):
@@ -96,8 +108,8 @@ def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
     """A long varint, for the fast decoders."""
     try:
         return varint(data, position, end, "")
-    except Short:
-        raise Cut from None
+    except Truncated:
+        raise TruncatedField from None
 
 
 class Varint32(Kind):
@@ -124,7 +136,7 @@ class Varint32(Kind):
         if em.careful:
             em.line(f"{value}, p = {em.constant(varint)}(b, p, e, {em.path(self.name)}, o)")
             return value
-        em.line("if p >= e: raise Cut")
+        em.line("if p >= e: raise TruncatedField")
         em.line(f"{value} = b[p]")
         em.line(f"if {value} < 128: p += 1")
         em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
@@ -202,7 +214,7 @@ class Bounded(Struct):
             for name in self.until_end:
                 inner.fields.pop(name, None)
                 inner.ranges.pop(name, None)
-            raise Short(self.name, stop - position, end - position, position, inner)
+            raise Truncated(self.name, stop - position, end - position, position, inner)
         return inner, reached
 
     def emit(self, em: Emitter) -> str:
@@ -211,7 +223,7 @@ class Bounded(Struct):
         outer, start, stop = em.variable("z"), em.variable("t"), em.variable("q")
         em.line(f"{outer}, {start}, {stop} = e, p, p + {size}")
         if not em.careful:
-            em.line(f"if {stop} > e: raise Cut")
+            em.line(f"if {stop} > e: raise TruncatedField")
         em.line(f"e = min(e, {stop})")
         value = em.structure(self.layer, self.name)
         em.line(f"e = {outer}")
@@ -219,7 +231,7 @@ class Bounded(Struct):
             with em.block(f"if {stop} > e:"):
                 for name in self.until_end:
                     em.line(f"{value}.pop({name!r}, None); r.pop({em.path(f'{self.name}.{name}')}, None)")
-                em.line(f"raise Short({em.path(self.name)}, {size}, e - {start}, {start} - o)")
+                em.line(f"raise Truncated({em.path(self.name)}, {size}, e - {start}, {start} - o)")
         return value
 
 
@@ -244,7 +256,7 @@ class Tail(Struct):
             em.line(f"{prefix} = {em.path(self.name + '.')}")
         with em.block("try:"):
             em.scope(self.layer, target, prefix, created=True)
-        with em.block(f"except {'Short' if em.careful else 'Cut'}:"), em.block("if p < e:"):
+        with em.block(f"except {'Truncated' if em.careful else 'TruncatedField'}:"), em.block("if p < e:"):
             em.line(f"{target}['cut'] = {'show(b[p:e])' if em.mode == 'record' else 'b[p:e]'}")
             if em.careful:
                 em.line(f"r[{prefix} + 'cut'] = (p - o, e - o)")
