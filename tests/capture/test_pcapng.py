@@ -214,7 +214,10 @@ def _damaged(name: str) -> tuple[bytes, str]:
         "huge": (good[:4] + b"\xff" * 4 + good[8:], "absurd block length: 4294967295 bytes"),
         "trailer": (good[:-4] + pack("<I", 36), "a block whose two lengths differ (40 and 36)"),
         "interface": (undescribed, "a packet of the undescribed interface 3"),
-        "captured": (ng.block(6, fixed + b"8 bytes!"), "absurd packet length: 9 bytes in a block of 40"),
+        "captured": (
+            ng.block(6, fixed + b"8 bytes!"),
+            "absurd packet length: 9 bytes in a block of 40, which is too small for it",
+        ),
         "magic": (ng.section().replace(b"\x4d\x3c\x2b\x1a", b"\1\2\3\4"), "without a valid byte-order magic"),
         "version": (ng.section(major=7), "pcapng version 7"),
         "unknown trailer": (ng.block(99, b"abcd")[:-4] + bytes(4), "two lengths differ (16 and 0)"),

@@ -415,7 +415,7 @@ EXTCAP_CAPTURE = f"{EXTCAP}::test_a_capture_goes_through_the_fifo_until_it_is_en
 NO_NAMES = See("tests/net/test_hosts.py::test_what_shows_no_names_says_so")
 NO_KEYS = See("tests/tls/test_tls.py::test_what_decrypts_nothing_says_so")
 LIVE = (
-    *("-i", "-f", "-p", "--snaplen", "--buffer", "--duration", "--via"),
+    *("-i", "-f", "-p", "-s", "-B", "--duration", "--via"),
     *("-w", "--ring-size", "--ring-seconds", "--ring-files"),
 )
 AFTER = has("^NOTES", "no-close")
@@ -459,8 +459,8 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--ring-files": See("tests/live/test_sniff.py::test_a_ring_of_files_goes_on_though_nothing_comes"),
         "--duration": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
         "--via": See("tests/live/test_sniff.py::test_another_program_captures"),
-        "--snaplen": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
-        "--buffer": Case("{basic} -c 1", "--buffer 7", asked("buffer_mib=7")),
+        "-s": See("tests/live/test_sniff.py::test_a_snapshot_length_cuts_packets_and_says_so"),
+        "-B": Case("{basic} -c 1", "--buffer 7", asked("buffer_mib=7")),
     },
     "interfaces": {
         "--json": Case(

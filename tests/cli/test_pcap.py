@@ -291,7 +291,7 @@ def test_a_capture_without_a_known_protocol_says_what_it_saw(run: Run, captures:
     assert result.code == 0
     assert [line.split()[7] for line in result.lines] == ["ClientHello", "ServerHello"] * 2
     assert "port 5551: TLS" in result.err
-    assert "no known protocol" in result.err
+    assert "no known protocol in this capture; wiredecode knows RabbitMQ Stream (port 5552), " in result.err
     assert "can be told" not in result.err
 
 
@@ -333,3 +333,15 @@ def test_a_wrong_limit_is_one_line(run: Run, captures: Path, wrong: str) -> None
     found = run("pcap", str(captures / "rabbitmq-stream" / "c43_basic.pcap"), "--limit", wrong)
     assert found.code == 2
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--hole-timeout", "1e300"), ("--hole-timeout", "inf"), ("--limit", "hole_seconds=inf"), ("--from", "-1e300")],
+    ids=" ".join,
+)
+def test_a_time_beyond_every_clock_is_refused(run: Run, basic: Path, words: tuple[str, ...]) -> None:
+    result = run("pcap", basic, "--summary", *words)
+    assert result.code == 2
+    assert words[0] in result.err
+    assert "internal error" not in result.err

@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from wiredecode.capture import open_capture
+from wiredecode.cli.options import UsageError
+from wiredecode.cli.tshark import translate
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
@@ -39,6 +41,8 @@ WORKS = {
     "-r {f} -q -z conv,tcp": "connections",
     "-r {f} -q -z io,stat,1": "messages by time",
     "-r {f} -q -z io,phs": "frames",
+    "-r {f} -q -z scsi,srt,0": "latency",
+    "-r {f} -q -z rpc,srt,100003,3": "latency",
     "-r {f} -q -z expert": "NOTES",
     "-r {f} -q -z follow,tcp,ascii,1": "Connection #2",
     "-D": "NAME",
@@ -69,7 +73,7 @@ WAYS = {
     "-r {f} -T fields -e frame.typ": "did you mean 'frame.type'?",
     "-r {f} -T fields -e frame.type -E headers=y": "header=y|n",
     "-r {f} -e frame.type": "-T fields",
-    "-r {f} -z smb,srt,1,2": "wiredecode stats FILE",
+    "-r {f} -z smb,nosuch,1,2": "wiredecode stats FILE",
     "-r {f} -z io,stat,x": "no number of seconds",
     "-r {f} -G fields": "wiredecode fields",
     "-r {f} -d udp.port==53,dns": "tcp.port==PORT,PROTOCOL",
@@ -298,3 +302,10 @@ def test_only_one_file_that_is_there_can_be_followed(run: Run) -> None:
     for files in (["-"], [BASIC, BASIC], ["nowhere.pcap"]):
         result = run("pcap", *files, "--follow-file")
         assert (result.code, result.err.count("\n")) == (2, 1)
+
+
+def test_sniff_stops_as_tshark_does() -> None:
+    words = ["sniff", "-i", "lo", "-a", "duration:2.5", "-a", "packets:7", "-s", "96", "-B", "3"]
+    assert translate(words, {}) == [*words[:3], "--duration", "2.5", "-c", "7", *words[-4:]]
+    with pytest.raises(UsageError, match="--duration SECONDS"):
+        translate(["sniff", "-a", "files:2"], {})

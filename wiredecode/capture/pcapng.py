@@ -179,6 +179,11 @@ class PcapNg:
 
     # -- packets as columns --------------------------------------------------------------------
 
+    def _too_long(self, captured: int, block: int) -> str:
+        """Describe a packet that does not fit into its block, or exceeds the limit."""
+        limit = f", the limit is {self._max_record}" if captured > self._max_record else ", which is too small for it"
+        return f"absurd packet length: {captured} bytes in a block of {block}{limit}"
+
     def _run(self, kind: int, buffer: bytes, position: int, limit: int) -> tuple[Columns | None, int, Damage | None]:
         """Index consecutive packet blocks of one type; the first is complete and of a believable length."""
         at, length, position = self._scan(kind, buffer, position, limit)
@@ -197,11 +202,7 @@ class PcapNg:
             elif not known[bad]:
                 damage = Damage(f"a packet of the undescribed interface {interface[bad]}", position)
             else:
-                damage = Damage(
-                    f"absurd packet length: {captured[bad]} bytes in a block of {length[bad]}, the limit is"
-                    f" {self._max_record}",
-                    position,
-                )
+                damage = Damage(self._too_long(int(captured[bad]), int(length[bad])), position)
             at, length, captured = at[:bad], length[:bad], captured[:bad]
             original, interface = original[:bad], interface[:bad]
         if not len(at):

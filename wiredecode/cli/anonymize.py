@@ -53,7 +53,7 @@ class AnonymizeOptions:
         bool,
         typer.Option("--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."),
     ] = False
-    decoding: options.Decoding
+    decoding: options.DecodingWithoutNames
     verbosity: options.Verbosity
 
 
@@ -65,7 +65,6 @@ def anonymize(settings: AnonymizeOptions) -> int:
     """
     if settings.decoding.keylog or settings.decoding.keylog_dir:
         raise options.UsageError("wiredecode anonymize decrypts no TLS: leave out --keylog and --keylog-dir")
-    settings.decoding.without_names("anonymize")
     from wiredecode.anonymize.key import BadKey
     from wiredecode.export.atomic import NewFile
 

@@ -21,7 +21,7 @@ MAX_SNAPLEN = 262_144
 Via = Literal["dumpcap", "tcpdump"]
 Program = Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")]
 SnapLen = Annotated[
-    int, typer.Option("--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Capture so much of each packet.")
+    int, typer.Option("-s", "--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Bytes captured of each packet.")
 ]
 
 
@@ -54,7 +54,7 @@ class LiveCapture:
     via: Program = None
     snaplen: SnapLen = MAX_SNAPLEN
     buffer: Annotated[
-        int, typer.Option("--buffer", metavar="MIB", min=1, max=2048, help="What the kernel holds for us.")
+        int, typer.Option("-B", "--buffer", metavar="MIB", min=1, max=2048, help="Kernel buffer size.")
     ] = 32
 
     @property

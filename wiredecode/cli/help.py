@@ -9,7 +9,7 @@ import typer.core
 from wiredecode.cli.options import UsageError
 
 GROUPS = {
-    "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via --snaplen --buffer",
+    "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via -s -B",
     "Selection": "-n --address --port -Y -c --from --to --follow-file --side --table --interval",
     "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
     "--csv-formulas --row-group --summary --json -T -e -E "

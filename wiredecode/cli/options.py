@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -210,7 +209,7 @@ Sandbox = Annotated[
 
 
 @group
-class Decoding:
+class DecodingWithoutNames:
     """How captures are decoded."""
 
     decode_as: DecodeAsOption = None
@@ -219,8 +218,12 @@ class Decoding:
     limit: LimitOption = None
     keylog: KeyLogOption = None
     keylog_dir: KeyLogDir = None
-    resolve: Resolve = "none"
     sandbox: Sandbox = False
+
+    @property
+    def resolves(self) -> bool:
+        """True if connections get the names of their addresses."""
+        return False
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
@@ -240,11 +243,6 @@ class Decoding:
         inside = [] if folder is None else sorted(path for path in folder.iterdir() if path.is_file())
         return [*(self.keylog or []), *inside]
 
-    def without_names(self, command: str) -> None:
-        """``command`` shows nobody addresses."""
-        if self.resolve != "none":
-            raise UsageError(f"wiredecode {command} shows no names of addresses: leave out --resolve")
-
     @property
     def arguments(self) -> dict[str, Any]:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
@@ -256,6 +254,17 @@ class Decoding:
         from wiredecode.dissect.answers import find_answers
 
         return find_answers(open_capture(files), self.limits, self.ports, stable_ids=stable_ids)
+
+
+@group
+class Decoding(DecodingWithoutNames):
+    """The same, for commands that show addresses."""
+
+    resolve: Resolve = "none"
+
+    @property
+    def resolves(self) -> bool:
+        return self.resolve == "capture"
 
 
 @group
@@ -321,7 +330,7 @@ def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
         return None
     try:
         seconds = float(text)
-        if not math.isfinite(seconds):
+        if not abs(seconds) <= MOST_SECONDS:
             raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
         return Moment(round(seconds * 1e9), relative=True)
     except ValueError:
@@ -416,6 +425,10 @@ def settings() -> Settings:
         raise UsageError(str(error)) from None
 
 
+MOST_SECONDS = 1e9
+"""Some 30 years: nanoseconds of such times fit into 64 bits."""
+
+
 def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
     from dataclasses import asdict, replace
@@ -432,12 +445,14 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
             value = type(known[name])(text)
         except ValueError:
             value = -1
-        if not 0 <= value < 1 << 62:
+        if not 0 <= value <= (MOST_SECONDS if isinstance(value, float) else 1 << 62):
             raise typer.BadParameter(f"{choice!r} needs a number, as in {name}={known[name]}", param_hint="--limit")
         if name == "connections" and not value:
             raise typer.BadParameter("at least one connection has to be remembered", param_hint="--limit")
         chosen = replace(chosen, **{name: value})
     if hole_seconds is not None:
+        if not hole_seconds <= MOST_SECONDS:
+            raise typer.BadParameter(f"{hole_seconds} is no number of seconds up to 1e9", param_hint="--hole-timeout")
         chosen = replace(chosen, hole_seconds=hole_seconds)
     if max_buffer is not None:
         total = max(chosen.buffered_total, max_buffer * MIB)
@@ -445,10 +460,10 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
     return chosen
 
 
-def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
+def _with_keys(limits: Limits, decoding: DecodingWithoutNames) -> Limits:
     """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    keyed, resolve = bool(decoding.keylog) or decoding.keylog_dir is not None, decoding.resolve == "capture"
-    if not keyed and not resolve:
+    keyed = bool(decoding.keylog) or decoding.keylog_dir is not None
+    if not keyed and not decoding.resolves:
         return limits
     from wiredecode.cli.output import say
     from wiredecode.extras import need
@@ -458,7 +473,7 @@ def _with_keys(limits: Limits, decoding: Decoding) -> Limits:
         return Keyed.of(limits, None, resolve=True)
     need("cryptography", "--keylog")
     try:
-        return Keyed.of(limits, KeyLog(decoding.key_files), resolve=resolve)
+        return Keyed.of(limits, KeyLog(decoding.key_files), resolve=decoding.resolves)
     except OSError as error:
         say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
         raise typer.Exit(2) from None

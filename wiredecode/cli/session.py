@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
 from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import Decoding, Span, Verbosity
+from wiredecode.cli.options import DecodingWithoutNames, Span, Verbosity
 from wiredecode.cli.output import Output, complain, say
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Session:
     def of(
         cls,
         source: list[str] | list[str | BinaryIO] | Packets,
-        decoding: Decoding,
+        decoding: DecodingWithoutNames,
         verbosity: Verbosity,
         *,
         count: int | None = None,
@@ -284,7 +284,6 @@ class Session:
         self._progress.update(self._progress.task_ids[0], completed=bytes_read, refresh=True)
 
     def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
-        from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import files_text, shown_text, totals_text
 
         if self.verbose:
@@ -293,13 +292,12 @@ class Session:
         if failure is not None and not totals.packets:
             return
         how = "interrupted" if interrupted else "stopped" if self.stopped else ""
-        spoken = () if totals.frames else protocols()
         shown = ""
         if self.shown is not None:
             shown = shown_text(
                 totals, self.shown, whole=not how and self.shown != self.count, matching=self.display is not None
             )
-        say(totals_text(totals, spoken, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
+        say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
 
     @property
     def totals(self) -> Totals:

@@ -286,13 +286,11 @@ class SparkRun:
 
     def show_totals(self, accounts: Accounts) -> int:
         """Show the totals, what could not be read, and where the result is; return the exit code."""
-        from wiredecode.protocols.registry import protocols
         from wiredecode.view.totals import totals_text
 
         options, totals = self.options, accounts.totals
         if not options.verbosity.quiet and self.written:
-            spoken = () if totals.frames else protocols()
-            say(totals_text(totals, spoken, verbose=options.verbosity.verbose, width=totals_width()))
+            say(totals_text(totals, verbose=options.verbosity.verbose, width=totals_width()))
             for name, port in accounts.apart:
                 complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
         for _, _, problem in accounts.problems:

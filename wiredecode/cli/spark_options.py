@@ -130,7 +130,7 @@ class SparkOptions:
     display_filter: options.DisplayFilter = None
     show_secrets: options.ShowSecrets = False
     cluster: Cluster
-    decoding: options.Decoding
+    decoding: options.DecodingWithoutNames
     verbosity: options.Verbosity
     summary_json: options.SummaryJson = None
 
@@ -138,7 +138,6 @@ class SparkOptions:
         """Refuse what cannot be read, before Spark is looked for."""
         options.display_filter(self.display_filter, secrets=self.show_secrets)
         options.names(self.columns, "--columns")
-        self.decoding.without_names("spark")
         if self.decoding.sandbox:
             raise options.UsageError("wiredecode spark starts Java: leave out --sandbox")
         _ = self.cluster.settings, self.decoding.arguments

@@ -69,6 +69,8 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
     first = words[0]
     if first == "pcap":
         return CommandLine(commands["pcap"], named=True).read(words[1:])
+    if first == "sniff":
+        return [first, *autostop(words[1:])]
     if first in READERS:
         return [first, *(word for word in words[1:] if word != "-r")]
     if first in commands or words == ["-h"] or first.startswith(("--help", "--version", "--install", "--show-comp")):
@@ -80,6 +82,24 @@ def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
     if first == "-" or first.startswith("-") or names_a_file(first):
         return CommandLine(commands["pcap"], named=False).read(words)
     return words
+
+
+def autostop(words: list[str]) -> list[str]:
+    """Return the words of ``sniff`` with our options in place of ``-a CONDITION``."""
+    found, left = [], deque(words)
+    while left:
+        word = left.popleft()
+        found += [word] if word != "-a" or not left else stop_after(left.popleft())
+    return found
+
+
+def stop_after(condition: str) -> list[str]:
+    """Return the options for a condition of ``-a``, such as ``duration:10``."""
+    kind, _, value = condition.partition(":")
+    option = {"duration": "--duration", "packets": "-c"}.get(kind)
+    if option is None or not value:
+        raise UsageError(WAYS["-a"])
+    return [option, value]
 
 
 def names_a_file(word: str) -> bool:
@@ -180,8 +200,8 @@ class CommandLine:
             self.statistic = value
         elif letter in "ifBs":
             self.live += [{"B": "--buffer", "s": "--snaplen"}.get(letter, f"-{letter}"), value]
-        elif letter == "a" and value.startswith("duration:"):
-            self.live += ["--duration", value.partition(":")[2]]
+        elif letter == "a":
+            self.live += stop_after(value)
         elif letter == "F" and value != "pcapng":
             raise UsageError(f"-w writes pcapng, not {value}")
         elif letter == "u" and value != "s":
@@ -233,7 +253,7 @@ def statistic(wanted: str) -> list[str]:
         display = ",".join(rest[2:])
         words = ["stats", "--table", "frames"] if float_of(rest[1]) == 0 else _throughput(rest[1])
         return [*words, *(["-Y", display] if display else [])]
-    if wanted.endswith((",srt", ",rtd")):
+    if {"srt", "rtd"}.intersection(rest[:1]):
         return ["stats", "--table", "latency"]
     if kind == "follow" and len(rest) > 2 and rest[0] == "tcp" and rest[2].isdigit():
         shape = {"raw": ["--raw"], "hex": ["--hex"]}.get(rest[1], [])

@@ -13,7 +13,6 @@ from wiredecode.frames.plurals import counted
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo
     from wiredecode.frames.totals import Totals
-    from wiredecode.protocols.base import Protocol
 
 MAX_ROWS = 12
 """Rows of other protocols and of reasons; the rest is counted."""
@@ -24,7 +23,6 @@ LABEL = 10
 
 def totals_text(
     totals: Totals,
-    protocols: tuple[Protocol, ...],
     *,
     how: str = "",
     verbose: bool = False,
@@ -54,7 +52,7 @@ def totals_text(
     if not how and not totals.closes:
         rows.append(("", "the bytes do not add up: please report this"))
     if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
-        rows += [("hint", text) for text in _advice(totals, protocols)]
+        rows += [("hint", text) for text in _advice(totals)]
     title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
     return escape_lines([title, *lines] if title else lines)
@@ -173,8 +171,11 @@ def _bounded(texts: list[str], most: int = MAX_ROWS) -> list[str]:
     return texts if more <= 0 else [*texts[:most], f"and {more} more"]
 
 
-def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
+def _advice(totals: Totals) -> list[str]:
     """Why there may be nothing to show, and what to do about it."""
+    from wiredecode.protocols import registry
+
+    protocols = registry.protocols()
     names = ", ".join(f"{protocol.title} (port {_list(map(str, protocol.ports))})" for protocol in protocols)
     texts = [f"no known protocol in this capture; wiredecode knows {names}"]
     looks = {name for name, _ in totals.other}
@@ -182,7 +183,7 @@ def _advice(totals: Totals, protocols: tuple[Protocol, ...]) -> list[str]:
         secrets = "--keylog" if installed("cryptography") else f"--keylog; {install('tls')}"
         texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
-    if protocols and (ports or (totals.captured and not looks)):
+    if ports or (totals.captured and not looks):
         port = ports[0] if ports else None
         likely = next((protocol for protocol in protocols if port in protocol.ports), None)
         name = likely.name if likely else f"PROTOCOL ({', '.join(protocol.name for protocol in protocols)})"
