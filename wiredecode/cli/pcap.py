@@ -10,9 +10,14 @@ import typer
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import FrameOptions, shower
 from wiredecode.cli.groups import with_groups
+from wiredecode.cli.interrupt import INTERRUPTED
+from wiredecode.cli.output import complain, say
+from wiredecode.frames.plurals import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture import Capture
+    from wiredecode.cli.session import Session
+    from wiredecode.net.limits import Limits
 
 EXAMPLES = """\b
 Examples:
@@ -67,9 +72,7 @@ def pcap(
     packets = _grows(files) if follow_file else files if live else open_capture(files)
     whole = count is None and span.is_whole
     if write is not None:
-        from wiredecode.cli.writing import check as check_writing
-
-        check_writing(files, write, selects=display is not None or not whole)
+        _check_writing(files, write, selects=display is not None or not whole)
         if follow_file:
             raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
     elif whole_connections:
@@ -78,10 +81,60 @@ def pcap(
         *(packets, decoding, verbosity), count=count, span=span, display=display, select=display, **frames.wanted
     )
     if write is not None:
-        from wiredecode.cli.writing import run as run_writing
-
-        return run_writing(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
+        return _write(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
     return session.run(shower(session, frames), summary_json)
+
+
+def _check_writing(files: list[str], out: Path, *, selects: bool) -> None:
+    """Refuse what cannot be written."""
+    options.check_out(out, files, what="-w needs a file", named=f"-w {out}")
+    for file in files:
+        if selects and not Path(file).is_file():
+            what = "standard input" if file == "-" else f"{file} (no regular file)"
+            raise options.UsageError(
+                f"-w with a selection reads twice, and {what} can be read once: save it first, as with tee a.pcap"
+            )
+
+
+def _write(
+    session: Session, files: list[str], out: Path, summary_json: Path | None, *, whole: bool, limits: Limits
+) -> int:
+    """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code."""
+    from wiredecode.capture.errors import Postponed
+    from wiredecode.capture.private import MODE
+    from wiredecode.export.atomic import NewFile
+    from wiredecode.export.packets import ChosenPackets, PacketFile
+
+    try:
+        target = NewFile(out, mode=MODE)
+    except OSError as error:
+        complain(f"{out}: cannot be written: {error.strerror}")
+        return 2
+    packets, chosen = PacketFile(target.stream), ChosenPackets(whole=whole)
+    session.reads_on = whole
+
+    def everything() -> None:
+        assert session.dissector is not None
+        passing = packets.passing(session.batches(), session.capture.info)
+        for _ in session.dissector.frames(passing):
+            chosen.frames += 1
+
+    def selected() -> None:
+        with Postponed() as damage:
+            chosen.select(session.frames())
+        chosen.finish()
+        packets.copy(files, chosen, session.totals.packets, limits)
+        damage.raise_again()
+
+    try:
+        code = session.work(everything if session.shows_all else selected, summary_json)
+        if code != INTERRUPTED:
+            target.commit()
+            if not session.quiet:
+                say(f"{out}: {packets}, {counted(chosen.frames, 'frame')}")
+    finally:
+        target.discard()
+    return code
 
 
 def _grows(files: list[str]) -> Capture:

@@ -1,31 +1,23 @@
-"""``wiredecode pcap -w``: the packets of the frames that match, as pcapng; two passes over the files."""
+"""Packets of captures as pcapng: all of them, or those that carry some frames, with comments that name the frames."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.capture.errors import Postponed
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
-from wiredecode.capture.private import MODE
-from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import UsageError, check_out
-from wiredecode.cli.output import complain, say
-from wiredecode.export.atomic import NewFile
 from wiredecode.frames.escape import escape
 from wiredecode.frames.plurals import counted
 from wiredecode.net.selection import ConnectionPackets
 
 if TYPE_CHECKING:
     from wiredecode.arrays import Int64s
-    from wiredecode.cli.session import Session
+    from wiredecode.capture import CaptureInfo
     from wiredecode.frames.frame import Frame
     from wiredecode.net.limits import Limits
     from wiredecode.net.types import Connection
@@ -34,17 +26,6 @@ NAMED_FRAMES = 20
 """Frames that the comment of one packet names."""
 TOLD_FINDINGS, KEPT_FINDINGS = 10, 100_000
 """Findings in the comment of one packet, and those that are remembered in all: each is a text."""
-
-
-def check(files: list[str], out: Path, *, selects: bool) -> None:
-    """Refuse what cannot be written."""
-    check_out(out, files, what="-w needs a file", named=f"-w {out}")
-    for file in files:
-        if selects and not Path(file).is_file():
-            what = "standard input" if file == "-" else f"{file} (no regular file)"
-            raise UsageError(
-                f"-w with a selection reads twice, and {what} can be read once: save it first, as with tee a.pcap"
-            )
 
 
 class ChosenPackets:
@@ -98,72 +79,37 @@ class ChosenPackets:
         return "\n".join([named, *self._findings.get(int(self.packets[begin]), ())])
 
 
-def run(
-    session: Session, files: list[str], out: Path, summary_json: Path | None, *, whole: bool, limits: Limits
-) -> int:
-    """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code."""
-    try:
-        target = NewFile(out, mode=MODE)
-    except OSError as error:
-        complain(f"{out}: cannot be written: {error.strerror}")
-        return 2
-    writing = _Writing(session, files, target, ChosenPackets(whole=whole), limits)
-    session.reads_on = whole
-    try:
-        code = session.work(writing.everything if session.shows_all else writing.selected, summary_json)
-        if code != INTERRUPTED:
-            target.commit()
-            if not session.quiet:
-                say(f"{out}: {counted(writing.written, 'packet')}, {counted(writing.chosen.frames, 'frame')}")
-    finally:
-        target.discard()
-    return code
+class PacketFile:
+    """Packets that are written to ``stream``."""
 
+    def __init__(self, stream: BinaryIO) -> None:
+        self._writer = PcapNgWriter(stream)
+        self.written = 0
 
-@dataclass
-class _Writing:
-    """What is read, and where it goes."""
+    def __str__(self) -> str:
+        """How many: ``12 packets``."""
+        return counted(self.written, "packet")
 
-    session: Session
-    files: list[str]
-    target: NewFile
-    chosen: ChosenPackets
-    limits: Limits
-    written: int = 0
+    def passing(self, batches: Iterable[PacketBatch], info: CaptureInfo) -> Iterator[PacketBatch]:
+        """The same batches, all of whose packets are written."""
+        for batch in batches:
+            self._writer.write(batch, info.interfaces)
+            self.written += len(batch)
+            yield batch
 
-    def everything(self) -> None:
-        """One pass: nothing is selected."""
-        session, writer = self.session, PcapNgWriter(self.target.stream)
+    def copy(self, files: list[str], chosen: ChosenPackets, last: int, limits: Limits) -> None:
+        """Write the chosen packets of captures; the pass that chose them has reported what cannot be read.
 
-        def passed() -> Iterator[PacketBatch]:
-            for batch in session.batches():
-                writer.write(batch, session.capture.info.interfaces)
-                self.written += len(batch)
-                yield batch
-
-        assert session.dissector is not None
-        for _ in session.dissector.frames(passed()):
-            self.chosen.frames += 1
-
-    def selected(self) -> None:
-        """The packets of some frames."""
-        with Postponed() as damage:
-            self.chosen.select(self.session.frames())
-        self.chosen.finish()
-        self._copy()
-        damage.raise_again()
-
-    def _copy(self) -> None:
-        """The second pass; what cannot be read was told by the first."""
-        capture, writer, chosen = open_capture(self.files), PcapNgWriter(self.target.stream), self.chosen
-        flows = None
+        ``last``: the number of the last packet.
+        """
+        capture, flows = open_capture(files), None
         if chosen.connections is not None:
-            flows = ConnectionPackets(chosen.connections, self.session.totals.packets, self.limits)
+            flows = ConnectionPackets(chosen.connections, last, limits)
         with suppress(CaptureError):
             for batch in capture:
                 if not len(batch):
                     continue
                 rows = np.flatnonzero(np.isin(batch.number, chosen.packets)) if flows is None else flows.rows(batch)
                 part = batch.select(rows)
-                writer.write(part, capture.info.interfaces, chosen.comments(part.number))
+                self._writer.write(part, capture.info.interfaces, chosen.comments(part.number))
                 self.written += len(part)
