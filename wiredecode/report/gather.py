@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
 from wiredecode.net.times import Times
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Reading
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Gathering:
         """By what is measured and of what: ``("credit", "orders, subscription 1 of #3")``."""
         self.left_out = 0
         """Connections that are not in ``connections`` any more."""
-        self._waiting: OrderedDict[int, Command] = OrderedDict()
+        self._waiting: Newest[int, Command] = Newest(MOST_WAITING)
         self._gauges = Gauges()
 
     def end(self, connection: Connection, other: str | None = None) -> None:
@@ -159,9 +160,7 @@ class Gathering:
 
     def _request(self, frame: Frame, command: Command) -> None:
         command.requests += 1
-        self._waiting[frame.id] = command
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting.popitem(last=False)
+        self._waiting.put(frame.id, command)
 
     def _answer(self, frame: Frame) -> None:
         assert frame.request is not None
