@@ -16,7 +16,7 @@ from tests.live.conftest import needs
 from wiredecode.capture.live import bpf, privileges
 from wiredecode.capture.live.errors import LiveError
 from wiredecode.capture.live.source import LiveOptions, RingSource
-from wiredecode.cli import sniff as cli
+from wiredecode.cli import capturing, sniff
 
 NOBODY = 65534
 
@@ -54,7 +54,7 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def opened(*words: object, saves: bool) -> None:
         asked.append(words)
 
-    monkeypatch.setattr(cli, "open_live", opened)
+    monkeypatch.setattr(sniff, "open_live", opened)
     words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2
@@ -65,8 +65,8 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_shell_completes_interfaces() -> None:
-    assert cli.complete_interface("l") == [name for _, name in socket.if_nameindex() if name.startswith("l")]
-    assert "any" in cli.complete_interface("")
+    assert capturing.complete_interface("l") == [name for _, name in socket.if_nameindex() if name.startswith("l")]
+    assert "any" in capturing.complete_interface("")
 
 
 def test_without_the_right_it_says_what_is_missing_and_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 from wiredecode.capture import open_capture
 from wiredecode.capture.live.privileges import missing_right
 from wiredecode.capture.live.source import LiveOptions
-from wiredecode.cli import sniff
+from wiredecode.cli import capturing
 from wiredecode.cli.app import run
 
 SENTENCE = re.compile(r"(\w+) ((?:\{[a-z_]+=[^{}]*\})+)$")
@@ -111,7 +111,7 @@ def test_a_capture_goes_through_the_fifo_until_it_is_ended(tmp_path: Path, loopb
 
 def test_options_reach_the_capture(loopback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[object, ...]] = []
-    monkeypatch.setattr(sniff, "open_live", lambda *said, saves: given.append(said))
+    monkeypatch.setattr(capturing, "open_live", lambda *said, saves: given.append(said))
     words = ["--snaplen", "96", "--no-promiscuous", "--via", "dumpcap", "--extcap-capture-filter", "tcp"]
     assert run(["extcap", "--extcap-interface", loopback, "--capture", "--fifo", str(tmp_path / "f"), *words]) == 2
     ((wanted, via, duration),) = given
