@@ -76,6 +76,8 @@ def _arranged(rows: DataFrame, statistic: Statistic) -> DataFrame:
         )
         keys = (SOURCE, EXCHANGE)
         return both.repartition(*keys).sortWithinPartitions(*keys, IS_ANSWER, "time_ns", "frame")
+    if statistic.name == "findings":
+        return rows.where("size(findings) > 0")
     if statistic.name == "confirms":
         keys = (SOURCE, "frame")
         return rows.where("operation = 'publish'").repartition(*keys).sortWithinPartitions(*keys, "index")

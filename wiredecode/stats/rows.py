@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -74,21 +75,23 @@ class RowFrame:
     """A row of a table of frames, as counters see frames."""
 
     confirmations = ()
+    generated: Mapping[str, Any] = MappingProxyType({})
+    values: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self, row: Row, connection: RowConnection, always: bool) -> None:
+    def __init__(self, row: Row, connection: RowConnection) -> None:
         self.connection, self.id = connection, row.get("frame")
         self.protocol, self.type, self.sender = row.get("protocol") or "", row.get("type"), row.get("sender")
         self.source, self.destination = row.get("src") or "", row.get("dst") or ""
         self.side = connection.endpoints.index(self.source)
         self.time_ns = self.first_ns = row.get("time_ns") or 0
-        self.status, self.length = row.get("status"), row.get("length") or 0
-        self.findings = [
-            Finding(each["severity"], each["group"], each["code"], each["message"])
-            for each in row.get("findings") or ()
-        ]
-        self.request, self.latency_ns = row.get("request"), row.get("latency_ns")
-        outcome = row.get("outcome")
-        self.asks = outcome in (UNANSWERED, LATE) or (outcome is None and always)
+        self.status, self.length, found = row.get("status"), row.get("length") or 0, row.get("findings")
+        self.findings: Sequence[Finding] = ()
+        if found:
+            self.findings = [Finding(each["severity"], each["group"], each["code"], each["message"]) for each in found]
+
+    def read_exchange(self, row: Row) -> None:
+        """Read what counts of requests and answers."""
+        self.request, self.latency_ns = row["request"], row["latency_ns"]
         copy = next((row[flat(name)] for name in copies() if row.get(flat(name)) is not None), None)
         self.generated = {} if copy is None else {COPY_OF: copy}
         self.values = {name.rpartition(".")[2]: row[flat(name)] for name in called() if row.get(flat(name)) is not None}
@@ -124,17 +127,19 @@ class RowCounter:
             low, high = sorted((row.get("src") or "", row.get("dst") or ""))
             connection = RowConnection(number, (low, high))
             self._connections.put(number, connection)
-        return RowFrame(row, connection, (row.get("protocol"), row.get("type")) in self._always)
+        return RowFrame(row, connection)
 
     def _frame(self, row: Row) -> None:
         self.counter.frame(self._made(row))
 
     def _exchange(self, row: Row) -> None:
         frame = self._made(row)
+        frame.read_exchange(row)
         if row[IS_ANSWER]:
             self.counter.answer(frame)
-        else:
-            self.counter.open(frame, asks=frame.asks)
+            return
+        outcome, always = row["outcome"], (frame.protocol, frame.type) in self._always
+        self.counter.open(frame, asks=outcome in (UNANSWERED, LATE) or (outcome is None and always))
 
     def _message(self, row: Row) -> None:
         place = row["protocol"], row["type"]
