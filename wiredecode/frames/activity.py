@@ -43,6 +43,7 @@ class Activity:
         time_ns, side, protocol = frame.time_ns, frame.side, frame.protocol
         if self.began_ns is None:
             self.began_ns, self.first_ns = frame.first_ns, time_ns
+            self.last_ns = self.last_ns or time_ns
         elif time_ns < self.first_ns:
             self.first_ns = time_ns
         if time_ns > self.last_ns:
