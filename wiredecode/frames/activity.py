@@ -23,6 +23,8 @@ class Activity:
     connection: Connection
     began_ns: int | None = None
     """When the first byte of its first frame came; None: it has no frames."""
+    ended_ns: int = 0
+    """Time of its last frame; packets may be out of order, so others may be later."""
     first_ns: int = 0
     last_ns: int = 0
     """Times of its earliest and latest frame."""
@@ -40,7 +42,8 @@ class Activity:
 
     def add(self, frame: Frame) -> None:
         """Count a frame of the connection."""
-        time_ns, side, protocol = frame.time_ns, frame.side, frame.protocol
+        self.ended_ns = time_ns = frame.time_ns
+        side, protocol = frame.side, frame.protocol
         if self.began_ns is None:
             self.began_ns, self.first_ns = frame.first_ns, time_ns
             self.last_ns = self.last_ns or time_ns
@@ -60,9 +63,10 @@ class Activity:
     def merge(self, part: Activity) -> None:
         """Add what another reader counted of the same connection."""
         if part.began_ns is not None:
-            earlier = self.began_ns is None or part.first_ns < self.first_ns
-            self.began_ns, self.first_ns = (part.began_ns, part.first_ns) if earlier else (self.began_ns, self.first_ns)
-        self.last_ns = max(self.last_ns, part.last_ns)
+            if self.began_ns is None or part.first_ns < self.first_ns:
+                self.began_ns, self.first_ns = part.began_ns, part.first_ns
+            if part.last_ns > self.last_ns:
+                self.ended_ns, self.last_ns = part.ended_ns, part.last_ns
         self.protocols |= part.protocols
         self.client = part.client if self.client is None else self.client
         for side in (0, 1):

@@ -48,7 +48,7 @@ def table(rows: Iterable[Activity]) -> list[str]:
     cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")]
     for row in rows:
         ends, client = row.connection.called, row.client_side
-        seconds = "-" if row.began_ns is None else f"{(row.last_ns - row.began_ns) / 1e9:.3f}"
+        seconds = "-" if row.began_ns is None else f"{(row.ended_ns - row.began_ns) / 1e9:.3f}"
         protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.captured else "-")
         way = f"{ends[client]} → {ends[1 - client]}"
         ends = escape(end_text(row.connection, client)), escape(names(row.connection))
