@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from wiredecode.frames.columns import KEYS
-from wiredecode.protocols.catalogue import column_name
+from wiredecode.protocols.catalogue import known_columns
 
 Record = dict[str, Any]
 Tree = dict[str, Any]
 """A tree of names: each leads to a Wanted or None."""
 
 
-class UnknownColumn(ValueError):
-    """A column that records do not have; the message names it and the nearest one."""
-
-
 def checked(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """The columns of these names, which may be those of filters. Raises UnknownColumn for the first unknown one."""
-    there = frozenset(known)
-    found = list(dict.fromkeys(column_name(name, there) for name in names))
-    for name in found:
-        if name not in there:
-            near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there is {', '.join(KEYS)}"
-            raise UnknownColumn(f"there is no column {name}{hint}")
-    return found
+    """The columns of records of these names. Raises :class:`UnknownColumn`."""
+    return known_columns(names, known, f"; there is {', '.join(KEYS)}")
 
 
 def record_columns() -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from wiredecode.fields import Array, Binary, Flags, Kind, Number, Struct, plain
 from wiredecode.fields.layer import Layer
@@ -116,6 +117,21 @@ def column_name(name: str, known: Container[str]) -> str:
     if name == "frame.number" and "packet" in known:
         found = "packet"
     return found if found in known else f"layers.{name}" if f"layers.{name}" in known else name
+
+
+class UnknownColumn(ValueError):
+    """A column that a table or record does not have; the message names it and the nearest one."""
+
+
+def known_columns(names: Iterable[str], known: Sequence[str], hint: str = "") -> list[str]:
+    """The columns of these names, which may be those of filters. Raises UnknownColumn for the first unknown one."""
+    there = frozenset(known)
+    found = list(dict.fromkeys(column_name(name, there) for name in names))
+    for name in found:
+        if name not in there:
+            near = get_close_matches(name, known, 1)
+            raise UnknownColumn(f"there is no column {name}{f'; did you mean {near[0]}?' if near else hint}")
+    return found
 
 
 def column_word(column: str) -> str:

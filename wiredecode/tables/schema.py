@@ -6,7 +6,6 @@ names of an enumeration, whose numbers stand beside them.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -19,7 +18,8 @@ from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.who import FACTS
 from wiredecode.protocols.base import Protocol
-from wiredecode.protocols.catalogue import column_name
+from wiredecode.protocols.catalogue import UnknownColumn as UnknownColumn
+from wiredecode.protocols.catalogue import column_name, known_columns
 from wiredecode.protocols.registry import protocols
 
 VERSION = 2
@@ -52,10 +52,6 @@ INTEGERS = {
 }
 """Values of each type of integer, the narrowest first."""
 VERSION_SUFFIX = re.compile(r"(?<=[a-z])V[0-9]+\Z")
-
-
-class UnknownColumn(ValueError):
-    """A column that the table does not have; the message names it and the nearest one."""
 
 
 # The tables.
@@ -202,13 +198,7 @@ def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     """
     if columns is None:
         return schema
-    names = _names(schema)
-    columns = named(schema, columns)
-    for column in columns:
-        if column not in names:
-            near = difflib.get_close_matches(column, names, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UnknownColumn(f"there is no column {column}{hint}")
+    columns = known_columns(columns, _names(schema))
     order = [column.split(".")[0] for column in columns]
     fields = sorted(_chosen(schema, "", frozenset(columns)), key=lambda field: order.index(field.name))
     return pa.schema(fields, metadata=schema.metadata)
