@@ -37,6 +37,7 @@ from wiredecode.fields import (
     text,
 )
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.protocols.registry import protocols
 
 
 def layer(*kinds: Kind) -> type[Layer]:
@@ -330,3 +331,11 @@ def test_redacted_tells_the_length_only() -> None:
 )
 def test_rfc3339_ms(milliseconds: int, expected: str | int) -> None:
     assert rfc3339_ms(milliseconds) == expected
+
+
+def test_layers_that_are_made_by_functions_are_of_the_package_that_made_them() -> None:
+    made = type("Made", (Layer,), {"fields_desc": [UInt8("value")]})
+    assert (made.__module__, made.__qualname__) == (Layer.__module__, "Made")
+    for protocol in protocols():
+        for layer in protocol.layers():
+            assert layer.__module__.startswith("wiredecode.protocols."), layer

@@ -22,11 +22,11 @@ from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.varints import shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.shared import compression
 from wiredecode.protocols.tank import Tank
-from wiredecode.protocols.tank.layers_kinds import shortest
 
 NS = TIME * 1_000_000
 PORT = 11011

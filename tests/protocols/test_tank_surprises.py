@@ -14,6 +14,7 @@ from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
 from tests.support import Part, Run, at, craft, dissect, every
 from wiredecode.fields import compiler
+from wiredecode.fields.varints import LongForm, shortest, varint
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
@@ -22,7 +23,6 @@ from wiredecode.protocols.tank import Tank, conversation_bundles
 from wiredecode.protocols.tank import layers_bundle as bundle
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.layers import RESPONSES
-from wiredecode.protocols.tank.layers_kinds import LongForm, shortest, varint
 
 PING = b"\x03\0\0\0\0"
 TIME = 1_700_000_000_000

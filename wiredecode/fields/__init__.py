@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from wiredecode.fields.bits import Bits as Bits
 from wiredecode.fields.composition import Array as Array
+from wiredecode.fields.composition import Bounded as Bounded
 from wiredecode.fields.composition import Optional as Optional
 from wiredecode.fields.composition import Struct as Struct
 from wiredecode.fields.composition import plain as plain
@@ -57,3 +58,4 @@ from wiredecode.fields.sized import Uuid as Uuid
 from wiredecode.fields.sized import printable as printable
 from wiredecode.fields.sized import redacted as redacted
 from wiredecode.fields.sized import text as text
+from wiredecode.fields.varints import Varint32 as Varint32

@@ -47,6 +47,46 @@ class Struct(Kind):
         return structure(self.layer)
 
 
+class Bounded(Struct):
+    """A structure that has exactly as many bytes as an earlier field says.
+
+    ``until_end`` names its fields that reach to its end, whatever they hold: where it is cut, they are left out.
+    """
+
+    def __init__(
+        self, name: str, layer: type[Structure], doc: str = "", *, size: str, until_end: tuple[str, ...] = (), **kw: Any
+    ) -> None:
+        super().__init__(name, layer, doc, **kw)
+        self.size, self.until_end = size, until_end
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+        stop = position + layer.fields[self.size]
+        inner, reached = super().read(data, position, min(stop, end), layer)
+        if stop > end:
+            for name in self.until_end:
+                inner.fields.pop(name, None)
+                inner.ranges.pop(name, None)
+            raise Truncated(self.name, stop - position, end - position, position, inner)
+        return inner, reached
+
+    def emit(self, em: Emitter) -> str:
+        size = em.reference(self.size)
+        em.flush()
+        outer, start, stop = em.variable("z"), em.variable("t"), em.variable("q")
+        em.line(f"{outer}, {start}, {stop} = e, p, p + {size}")
+        if not em.careful:
+            em.line(f"if {stop} > e: raise TruncatedField")
+        em.line(f"e = min(e, {stop})")
+        value = em.structure(self.layer, self.name)
+        em.line(f"e = {outer}")
+        if em.careful:
+            with em.block(f"if {stop} > e:"):
+                for name in self.until_end:
+                    em.line(f"{value}.pop({name!r}, None); r.pop({em.path(f'{self.name}.{name}')}, None)")
+                em.line(f"raise Truncated({em.path(self.name)}, {size}, e - {start}, {start} - o)")
+        return value
+
+
 class Array(Kind):
     """``count`` elements one after another: a kind (its name is not used) or the fields of a layer.
 

@@ -18,6 +18,7 @@ from wiredecode.fields.kind import Kind
 from wiredecode.fields.numbers import Number
 from wiredecode.fields.sized import Binary, Sized, redacted
 
+MADE_BY_SCAPY = type(Packet).__module__
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 
@@ -108,6 +109,9 @@ class Layer(Packet):
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
+        if cls.__module__ == MADE_BY_SCAPY:  # by a call of ``type``: it is of the package that made it
+            made = cls.__dict__.get("remade")
+            cls.__module__ = made[0].__module__ if made else cls.__bases__[0].__module__
         cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
         for kind in cls.fields_desc:
             if kind.name in RESERVED:

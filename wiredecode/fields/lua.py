@@ -27,6 +27,7 @@ from wiredecode.fields import (
     TimestampNs,
     Uuid,
     Varint,
+    Varint32,
     plain,
     textfields,
 )
@@ -37,6 +38,7 @@ from wiredecode.fields.presence import Node
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.unknown import UnknownFields
 from wiredecode.fields.textlines import TextLayer
+from wiredecode.fields.varints import VARINT_BYTES
 
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
@@ -379,6 +381,7 @@ GENERIC: dict[type[Kind], Spell] = {
     Number: number,
     Bits: bits,
     Varint: lambda writer, kind: ("varint", {"most": kind.max_bytes}),
+    Varint32: lambda writer, kind: ("varint", {"most": VARINT_BYTES, "wrap": 1 << 32}),
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),

@@ -34,7 +34,6 @@ for _name in ("frame.packets", "finding"):
 OF_FRAMES = ("frame", "time", "connection", "src", "dst", "sender", "protocol", "type")
 """Of messages: the columns that are about the frame; offset, for example, is not."""
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
-    "frames": FRAME,
     "messages": {name: columns for name, columns in FRAME.items() if set(columns) <= {*OF_FRAMES}},
     "packets": {
         **ADDRESSES,

@@ -16,7 +16,7 @@ class FrameColumn:
 
     name: str
     attribute: str
-    """Of :class:`Frame`, and of :class:`FrameBlock`, if it is the same for all its frames."""
+    """Of :class:`Frame`."""
     kind: str
     """Type of the column, as declarations of fields spell it; empty: tables of frames have no such column."""
     comment: str

@@ -106,41 +106,8 @@ class Inner(NamedTuple):
     """Its values, where they were read already: of bulk arrays only the count."""
 
 
-class Sent:
-    """What ``side`` of ``connection`` sent."""
-
-    __slots__ = ()
-    connection: Connection
-    side: int
-
-    @property
-    def source(self) -> str:
-        """Who sent it, as ``address:port``."""
-        return self.connection.endpoints[self.side]
-
-    @property
-    def destination(self) -> str:
-        """Whom it was sent to, as ``address:port``."""
-        return self.connection.endpoints[1 - self.side]
-
-    @property
-    def tunnel(self) -> str | None:
-        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
-        return self.connection.around(self.side)[0]
-
-    @property
-    def outer_src(self) -> str | None:
-        """Who sent the outermost packets."""
-        return self.connection.around(self.side)[1]
-
-    @property
-    def outer_dst(self) -> str | None:
-        """Whom they were sent to."""
-        return self.connection.around(self.side)[2]
-
-
 @dataclass(slots=True, eq=False)
-class Frame(Sent):
+class Frame:
     """One protocol message of one direction of one connection."""
 
     connection: Connection
@@ -215,6 +182,31 @@ class Frame(Sent):
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
     layers_text: str | None = None
     """In place of ``layers``: the same as JSON text, without ``generated`` and the two closing braces after it."""
+
+    @property
+    def source(self) -> str:
+        """Who sent it, as ``address:port``."""
+        return self.connection.endpoints[self.side]
+
+    @property
+    def destination(self) -> str:
+        """Whom it was sent to, as ``address:port``."""
+        return self.connection.endpoints[1 - self.side]
+
+    @property
+    def tunnel(self) -> str | None:
+        """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
+        return self.connection.around(self.side)[0]
+
+    @property
+    def outer_src(self) -> str | None:
+        """Who sent the outermost packets."""
+        return self.connection.around(self.side)[1]
+
+    @property
+    def outer_dst(self) -> str | None:
+        """Whom they were sent to."""
+        return self.connection.around(self.side)[2]
 
     @property
     def id(self) -> int:

@@ -58,7 +58,6 @@ class FrameTable:
         schema: pa.Schema,
         bytes_choice: str = RAW,
         *,
-        show_secrets: bool = False,
         failures: Counter[str] | None = None,
     ) -> None:
         self.schema = schema
@@ -66,9 +65,6 @@ class FrameTable:
         """Mistakes of our own that cost the contents of a row."""
         show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
         self._builder = Builder(show)
-        self._style, self._raw = Style(show, show_secrets), bytes_choice == RAW
-        """How blocks are read."""
-        self._record_style = style_for(bytes_choice, show_secrets=show_secrets)
 
     def batch(self, frames: Sequence[Frame]) -> pa.RecordBatch:
         """One row per frame."""

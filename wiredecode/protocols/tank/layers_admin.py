@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Optional, Text, UInt8, When
+from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Optional, Text, UInt8, Varint32, When
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_base import TankFrame, correlated, endpoint, frame, partition, topic
-from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Endpoint, Seconds, Varint32
+from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Endpoint, Seconds
 
 # 3 and 4.
 

@@ -13,12 +13,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Flags, LengthOf, Optional, Rest, Struct, Truncated, UInt8, When, compiler
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Bounded,
+    Flags,
+    LengthOf,
+    Optional,
+    Rest,
+    Struct,
+    Truncated,
+    UInt8,
+    Varint32,
+    When,
+    compiler,
+)
 from wiredecode.fields.emitter import Emitter, Sink
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.varints import shortest
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Bounded, Milliseconds, Tail, Varint32, shortest
+from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Milliseconds, Tail
 
 MAX_MESSAGES = 1_000_000
 """Messages of one bundle that are read; the bytes after them are left as they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.fields import Array, Flags, Kind, LengthOf, Optional, UInt8, When
+from wiredecode.fields import Array, Flags, Kind, LengthOf, Optional, UInt8, Varint32, When
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_base import (
@@ -19,7 +19,7 @@ from wiredecode.protocols.tank.layers_base import (
     topics,
 )
 from wiredecode.protocols.tank.layers_bundle import Chunks, produced_bundle
-from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, HeaderArray, HeaderRest, InHeader, Varint32
+from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, HeaderArray, HeaderRest, InHeader
 
 if TYPE_CHECKING:
     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import Kind
+from wiredecode.fields import Bounded, Kind
 from wiredecode.fields.lua import Script, Spelled, Writer, array, number
 from wiredecode.protocols.shared.wireshark import source_beside
 from wiredecode.protocols.tank import names
@@ -13,7 +13,7 @@ from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, Unknown
 from wiredecode.protocols.tank.layers_admin import ListedTopics
 from wiredecode.protocols.tank.layers_bundle import Bundles, Chunks, GappedMessage, Message, Messages
 from wiredecode.protocols.tank.layers_data import StrayBytes
-from wiredecode.protocols.tank.layers_kinds import Bounded, Endpoint, HeaderArray, HeaderRest, Tail, Varint32
+from wiredecode.protocols.tank.layers_kinds import Endpoint, HeaderArray, HeaderRest, Tail
 
 BUNDLE_PLACES = ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
 OF_BUNDLES = {"codec": "string", "sparse": "bool", "message_count": "uint32", "uncompressed_length": "uint32"}
@@ -53,7 +53,6 @@ def listed(writer: Writer, kind: ListedTopics) -> Spelled:
 
 
 KINDS: dict[type[Kind], Any] = {
-    Varint32: lambda writer, kind: ("varint", {"most": 5, "wrap": 1 << 32}),
     Endpoint: lambda writer, kind: ("endpoint", {}),
     HeaderArray: lambda writer, kind: in_header(*array(writer, kind)),
     HeaderRest: lambda writer, kind: in_header("rest", {}),
