@@ -1,4 +1,4 @@
-"""What frames are shown as, and what writes them: options and output of ``pcap``, ``sniff`` and ``follow``."""
+"""Frames as trees, lines, fields and records: options and output of ``pcap``, ``sniff`` and ``follow``."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class FrameOptions:
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """What :meth:`Session.of` is asked for."""
+        """Arguments for :meth:`Session.of`."""
         lines = self.lines
         colors = None if self.rules is None else self.rules.select
         if lines is None:
@@ -182,7 +182,7 @@ class FrameOptions:
 
 
 def shower(session: Session, frames: FrameOptions) -> Callable[[Iterable[Frame]], None]:
-    """What shows the frames of a session as the options say."""
+    """Return a function that shows the frames of a session as the options say."""
     color, times = wants_color(frames.color, sys.stdout), frames.times
     if frames.lines is not None:
         return _fields(session, frames.lines)

@@ -21,7 +21,7 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from wiredecode.dissect.build import Told
+    from wiredecode.dissect.build import ConnectionCallback
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
@@ -120,8 +120,8 @@ class Session:
         display: Filter | None = None,
         colors: Filter | None = None,
         analyse: bool = False,
-        on_end: Told | None = None,
-        on_over: Told | None = None,
+        on_end: ConnectionCallback | None = None,
+        on_over: ConnectionCallback | None = None,
         on_events: Callable[[list[Event]], None] | None = None,
         **demand: Any,
     ) -> Self:

@@ -40,7 +40,7 @@ class Cluster:
 
 @group
 class SparkOptions:
-    """What ``wiredecode spark`` is asked for."""
+    """Options of ``wiredecode spark``."""
 
     inputs: Annotated[
         list[str],

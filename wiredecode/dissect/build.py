@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection, Event
 
-    Told = Callable[[Connection, str | None], None]
+    ConnectionCallback = Callable[[Connection, str | None], None]
 
 
 def build_dissector(
@@ -24,11 +24,11 @@ def build_dissector(
     filters: Sequence[Filter | None] = (),
     analyse: bool = False,
     network: Network | None = None,
-    on_end: Told | None = None,
-    on_over: Told | None = None,
+    on_end: ConnectionCallback | None = None,
+    on_over: ConnectionCallback | None = None,
     on_events: Callable[[list[Event]], None] | None = None,
 ) -> Dissector:
-    """Return a dissector for ``demand``, which also delivers whatever ``demand.select`` and ``filters`` ask about.
+    """Return a dissector for ``demand``, which also provides the fields that ``demand.select`` and ``filters`` read.
 
     ``analyse``: with TCP analysis, which ``on_end`` and ``on_over`` (see :class:`Dissector`) do not need by themselves.
     ``network``: reassembles, in place of a new one with ``limits``.

@@ -1,4 +1,4 @@
-"""One export: what is written of captures, where to, and what is refused before anything is read."""
+"""One export: its columns, rows, format and destination, and the checks before anything is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportJob:
-    """What is written of captures, and where to."""
+    """Columns, rows, format and destination of an export."""
 
     files: list[str]
     out: str
@@ -48,7 +48,7 @@ class ExportJob:
     columns: list[str] | None = None
     """The columns that were asked for; None: all."""
     partitions: list[str] = field(default_factory=list)
-    """What folders are named after."""
+    """Columns that name folders."""
     overwrite: bool = False
     row_group: int | None = None
     guard_formulas: bool = False
@@ -67,12 +67,12 @@ class ExportJob:
 
     @property
     def is_lake(self) -> bool:
-        """Whether rows are added to tables of Iceberg or Delta."""
+        """True if rows are added to tables of Iceberg or Delta."""
         return kind_of(self.out) is not None
 
     @property
     def is_records(self) -> bool:
-        """Whether frames become records, without Arrow."""
+        """True if frames become records, without Arrow."""
         return self.level == "frames" and self.form.name in RECORDS and not self.partitions
 
     @property
@@ -81,7 +81,7 @@ class ExportJob:
 
     @property
     def stable_ids(self) -> bool:
-        """Whether ids depend on nothing else, as where rows of many exports are in one table."""
+        """True if ids do not depend on the rest of the capture: rows of many exports are in one table."""
         return self.ids == "stable" or self.is_lake
 
     @cached_property
@@ -98,7 +98,7 @@ class ExportJob:
         return target.form(self.out, "parquet" if folder else self.format, self.compression)
 
     def answers(self) -> Mapping[int, KnownOutcome] | None:
-        """What a first pass finds of requests that are answered late, if one is wanted."""
+        """Outcomes of requests that are answered late, from a first pass, or None if no such pass is wanted."""
         if not self.two_passes or self.level not in ("frames", "messages"):
             return None
         return find_answers(open_capture(self.files), self.limits, self.decode_as, stable_ids=self.stable_ids)
@@ -168,7 +168,7 @@ class Pass(Protocol):
     output: Any
     """Collects bytes for :attr:`Export.packed`."""
     stopped: bool
-    """True once enough was written: the pass goes on for the sake of its totals."""
+    """True once enough was written; the pass continues for its totals."""
 
     def batches(self) -> Iterator[PacketBatch]: ...
     def frames(self) -> Iterator[Frame]: ...
@@ -217,13 +217,13 @@ class Export:
             self.place.commit()
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished output."""
         if self.place is not None:
             self.place.discard()
 
     @property
     def rows(self) -> str:
-        """How many rows were written: ``12 frames``."""
+        """The number of rows written: ``12 frames``."""
         return counted(self.done, self.unit)
 
     @property
@@ -231,12 +231,12 @@ class Export:
         return "standard output" if self.job.out == STANDARD_OUTPUT else escape(self.job.out)
 
     def size(self) -> str:
-        """What is said of the complete output, after its name."""
+        """Details of the complete output, for the line that names it."""
         path = Path(self.job.out)
         return f", {path.stat().st_size:,} bytes" if path.is_file() else ""
 
     def undone(self, why: str) -> str:
-        """Why there is no output, and how far it had come."""
+        """The reason why there is no output, and the number of rows until then."""
         if self.job.out == STANDARD_OUTPUT:
             return f"{why}, after {self.rows}; what was written is not complete"
         before = ", what was there before is untouched" if Path(self.job.out).is_file() else ""

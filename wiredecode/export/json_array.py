@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class JsonArray:
-    """Writes ``[``, the elements with commas between, and ``]``; ``begin`` and ``end`` are what stands around them."""
+    """Writes ``begin``, the elements with commas between them, and ``end``."""
 
     def __init__(self, write: Callable[[bytes], object], begin: bytes = b"[", end: bytes = b"]\n") -> None:
         self._write, self._before, self._end = write, begin, end

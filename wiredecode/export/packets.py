@@ -1,4 +1,4 @@
-"""Packets of captures as pcapng: all of them, or those that carry some frames, with comments that name the frames."""
+"""Packets of captures as pcapng: all packets, or those of some frames, with comments that name the frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ChosenPackets:
         """Packet, frame, type: one of each per packet of a frame."""
         self._types: dict[str, int] = {}
         self._findings: dict[int, list[str]] = {}
-        """What was found about the frames that a packet ended."""
+        """Findings of the frames that a packet ended."""
         self.connections: dict[Connection, None] | None = {} if whole else None
 
     def select(self, frames: Iterable[Frame]) -> None:
@@ -66,7 +66,7 @@ class ChosenPackets:
         self._names = list(self._types)
 
     def comments(self, numbers: Int64s) -> dict[int, str]:
-        """By place among these packets: which frames each of them carried, and what was found about those it ended."""
+        """Comments by place among these packets: frames that a packet carried, findings of those that it ended."""
         begin = np.searchsorted(self.packets, numbers, "left").tolist()
         end = np.searchsorted(self.packets, numbers, "right").tolist()
         return {at: self._comment(a, b) for at, (a, b) in enumerate(zip(begin, end, strict=True)) if a < b}
@@ -87,7 +87,7 @@ class PacketFile:
         self.written = 0
 
     def __str__(self) -> str:
-        """How many: ``12 packets``."""
+        """The number of packets: ``12 packets``."""
         return counted(self.written, "packet")
 
     def passing(self, batches: Iterable[PacketBatch], info: CaptureInfo) -> Iterator[PacketBatch]:

@@ -22,7 +22,7 @@ class RecordExport(Export):
     """Records as lines or as one array, whole or with some of their columns."""
 
     def begin(self, source: Pass) -> Dissector:
-        """Open the output; return what makes the frames. Raises UnknownColumn."""
+        """Open the output; return the dissector. Raises UnknownColumn."""
         job = self.job
         self._columns = None if job.columns is None else checked(job.columns, record_columns())
         self._show = BYTES[job.bytes or "hex"]

@@ -27,7 +27,7 @@ class TableExport(Export):
     """Rows as Parquet, Arrow or CSV, or of messages, packets and connections as JSON."""
 
     texts_encoded = True
-    """Whether texts of messages may be dictionaries, where the format has them."""
+    """True if texts of messages may be dictionaries, in formats that have them."""
 
     def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
         super().__init__(job, standard)
@@ -40,7 +40,7 @@ class TableExport(Export):
         """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def begin(self, source: Pass) -> TableReader:
-        """Open the output; return what makes the rows. Raises ValueError, FileExistsError, NotADirectoryError."""
+        """Open the output; return the reader of rows. Raises ValueError, FileExistsError, NotADirectoryError."""
         reader = self._read(source)
         schema = reader.schema if self.portable is None else self.portable
         self.projection = Projection.of(schema, self._columns(schema))
@@ -71,7 +71,7 @@ class TableExport(Export):
         return self.reader
 
     def _needed(self) -> list[str] | None:
-        """The columns that are read; those of Parquet are made of them."""
+        """The columns to read; columns of Parquet are derived from them."""
         by, timed = self.job.partitions, self.job.is_timed
         if self.form.name != "parquet" or self.columns is None:
             return needed(self.columns, by, timed=timed)
@@ -79,7 +79,7 @@ class TableExport(Export):
         return table_columns(needed(self.columns, by, timed=timed))
 
     def _columns(self, schema: pa.Schema) -> list[str]:
-        """What is written: what was asked for, and what the partitions are made of."""
+        """The columns that are written: those asked for, and those that name partitions."""
         by = [TIME if name in TIMES else name for name in self.job.partitions]
         for name in by:
             check_partition(schema, name)
@@ -105,7 +105,7 @@ class TableExport(Export):
         assert self.writer is not None
         write = self.writer.write if self.background is None else self.background.put
         for batch in self.reader:
-            if source.stopped:  # the reader goes on to the end, for the sake of the totals
+            if source.stopped:  # the reader continues to the end for the totals
                 continue
             rows = within(batch, *source.span())
             if self.job.count is not None:
@@ -131,7 +131,7 @@ class TableExport(Export):
         self.writer.close()
 
     def discard(self) -> None:
-        """Stop the background, and leave nothing behind."""
+        """Stop the background, and remove the unfinished output."""
         if self.background is not None:
             self.background.give_up()
         if isinstance(self.writer, PartitionWriter):

@@ -1,4 +1,4 @@
-"""What each connection said: frames, bytes and findings by side, protocols, and when it began and ended.
+"""Traffic by connection: frames, bytes and findings of each side, protocols, first and last times.
 
 Names and users are kept with the connection itself, see :mod:`wiredecode.frames.who`.
 """
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Activity:
-    """What one connection said."""
+    """Traffic of one connection."""
 
     connection: Connection
     began_ns: int | None = None
-    """When the first byte of its first frame came; None: it has no frames."""
+    """Time of the first byte of its first frame, or None if it has no frames."""
     ended_ns: int = 0
     """Time of its last frame; packets may be out of order, so others may be later."""
     first_ns: int = 0
     last_ns: int = 0
     """Times of its earliest and latest frame."""
     client: int | None = None
-    """The endpoint that is the client, as the protocol told."""
+    """The endpoint that is the client, if the protocol shows it."""
     protocols: dict[str, None] = field(default_factory=dict)
     """Of its frames, in the order in which they came."""
     frames: list[int] = field(default_factory=lambda: [0, 0])
     """By side."""
     length: list[int] = field(default_factory=lambda: [0, 0])
-    """Bytes of these, by side."""
+    """Bytes of the frames, by side."""
     findings: int = 0
     other: str | None = None
-    """What it looks like, if it is not decoded."""
+    """Likely protocol of a connection that is not decoded."""
 
     def add(self, frame: Frame) -> None:
         """Count a frame of the connection."""
@@ -61,7 +61,7 @@ class Activity:
             self.findings += len(frame.findings)
 
     def merge(self, part: Activity) -> None:
-        """Add what another reader counted of the same connection."""
+        """Add the traffic that another reader counted for the same connection."""
         if part.began_ns is not None:
             if self.began_ns is None or part.first_ns < self.first_ns:
                 self.began_ns, self.first_ns = part.began_ns, part.first_ns
@@ -81,12 +81,12 @@ class Activity:
 
     @property
     def client_side(self) -> int:
-        """Which endpoint is the client: as the protocol, else as TCP tells."""
+        """The client's endpoint, from the protocol or else from TCP."""
         return client_side(self.connection) if self.client is None else self.client
 
 
 class Activities:
-    """What the connections of a capture said, by their numbers."""
+    """Traffic of the connections of a capture, by number."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, Activity] = {}
@@ -96,13 +96,13 @@ class Activities:
         return (each for _, each in sorted(self.by_number.items()))
 
     def frame(self, frame: Frame) -> Activity:
-        """Count the next frame; return what its connection said so far."""
+        """Count the next frame; return the traffic of its connection."""
         found = self.by_number.get(frame.connection.number) or self.of(frame.connection)
         found.add(frame)
         return found
 
     def of(self, connection: Connection) -> Activity:
-        """What a connection said so far, possibly nothing."""
+        """Return the traffic of a connection, which may have no frames yet."""
         found = self.by_number.get(connection.number)
         if found is None:
             found = self.by_number[connection.number] = Activity(connection)

@@ -42,19 +42,19 @@ def wide_columns(statistic: Statistic) -> list[str]:
 
 
 def flat(name: str) -> str:
-    """What a column in structures is called where rows are flat: Spark takes dots for steps."""
+    """Name of a nested column in flat rows, without dots, which Spark takes for steps."""
     return name.replace(".", "/")
 
 
 @cache
 def copies() -> tuple[str, ...]:
-    """The columns that tell which frames are copies of a message."""
+    """The columns that mark frames as copies of a message."""
     return tuple(f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields())
 
 
 @cache
 def called() -> tuple[str, ...]:
-    """The columns by which requests of a type are told apart."""
+    """The columns that distinguish requests of one type."""
     return tuple(dict.fromkeys(f"layers.{name}.{each.field}" for name, checks in offers() for each in checks.called))
 
 

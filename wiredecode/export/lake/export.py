@@ -25,12 +25,12 @@ NEEDED = {"frames": ("time", "protocol")}
 
 
 class LakeExport(TableExport):
-    """Rows of any level, as files that one commit for each table makes part of it."""
+    """Rows of any level, as files that one commit per table adds."""
 
     texts_encoded = False
 
     def begin(self, source: Pass) -> TableReader:
-        """Open the tables; return what makes the rows. Raises AlreadyThere, ValueError."""
+        """Open the tables; return the reader of rows. Raises AlreadyThere, ValueError."""
         job = self.job
         if self.columns is not None:
             self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
@@ -45,7 +45,7 @@ class LakeExport(TableExport):
         return reader
 
     def _chosen(self) -> str:
-        """What of the captures is written."""
+        """The selection of rows, as the tables record it."""
         job = self.job
         display = None if job.display is None else job.display.text
         return selection(job.level, display, count=job.count, **{"from": job.start, "to": job.end})
@@ -68,7 +68,7 @@ class LakeExport(TableExport):
             self.into.discard()
 
     def undone(self, why: str) -> str:
-        """Why the tables have nothing new, and how far it had come."""
+        """The reason why the tables have nothing new, and the number of rows until then."""
         so_far, out = f"{why}, after {self.rows}", escape(self.job.out)
         if self.writer is not None and self.committing:
             return f"{so_far}; some tables of {out} may have them, and the same command completes it"
