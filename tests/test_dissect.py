@@ -36,7 +36,7 @@ from tests.support import (
 )
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect.identify import DecodeAs
-from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
+from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 
 MOVED = 7000
 """A port that says nothing."""

@@ -24,7 +24,7 @@ FOLDERS = {
     "cursus": {"cursus"},
     "pravega": {"pravega"},
 }
-PORTS = {folder: ports for name, _, ports in BUILT_IN for folder in FOLDERS if name in FOLDERS[folder]}
+PORTS = {folder: one.PORTS for one in BUILT_IN for folder in FOLDERS if one.NAME in FOLDERS[folder]}
 FOREIGN_PORT = 31_337
 ETHERNET, TCP = 1, 6
 WEAK = ("17-tls", "topic-mgmt")

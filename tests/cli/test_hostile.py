@@ -15,8 +15,8 @@ from tests.cli.conftest import Run
 from wiredecode.cli.output import TerminalStream
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.escape import escape, json_safe, terminal_bytes, terminal_safe, valid
-from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
+from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 from wiredecode.protocols.shared import compression
 from wiredecode.view.summary import SummaryLines
 

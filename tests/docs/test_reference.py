@@ -25,14 +25,14 @@ def script(name: str) -> ModuleType:
 
 def test_every_protocol_has_a_page_and_it_is_current() -> None:
     pages = dict(script("make_reference").pages())
-    assert {path.stem for path in pages} == {name for name, _, _ in BUILT_IN} | {"liftbridge"}
+    assert {path.stem for path in pages} == {one.NAME for one in BUILT_IN} | {"liftbridge"}
     for path, text in pages.items():
         assert path.read_text() == text, "run: python docs/make_reference.py"
 
 
-@pytest.mark.parametrize(("name", "_cls", "ports"), BUILT_IN)
-def test_the_registry_tells_the_ports_that_the_protocol_has(name: str, _cls: str, ports: tuple[int, ...]) -> None:
-    protocol = registry.by_name(name)
+@pytest.mark.parametrize("package", BUILT_IN, ids=lambda package: package.NAME)
+def test_a_protocol_has_the_name_and_the_ports_of_its_package(package: ModuleType) -> None:
+    protocol = registry.by_name(package.NAME)
     assert protocol is not None
-    assert protocol.name == name
-    assert protocol.ports == ports
+    assert package.__name__ == f"wiredecode.protocols.{package.NAME}"
+    assert (protocol.name, protocol.ports) == (package.NAME, package.PORTS)

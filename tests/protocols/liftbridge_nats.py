@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tests.net.craft import batches
 from tests.support import Part, Run, craft, dissect, every
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 CONNECT = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","name":"LIFT.ns.server-a.raft"}\r\n'
 INFO = b'INFO {"server_id":"N","version":"2.12.2","proto":1,"max_payload":8388608,"headers":true} \r\n'

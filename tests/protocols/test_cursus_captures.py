@@ -22,8 +22,8 @@ from tests.support import (
     meaning,
 )
 from wiredecode.capture import open_capture
-from wiredecode.protocols.cursus import Cursus
-from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
+from wiredecode.protocols.cursus.protocol import Cursus
+from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 
 FOLDER = CAPTURES / "cursus"
 FILES = sorted(FOLDER.glob("*.pcap"))

@@ -18,9 +18,9 @@ from tests.protocols.test_cursus_surprises import C, S, cmd, framed
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.cursus import Cursus
 from wiredecode.protocols.cursus.evidence_body import inflate
 from wiredecode.protocols.cursus.layers_batch import BATCHES, batch_layer, message_fields
+from wiredecode.protocols.cursus.protocol import Cursus
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "cursus"
 CAPTURES = sorted(FOLDER.glob("*.pcap"))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tests.protocols.test_cursus_captures import CUT, DAMAGED, FILES, WHOLE
 from tests.protocols.test_cursus_vectors import VECTORS, layers_of, read
-from wiredecode.protocols.cursus import Cursus
+from wiredecode.protocols.cursus.protocol import Cursus
 from wiredecode.testing import Case, ProtocolTests
 
 

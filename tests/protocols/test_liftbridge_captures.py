@@ -15,7 +15,7 @@ from tests.protocols.truth_liftbridge import check
 from tests.support import Cutting, Run, craft, dialogue, dissect, every, random_cuts, reordered
 from wiredecode.capture import open_capture
 from wiredecode.protocols.liftbridge.layers import Publish
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "liftbridge"
 NAMES = ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")

@@ -25,7 +25,7 @@ from wiredecode.protocols.liftbridge import layers_operations as operations
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.liftbridge.layers_raft import Configuration, LogEntry, Server
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.tables.schema import frames_schema
 from wiredecode.view.tree import frame_tree
 from wiredecode.view.values import Raw

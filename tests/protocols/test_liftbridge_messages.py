@@ -20,7 +20,7 @@ from wiredecode.capture import open_capture
 from wiredecode.frames.record import record
 from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.liftbridge.layers_reading import MAX_KNOWN, READERS, read
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 DEFAULTS = {"key": "", "partition": 0, "timestamp": "1970-01-01T00:00:00.000000000Z"}
 """Records say them, rows do not: there a null is what the publisher left out."""

@@ -11,10 +11,11 @@ from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
 from wiredecode.fields import Kind, compiler
-from wiredecode.protocols.liftbridge import Liftbridge, conversation, conversation_memory
+from wiredecode.protocols.liftbridge import conversation, conversation_memory
 from wiredecode.protocols.liftbridge import layers as envelopes
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.layers import CRC_FLAG, LONG_HEADER, Ack, Envelope, Publish
+from wiredecode.protocols.liftbridge.protocol import Liftbridge
 from wiredecode.protocols.shared.carried import CarriedMessage
 
 ENVELOPES = [v for v in VECTORS if v.layer is not None and v.nr not in ("L42", "L43", "L44")]

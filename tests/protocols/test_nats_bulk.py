@@ -21,9 +21,9 @@ from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Message
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.names import MAGIC
-from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.bulk import NatsBulk
 from wiredecode.protocols.nats.conversation import NatsConversation
+from wiredecode.protocols.nats.protocol import Nats
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 FILES = sorted(path for folder in ("nats", "liftbridge") for path in (CAPTURES / folder).glob("*.pcap"))

@@ -24,7 +24,7 @@ from tests.support import (
 )
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 NATS = Path(__file__).parent.parent.parent / "captures" / "nats"
 FILES = sorted(path for path in NATS.iterdir() if path.suffix == ".pcap")

@@ -15,8 +15,8 @@ from wiredecode.capture import open_capture
 from wiredecode.fields.layer import Style
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import record
-from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.names import is_secret_header
+from wiredecode.protocols.nats.protocol import Nats
 
 FILES = sorted((CAPTURES / "nats").glob("*.pcap"))
 COUNTED = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")

@@ -11,7 +11,7 @@ from tests.protocols import liftbridge_vectors, nats_vectors, truth_nats
 from tests.protocols.test_liftbridge_vectors import layer_of, payload_of
 from tests.protocols.test_nats_captures import FILES, WHOLE
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.testing import ProtocolTests
 
 LIFTBRIDGE = [

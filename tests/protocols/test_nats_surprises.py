@@ -16,10 +16,11 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.nats import Nats, transport_streams
 from wiredecode.protocols.nats import transport_s2 as s2
+from wiredecode.protocols.nats import transport_streams
 from wiredecode.protocols.nats.conversation_memory import MAX_REQUESTS, Memory
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
+from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.nats.transport_websocket import UPGRADE, unmask
 from wiredecode.protocols.shared.proxy import SIGNATURE
 

@@ -10,8 +10,8 @@ from tests.net.craft import batches
 from tests.protocols.nats_vectors import BY_NAME, S2_STREAM, VECTORS, Vector
 from tests.support import STYLE, Part, Run, build, craft, dissect, every
 from wiredecode.fields import compiler
-from wiredecode.protocols.nats import Nats
 from wiredecode.protocols.nats.layers import Ping, Pub
+from wiredecode.protocols.nats.protocol import Nats
 
 HIDDEN = ("line_end", "version_end", "headers_end", "end")
 each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector.name for vector in VECTORS])

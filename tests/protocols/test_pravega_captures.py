@@ -25,8 +25,8 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import Pravega
 from wiredecode.protocols.pravega.names import SERVER_TYPES
+from wiredecode.protocols.pravega.protocol import Pravega
 
 FOLDER = CAPTURES / "pravega"
 FILES = sorted(FOLDER.glob("*.pcap"))

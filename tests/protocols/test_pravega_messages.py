@@ -18,10 +18,11 @@ from tests.protocols.test_pravega_surprises import HELLO, OPENING, PORT, SEGMENT
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.pravega import Pravega, layers
+from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers_base import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.protocol import Pravega
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "pravega"
 CAPTURES = sorted(FOLDER.glob("*.pcap"))

@@ -16,7 +16,7 @@ from tests.support import Part, Run, careful_values, craft, dissect, every
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import Pravega, layers
+from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega import layers_errors as errors
 from wiredecode.protocols.pravega import layers_tables as tables
 from wiredecode.protocols.pravega.layers_base import HEADER
@@ -25,6 +25,7 @@ from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.pravega.messages import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.names import PROPOSALS
+from wiredecode.protocols.pravega.protocol import Pravega
 
 PORT = 12345
 W, X = bytes(range(16)), bytes(range(16, 32))

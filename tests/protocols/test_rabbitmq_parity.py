@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from tests.protocols.rabbitmq_vectors import VECTORS
 from tests.support import RABBITMQ, capture, capture_files
 from wiredecode.fields import compiler
-from wiredecode.protocols.rabbitmq_stream import RabbitMQStream
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import number_offsets
+from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 from wiredecode.testing import ProtocolTests
 
 FILES = sorted(path for path in RABBITMQ.iterdir() if ".pcap" in path.name and path.suffix != ".json")

@@ -29,7 +29,7 @@ from tests.support import (
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.catalogue import catalogue, generated_entries
-from wiredecode.protocols.tank import Tank
+from wiredecode.protocols.tank.protocol import Tank
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 FOLDER = CAPTURES / "tank"

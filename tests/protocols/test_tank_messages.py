@@ -26,7 +26,7 @@ from wiredecode.fields.varints import shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.shared import compression
-from wiredecode.protocols.tank import Tank
+from wiredecode.protocols.tank.protocol import Tank
 
 NS = TIME * 1_000_000
 PORT = 11011

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tests.protocols.tank_vectors import VECTORS
 from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, SMALL
 from tests.protocols.test_tank_vectors import layer_of
-from wiredecode.protocols.tank import Tank
+from wiredecode.protocols.tank.protocol import Tank
 from wiredecode.testing import ProtocolTests
 
 

@@ -19,10 +19,11 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
 from wiredecode.protocols.shared import compression
-from wiredecode.protocols.tank import Tank, conversation_bundles
+from wiredecode.protocols.tank import conversation_bundles
 from wiredecode.protocols.tank import layers_bundle as bundle
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.layers import RESPONSES
+from wiredecode.protocols.tank.protocol import Tank
 
 PING = b"\x03\0\0\0\0"
 TIME = 1_700_000_000_000

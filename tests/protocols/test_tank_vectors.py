@@ -13,9 +13,9 @@ from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.tank import Tank
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES
+from wiredecode.protocols.tank.protocol import Tank
 
 STYLE = Style()
 MUTATIONS = 24

@@ -12,7 +12,8 @@ from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import UNDECODED, Frame
-from wiredecode.protocols.cursus import Cursus, names
+from wiredecode.protocols.cursus import names
+from wiredecode.protocols.cursus.protocol import Cursus
 
 TEXT_STYLE = Style(show=lambda raw: raw.decode("utf-8", "backslashreplace"), secrets=True)
 

@@ -19,7 +19,7 @@ from wiredecode.capture import open_capture
 from wiredecode.fields import Array, Number, Struct, compiler, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 MAGIC = "b90e43b4"
 SENT, SEEN = ("PUB", "HPUB", "request"), ("MSG", "HMSG", "response")

@@ -15,7 +15,7 @@ from typing import Any
 from tests.support import dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.nats.transport_streams import INSIDE
 
 PUBLISHED = {"PUB": ("PUB",), "HPUB": ("HPUB",), "request": ("PUB", "HPUB"), "js publish": ("PUB", "HPUB")}

@@ -18,7 +18,7 @@ from tests.protocols import driver_accounts
 from tests.support import Run, careful_values, dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.pravega import Pravega
+from wiredecode.protocols.pravega.protocol import Pravega
 
 NO_VALUE = -(2**63)
 LEFT_OUT: tuple[Any, ...] = (-1, 0, "", None, False, b"", [], NO_VALUE, {})

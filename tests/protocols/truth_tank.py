@@ -18,7 +18,7 @@ from typing import Any
 from tests.support import Run, dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.tank import Tank
+from wiredecode.protocols.tank.protocol import Tank
 
 ANSWERS = {
     "produce": "ProduceResponse",

@@ -18,7 +18,7 @@ from wiredecode.cli.app import run as run_command
 from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
 from wiredecode.protocols import base, registry
-from wiredecode.protocols.nats import Nats
+from wiredecode.protocols.nats.protocol import Nats
 
 ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.framing import Cutter, Found, LengthPrefix, Number, Split
+from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
 
 __all__ = [
     "Conversation",
@@ -33,16 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wiredecode.fields.layer import Layer, Style
-    from wiredecode.fields.lua import Script
     from wiredecode.frames.block import Bulk, FrameBlock
     from wiredecode.frames.message import Messages
     from wiredecode.frames.who import IdentityReader
     from wiredecode.net.types import Connection
-    from wiredecode.protocols.shared.problems import Checks
-    from wiredecode.protocols.shared.redaction import Disguises
-
-
-NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,7 +75,7 @@ class Generated(NamedTuple):
     meaning: str
 
 
-class Protocol(ABC):
+class Protocol(Offers, ABC):
     """One protocol; stateless, or with what connections of one capture share (see :meth:`new_session`)."""
 
     name: ClassVar[str]
@@ -127,38 +121,6 @@ class Protocol(ABC):
     def bulk(self) -> Bulk | None:
         """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
         return None
-
-    # What few commands need stands in modules of the protocol's package, imported when it is asked for.
-
-    def identities(self) -> Mapping[str | None, IdentityReader]:
-        """By message type, its own or a carried one: what a frame tells about who stands behind its connection.
-
-        ``IDENTITIES`` of the module ``identity``.
-        """
-        return self._part("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
-
-    def checks(self) -> Checks | None:
-        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``problems``."""
-        return self._part("problems", "CHECKS", None)  # type: ignore[no-any-return]
-
-    def disguises(self) -> Disguises:
-        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``redaction``."""
-        return self._part("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
-
-    def wireshark(self) -> Script | None:
-        """What ``wiredecode wireshark`` adds to its declarations: ``SCRIPT`` of the module ``wireshark``."""
-        return self._part("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
-
-    def _part(self, module: str, name: str, default: Any) -> Any:
-        """``name`` in a module of the package of the protocol; ``default`` where there is none."""
-        package = type(self).__module__.rpartition(".")[0]
-        place = f"{package}.{module}"
-        try:
-            return getattr(import_module(place), name, default) if package else default
-        except ModuleNotFoundError as error:
-            if error.name != place:
-                raise
-            return default
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wiredecode.extras import Unusable
+from wiredecode.protocols import cursus, liftbridge, nats, pravega, rabbitmq_stream, tank
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
@@ -27,18 +28,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GROUP = "wiredecode.protocols"
 
-BUILT_IN = (
-    # name and module, class, ports; the least mistakable first
-    ("rabbitmq_stream", "RabbitMQStream", (5552,)),
-    ("pravega", "Pravega", (12345, 6000, 9999)),
-    ("tank", "Tank", (11011,)),
-    ("nats", "Nats", (4222, 6222, 7222, 7422)),
-    ("cursus", "Cursus", (9000, 19000, 8000)),
-)
-
-
-CARRIED = (("liftbridge", "Liftbridge"),)
-"""Name and module, and class, of those that others carry."""
+BUILT_IN = (rabbitmq_stream, pravega, tank, nats, cursus)
+"""The least mistakable first."""
+CARRIED = (liftbridge,)
+"""Those that others carry."""
 CARRIED_GROUP = "wiredecode.carried"
 
 
@@ -75,7 +68,7 @@ def _place(error: Exception, package: str) -> str:
 @cache
 def known() -> tuple[Known, ...]:
     """All protocols, in the order in which they are tried on unknown bytes."""
-    built_in = [Known(name, ports, partial(_import, name, cls)) for name, cls, ports in BUILT_IN]
+    built_in = [Known(one.NAME, one.PORTS, partial(_import, one.NAME)) for one in BUILT_IN]
     added = _added(GROUP, as_known)
     names = Counter(each.name for each in (*built_in, *added))
     if twice := [name for name, count in names.items() if count > 1]:
@@ -86,7 +79,7 @@ def known() -> tuple[Known, ...]:
 @cache
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
-    built_in = (getattr(import_module(f"wiredecode.protocols.{name}"), cls)() for name, cls in CARRIED)
+    built_in = (_import(one.NAME) for one in CARRIED)
     return tuple(one for one in (*built_in, *_added(CARRIED_GROUP, lambda one: one)) if one.carrier == carrier)
 
 
@@ -125,9 +118,8 @@ def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
 
 
 @cache
-def _import(name: str, cls: str) -> Protocol:
-    protocol: Protocol = getattr(import_module(f"wiredecode.protocols.{name}"), cls)()
-    return protocol
+def _import(name: str) -> Any:
+    return import_module(f"wiredecode.protocols.{name}.protocol").PROTOCOL()
 
 
 def _itself(protocol: Protocol) -> Protocol:

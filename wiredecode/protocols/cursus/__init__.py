@@ -1,5 +1,4 @@
 """Cursus: the length-prefixed protocol of the Cursus broker, text commands and binary batches."""
 
-from wiredecode.protocols.cursus.protocol import Cursus
-
-__all__ = ["Cursus"]
+NAME = "cursus"
+PORTS = (9000, 19000, 8000)

@@ -11,8 +11,8 @@ from wiredecode.frames.frame import NOT_ASKED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.cursus import layers, names, names_texts
-from wiredecode.protocols.cursus.conversation_bodies import BATCH, NAME, FrameContext, read
+from wiredecode.protocols.cursus import NAME, layers, names, names_texts
+from wiredecode.protocols.cursus.conversation_bodies import BATCH, FrameContext, read
 from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request

@@ -12,7 +12,7 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
-from wiredecode.protocols.cursus import layers, names, names_texts
+from wiredecode.protocols.cursus import NAME, layers, names, names_texts
 from wiredecode.protocols.cursus.conversation_batches import report_layout, report_markers
 from wiredecode.protocols.cursus.evidence_body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
 from wiredecode.protocols.cursus.layers_batch import BATCHES, Batch, batch_layer, may_be_seed, sound
@@ -20,7 +20,6 @@ from wiredecode.protocols.cursus.layers_kinds import MAX_PIECES, TOKEN, holds_cr
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.compression import Decompressed, Status
 
-NAME = "cursus"
 INNER_BATCH = "cursus_batch"
 """Filter name of a batch inside INTERNAL_BATCH."""
 BATCH = "Batch"

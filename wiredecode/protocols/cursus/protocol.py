@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
-from wiredecode.protocols.cursus import names, names_texts
+from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.conversation_bodies import KEPT
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, judge
@@ -101,9 +100,9 @@ START = re.compile(
 class Cursus(BehindProxy):
     """The protocol of the Cursus broker, in its dialects from 2025-11 to 2026-08."""
 
-    name = "cursus"
+    name = NAME
     title = "Cursus"
-    ports: ClassVar[tuple[int, ...]] = (9000, 19000, 8000)
+    ports = PORTS
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
     summary_keys = (
@@ -192,3 +191,6 @@ class Cursus(BehindProxy):
             *sorted(names.OTHER_TYPES),
             *(name for _, name in names_texts.JSON_TYPES),
         ]
+
+
+PROTOCOL = Cursus

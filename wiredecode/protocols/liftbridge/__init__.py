@@ -1,5 +1,3 @@
 """Liftbridge: envelopes and Raft streams inside NATS messages."""
 
-from wiredecode.protocols.liftbridge.protocol import Liftbridge
-
-__all__ = ["Liftbridge"]
+NAME = "liftbridge"

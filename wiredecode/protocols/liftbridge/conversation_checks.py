@@ -7,8 +7,7 @@ import crc32c
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
-from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.layers import NAME
+from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers_reading import Reading, find_problem, generate
 from wiredecode.protocols.liftbridge.layers_replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, Frame
-from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge.conversation_checks import (
     CHECKED_TYPES,
     USUAL_HEADERS,
@@ -15,7 +15,7 @@ from wiredecode.protocols.liftbridge.conversation_checks import (
     check_header,
 )
 from wiredecode.protocols.liftbridge.conversation_memory import NO_FACTS, Meaning, Memory, ack_key
-from wiredecode.protocols.liftbridge.layers import LAYERS, NAME, Unknown
+from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
 from wiredecode.protocols.liftbridge.layers_kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers_operations import ActivityStreamEvent, Cursor
 from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read

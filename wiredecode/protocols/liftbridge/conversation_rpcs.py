@@ -5,10 +5,10 @@ from __future__ import annotations
 from wiredecode.fields import printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.liftbridge import NAME
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.conversation_memory import MAX_KEY_CHARACTERS, Memory
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
-from wiredecode.protocols.liftbridge.layers import NAME
 from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.names_operations import entries_spelled

@@ -23,13 +23,11 @@ from wiredecode.fields.protobuf import Int32 as PbInt32
 from wiredecode.fields.protobuf import Int64 as PbInt64
 from wiredecode.fields.protobuf import UInt32 as PbUInt32
 from wiredecode.fields.protobuf import UInt64 as PbUInt64
+from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge import layers_operations as operations
-from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER, Extension, Hex32
 from wiredecode.protocols.liftbridge.layers_operations import partition, stream
 from wiredecode.protocols.liftbridge.layers_replication import Entries
-
-NAME = "liftbridge"
 
 
 class Envelope(Message):

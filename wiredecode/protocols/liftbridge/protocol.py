@@ -6,21 +6,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.protocols.base import Generated
+from wiredecode.protocols.liftbridge import NAME
 from wiredecode.protocols.liftbridge.names import MAGIC, MESSAGE_TYPES, RAFT_MARK, REQUESTS
 from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
-    from wiredecode.fields.lua import Script
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
-    from wiredecode.protocols.shared.problems import Checks
-    from wiredecode.protocols.shared.redaction import Disguises
 
 
 class Liftbridge(CarriedProtocol):
     """It has no ports of its own."""
 
-    name = "liftbridge"
+    name = NAME
     carrier = "nats"
     prefix = MAGIC
     subject_parts = (RAFT_MARK,)
@@ -65,21 +63,6 @@ class Liftbridge(CarriedProtocol):
 
         return LiftbridgeBulk()
 
-    def disguises(self) -> Disguises:
-        from wiredecode.protocols.liftbridge.redaction import DISGUISES
-
-        return DISGUISES
-
-    def checks(self) -> Checks:
-        from wiredecode.protocols.liftbridge.problems import CHECKS
-
-        return CHECKS
-
-    def wireshark(self) -> Script:
-        from wiredecode.protocols.liftbridge.wireshark import SCRIPT
-
-        return SCRIPT
-
     def type_names(self) -> Iterable[str]:
         return (*super().type_names(), "RaftSnapshot", "RaftEnd")
 
@@ -87,3 +70,6 @@ class Liftbridge(CarriedProtocol):
         from wiredecode.protocols.liftbridge.conversation import Session
 
         return Session()
+
+
+PROTOCOL = Liftbridge

@@ -1,5 +1,4 @@
 """NATS: the client protocol, and routes, gateways and leaf links between servers."""
 
-from wiredecode.protocols.nats.protocol import Nats
-
-__all__ = ["Nats"]
+NAME = "nats"
+PORTS = (4222, 6222, 7222, 7422)

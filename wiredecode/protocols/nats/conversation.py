@@ -15,7 +15,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.nats import names, transport
+from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation_memory import (
     MAX_WAITING,
@@ -26,7 +26,7 @@ from wiredecode.protocols.nats.conversation_memory import (
     Subscription,
     mark_copy,
 )
-from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, NAME
+from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, OPERATION_NAME
 from wiredecode.protocols.nats.layers import Unknown
 from wiredecode.protocols.nats.layers_decoders import decoder_for, delivered_from, hide_headers, secret_decoder
 from wiredecode.protocols.nats.layers_grammars import (
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Protocol
 
-NAME_OF_PROTOCOL = "nats"
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
 LOST_PING_NS = 1_000_000_000
@@ -90,7 +89,7 @@ class NatsConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         decoder = self.decoders.get(frame.buffer[frame.start : frame.start + 4]) or self._decoder(frame)
-        frame.protocol, frame.dialect = NAME_OF_PROTOCOL, self.link
+        frame.protocol, frame.dialect = NAME, self.link
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
             if frame.offset != said.reached or frame.missing:
@@ -117,9 +116,9 @@ class NatsConversation(Conversation):
             handler(self, frame)
         if style is not None and frame.layers is not None:
             if frame.generated is not NOTHING:
-                frame.layers[NAME_OF_PROTOCOL].update(frame.generated)
+                frame.layers[NAME].update(frame.generated)
             if "headers" in values:
-                hide_headers(frame.layers[NAME_OF_PROTOCOL]["headers"], style)
+                hide_headers(frame.layers[NAME]["headers"], style)
         if secret:
             return
         if "data" in values:
@@ -180,7 +179,7 @@ class NatsConversation(Conversation):
             return self._decoder_of(None)
         if transport.layer_at(buffer, start) is not None or proxy.layer_of(frame) is not None:
             return None
-        found = NAME.match(buffer, start, stop)
+        found = OPERATION_NAME.match(buffer, start, stop)
         decoder = self._decoder_of(found[0].upper().decode() if found else None)
         if found:
             first, name = buffer[start : start + 4], found[0]

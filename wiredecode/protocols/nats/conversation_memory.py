@@ -23,12 +23,11 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats import NAME, names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 
-LAYER = "nats"
 MAX_CONTENTS = 4_096
 """Different messages remembered: at least the last so many published, at most twice as many."""
 MAX_SAME = 4_096
@@ -229,8 +228,8 @@ def mark_copy(frame: Frame, original: int | None) -> None:
     """Tell which frame this one is a copy of, if it is one."""
     if original and "copy_of" not in frame.generated:
         frame.generate("copy_of", original)
-        if frame.layers is not None and LAYER in frame.layers:
-            frame.layers[LAYER]["copy_of"] = original
+        if frame.layers is not None and NAME in frame.layers:
+            frame.layers[NAME]["copy_of"] = original
 
 
 MAX_REQUESTS = 20_000

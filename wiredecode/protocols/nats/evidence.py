@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.protocols.base import Found, Split
-from wiredecode.protocols.nats import transport
+from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
 from wiredecode.protocols.shared.proxy import known_at, preface_length
@@ -28,7 +28,7 @@ SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
 LINE_STARTS = frozenset((b"SUB ", b"PING", b"PONG", b"+OK\r", b"RS+ ", b"RS- ", b"LS+ ", b"LS- "))
 """What most operations begin with, as all known programs write it; others take the long way."""
 
-NAME = re.compile(
+OPERATION_NAME = re.compile(
     rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
 )
 """The name of an operation; those of the second kind need a blank after them."""
@@ -118,7 +118,7 @@ def stop_of(data: bytes, position: int) -> int | str | None:
     if layer is not None:
         return transport.stop_of(layer, data, position)
     line = data.find(b"\n", position, position + MAX_JSON_LINE)
-    found = NAME.match(data, position)
+    found = OPERATION_NAME.match(data, position)
     if line < 0:
         limit = MAX_JSON_LINE if found and found[0].upper() in (b"INFO", b"CONNECT") else MAX_CONTROL_LINE
         return None if len(data) - position <= limit else f"a line of more than {limit} bytes"
@@ -133,7 +133,7 @@ def stop_of(data: bytes, position: int) -> int | str | None:
 
 def sized_stop(data: bytes, position: int) -> int:
     """Where an operation with a counted body would end with it and its CRLF; 0: it has no size that can be."""
-    found = NAME.match(data, position)
+    found = OPERATION_NAME.match(data, position)
     if found is None or found[0].upper().decode() not in COUNTED:
         return 0  # before its line is looked for: S2 chunks have none
     body = data.find(b"\n", position) + 1
@@ -169,7 +169,7 @@ def judge(data: bytes, position: int) -> tuple[str, int, str]:
             return (CUT if stop is None else BAD), position, ""
         return (GOOD if stop <= len(data) else CUT), stop, layer.filter_name
     line = data.find(b"\n", position, position + MAX_CONTROL_LINE)
-    found = NAME.match(data, position)
+    found = OPERATION_NAME.match(data, position)
     if found is None:
         short = len(data) - position < 8 and line < 0
         return (CUT if short and BEGUN.match(data, position) else BAD), position, ""
@@ -263,7 +263,7 @@ def role(names: list[str]) -> bool | None:
 class WebSocketStream:
     """Cuts a direction that went on in WebSocket frames."""
 
-    name: ClassVar[str] = "nats"
+    name: ClassVar[str] = NAME
 
     def split(self, data: bytes) -> Split:
         """Cut ``data``, which starts at a frame; a server that declined may get another request."""

@@ -10,7 +10,7 @@ from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.nats import evidence, transport
+from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
@@ -41,9 +41,9 @@ Answer = Verdict | Undecided | Rejected
 class Nats(Protocol):
     """The protocol of NATS clients, and of the links between NATS servers."""
 
-    name = "nats"
+    name = NAME
     title = "NATS"
-    ports = (4222, 6222, 7222, 7422)
+    ports = PORTS
     dialects = LINKS
     may_upgrade = True
     requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
@@ -209,3 +209,6 @@ def believed(names: list[str], ends: str, port: bool, final: bool) -> bool:
     if ends == evidence.BAD:
         return False
     return (len(names) > 1 and bool(strong)) or len([name for name in names if name not in evidence.WEAK]) > 2
+
+
+PROTOCOL = Nats

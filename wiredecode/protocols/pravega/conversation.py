@@ -11,12 +11,12 @@ from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
-from wiredecode.protocols.pravega import names
+from wiredecode.protocols.pravega import NAME, names
 from wiredecode.protocols.pravega.conversation_proposed import Proposed
 from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
-from wiredecode.protocols.pravega.layers_base import HEADER, NAME, Message, header
+from wiredecode.protocols.pravega.layers_base import HEADER, Message, header
 from wiredecode.protocols.pravega.layers_kinds import JavaString
 from wiredecode.protocols.pravega.layers_proposal import Assignment
 from wiredecode.protocols.pravega.messages import add_messages

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import Binary, Int32, Int64, Kind, LengthOf, Optional, UInt32, Uuid, When
 from wiredecode.fields.layer import Added, Layer
+from wiredecode.protocols.pravega import NAME
 from wiredecode.protocols.pravega.layers_kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import TYPES
-
-NAME = "pravega"
 
 HEADER = struct.Struct(">iI")
 """Type and length of a message; an event in a segment has the same header, with type 0."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import evidence, names
+from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_base import HEADER
@@ -114,9 +113,9 @@ class Pravega(BehindProxy):
     ``part_base`` is what the first part of a Partial Message is numbered; raises ValueError for other tables.
     """
 
-    name = "pravega"
+    name = NAME
     title = "Pravega"
-    ports: ClassVar[tuple[int, ...]] = (12345, 6000, 9999)
+    ports = PORTS
     dialects = (names.WIRE, *names.PROPOSALS)
     framing = LengthPrefix(
         Number(4, 4, 0, evidence.MAX_BODY, "a length of {value} is above {most}"),
@@ -214,3 +213,6 @@ class Pravega(BehindProxy):
 
     def type_names(self) -> Iterable[str]:
         return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]
+
+
+PROTOCOL = Pravega

@@ -1,5 +1,4 @@
 """RabbitMQ Stream: the binary protocol of RabbitMQ's streams plugin."""
 
-from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
-
-__all__ = ["RabbitMQStream"]
+NAME = "rabbitmq_stream"
+PORTS = (5552,)

@@ -13,8 +13,8 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.rabbitmq_stream import NAME, names
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
-from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.conversation_bindings import Bindings
 from wiredecode.protocols.rabbitmq_stream.conversation_publishing import Publishing
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
@@ -29,7 +29,6 @@ from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
-NAME = "rabbitmq_stream"
 PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
 INITIAL_FRAME_MAX = 8192
 """What newer brokers accept before Open; told as a note, since older ones accept more."""

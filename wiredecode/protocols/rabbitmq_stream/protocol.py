@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.rabbitmq_stream import evidence
+from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
@@ -57,9 +57,9 @@ COLUMN_TYPES = {
 class RabbitMQStream(Protocol):
     """The binary protocol of RabbitMQ streams (plugin rabbitmq_stream, RabbitMQ 3.9 and later)."""
 
-    name = "rabbitmq_stream"
+    name = NAME
     title = "RabbitMQ Stream"
-    ports = (5552,)
+    ports = PORTS
     framing = evidence.FRAMING
     header_bytes = evidence.HEADER.size
     tls_ports = (5551,)
@@ -147,3 +147,6 @@ class RabbitMQStream(Protocol):
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*LAYERS.values(), Unknown, UnknownSasl, *PROXY_LAYERS]
+
+
+PROTOCOL = RabbitMQStream

@@ -9,20 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from wiredecode.protocols.shared.offers import Offers
+
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer, Style
-    from wiredecode.fields.lua import Script
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
     from wiredecode.protocols.shared.carried_bulk import CarriedBulk
-    from wiredecode.protocols.shared.problems import Checks
-    from wiredecode.protocols.shared.redaction import Disguises
 
 PREFIX_BYTES = 4
 
 
-class CarriedProtocol(ABC):
+class CarriedProtocol(Offers, ABC):
     """What is known of a carried protocol before one of its messages was met: cheap to import.
 
     A message is its own if the payload begins with ``prefix``, or else if the subject has one of ``subject_parts`` in
@@ -47,18 +46,6 @@ class CarriedProtocol(ABC):
     @abstractmethod
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
-
-    def checks(self) -> Checks | None:
-        """As :meth:`Protocol.checks`."""
-        return None
-
-    def wireshark(self) -> Script | None:
-        """As :meth:`Protocol.wireshark`; the carrier's script holds it."""
-        return None
-
-    def disguises(self) -> Disguises:
-        """As :meth:`Protocol.disguises`."""
-        return {}
 
     def bulk(self) -> CarriedBulk | None:
         """How many messages are read at a time, if there is a way."""

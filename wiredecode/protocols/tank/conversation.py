@@ -16,7 +16,7 @@ from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
-from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank import NAME, names
 from wiredecode.protocols.tank.conversation_bundles import Contents, mark_dropped, raw_chunks, report_partial
 from wiredecode.protocols.tank.conversation_topics import (
     MAX_NAMED,
@@ -34,7 +34,6 @@ from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
 from wiredecode.protocols.tank.messages import add_messages, reread
 
-NAME = "tank"
 MAX_PEER_OUTSTANDING = 64
 """Requests of a replica that are remembered: it waits for one answer at a time."""
 Requested = dict[tuple[str, int], tuple[int, int]]

@@ -12,6 +12,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
+from wiredecode.protocols.tank import NAME, PORTS
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.evidence import FRAMES_TO_BELIEVE, MAX_PAYLOAD_BYTES, WEAK_FRAMES_TO_BELIEVE, FrameChain
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
@@ -62,7 +63,6 @@ COLUMN_TYPES = {"tank.topic": "string", "tank.partition": "uint16"}
 """Fields of some messages that others have too, by what they are about."""
 
 
-PORT = 11011
 WEAK_FRAMES_WHEN_SURE = 3
 """The same where there is TANK before."""
 SEARCH_BYTES = 256 * 1024
@@ -74,9 +74,9 @@ CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 class Tank(BehindProxy):
     """TANK, the broker of phaistos-networks; clients and replicas speak the same protocol."""
 
-    name = "tank"
+    name = NAME
     title = "TANK"
-    ports = (PORT,)
+    ports = PORTS
     framing = LengthPrefix(
         Number(1, 4, 0, MAX_PAYLOAD_BYTES, "a payload of {value} bytes is above the limit of {most}", little=True),
         after=HEADER.size,
@@ -132,3 +132,6 @@ class Tank(BehindProxy):
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*dict.fromkeys([*REQUESTS.values(), *RESPONSES.values()]), Unknown, *PROXY_LAYERS]
+
+
+PROTOCOL = Tank

@@ -1,0 +1,50 @@
+"""What a protocol offers to a few commands: modules of its package that are imported when they are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wiredecode.fields.lua import Script
+    from wiredecode.frames.who import IdentityReader
+    from wiredecode.protocols.shared.problems import Checks
+    from wiredecode.protocols.shared.redaction import Disguises
+
+NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
+
+
+class Offers:
+    """A protocol, or one that another carries; see docs/add-a-protocol.md for the modules of its package."""
+
+    def identities(self) -> Mapping[str | None, IdentityReader]:
+        """By message type, its own or a carried one: what a frame says about the client or server of its connection.
+
+        ``IDENTITIES`` of the module ``identity``.
+        """
+        return self._offered("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
+
+    def checks(self) -> Checks | None:
+        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``problems``."""
+        return self._offered("problems", "CHECKS", None)  # type: ignore[no-any-return]
+
+    def disguises(self) -> Disguises:
+        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``redaction``."""
+        return self._offered("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
+
+    def wireshark(self) -> Script | None:
+        """What ``wiredecode wireshark`` adds to its declarations: ``SCRIPT`` of the module ``wireshark``."""
+        return self._offered("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
+
+    def _offered(self, module: str, name: str, default: Any) -> Any:
+        """``name`` in a module of the package of the protocol; ``default`` if there is none."""
+        package = type(self).__module__.rpartition(".")[0]
+        place = f"{package}.{module}"
+        try:
+            return getattr(import_module(place), name, default) if package else default
+        except ModuleNotFoundError as error:
+            if error.name != place:
+                raise
+            return default
