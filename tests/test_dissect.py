@@ -35,8 +35,8 @@ from tests.support import (
     without,
 )
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
+from wiredecode.protocols.registry import DecodeAs
 
 MOVED = 7000
 """A port that says nothing."""

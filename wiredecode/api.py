@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.frames.totals import Totals
     from wiredecode.net.limits import Limits
+    from wiredecode.protocols.registry import DecodeAs
     from wiredecode.tables.connections import ConnectionTable
 
 Path_ = str | os.PathLike[str] | BinaryIO
@@ -393,8 +393,7 @@ class Dissection:
 
 def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
     """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
-    from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.protocols.registry import by_name, protocols
+    from wiredecode.protocols.registry import DecodeAs, by_name, protocols
 
     found = {}
     for port, name in names.items():

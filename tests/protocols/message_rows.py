@@ -13,10 +13,10 @@ from tests.support import Part, Run, craft, dialogue, dissect, every
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Protocol
+from wiredecode.protocols.registry import DecodeAs
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

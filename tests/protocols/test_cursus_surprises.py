@@ -17,12 +17,12 @@ from tests.net.craft import batches
 from tests.protocols.cursus_commands import command
 from tests.protocols.test_cursus_vectors import AS_TEXT, MESSAGE, raw_of, read
 from tests.support import Part, Run, craft, dissect, every
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES
 from wiredecode.protocols.cursus.layers_batch import Batch, SeedBatch
 from wiredecode.protocols.cursus.layers_kinds import MAX_PIECES
 from wiredecode.protocols.cursus.protocol import Cursus
+from wiredecode.protocols.registry import DecodeAs
 from wiredecode.testing import Talk
 
 C, S = 0, 1

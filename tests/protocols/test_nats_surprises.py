@@ -11,7 +11,6 @@ import pytest
 from tests.effort import grows_with_length_only
 from tests.net.craft import SECOND, batches
 from tests.support import STYLE, Part, Run, Segments, craft, dissect, every
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record
@@ -22,6 +21,7 @@ from wiredecode.protocols.nats.conversation_memory import MAX_REQUESTS, Memory
 from wiredecode.protocols.nats.layers import Connect, HPub, Pub
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.nats.transport_websocket import UPGRADE, unmask
+from wiredecode.protocols.registry import DecodeAs
 from wiredecode.protocols.shared.proxy import SIGNATURE
 
 INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'

@@ -101,7 +101,7 @@ def run(vector: Vector, pieces: list[bytes]) -> Run:
 
 
 def forced(link: str) -> dict[int, Any]:
-    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.protocols.registry import DecodeAs
 
     return {4222: DecodeAs(Nats(), link)}
 

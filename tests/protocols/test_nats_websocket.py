@@ -15,10 +15,10 @@ import pytest
 
 from tests.net.craft import batches
 from tests.support import Part, Run, Segments, craft, dissect, every
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.protocol import Nats
+from wiredecode.protocols.registry import DecodeAs
 
 C, S = 0, 1
 INFO = b'INFO {"server_id":"NA","version":"2.12.2","proto":1,"max_payload":1048576,"client_id":7,"headers":true} \r\n'

@@ -22,11 +22,11 @@ from tests.support import (
     meaning,
 )
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega.names import SERVER_TYPES
 from wiredecode.protocols.pravega.protocol import Pravega
+from wiredecode.protocols.registry import DecodeAs
 
 FOLDER = CAPTURES / "pravega"
 FILES = sorted(FOLDER.glob("*.pcap"))

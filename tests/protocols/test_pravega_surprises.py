@@ -595,7 +595,7 @@ def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
 
 
 def test_codes_of_the_proposal_can_be_given() -> None:
-    from wiredecode.dissect.identify import DecodeAs
+    from wiredecode.protocols.registry import DecodeAs
 
     table = {code + 10 if code >= 0 else code: name for code, name in PROPOSALS["proposal"].items()}
     protocol = Pravega({"proposal-mine": table})

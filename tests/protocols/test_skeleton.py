@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,32 @@ def test_a_protocol_has_these_files(name: str) -> None:
 def test_packages_are_protocols() -> None:
     packages = {path.name for path in PACKAGES.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert packages == {*NAMES, "shared"}
+
+
+def imported(path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """Modules that a module imports anywhere: late, and for types, too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules else node.module
+
+
+def test_no_modules_import_each_other() -> None:
+    root = PACKAGES.parent
+    paths = (path for folder in ("protocols", "check") for path in (root / folder).rglob("*.py"))
+    named = ((".".join(path.relative_to(root.parent).with_suffix("").parts), path) for path in paths)
+    modules = {name.removesuffix(".__init__"): path for name, path in named}
+    graph = {name: set(imported(path, modules)) & modules.keys() for name, path in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+    assert sum(map(len, graph.values())) > len(graph)
+
+
+def test_a_carried_protocol_does_not_import_its_carrier() -> None:
+    for protocol in protocols():
+        for one in carried_by(protocol.name):
+            texts = [path.read_text() for path in (PACKAGES / one.name).glob("*.py")]
+            assert not any(f"wiredecode.protocols.{protocol.name}" in text for text in texts)
 
 
 def test_the_page_shows_every_module() -> None:

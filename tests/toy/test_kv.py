@@ -15,10 +15,10 @@ from tests.toy.installing import install as install
 from tests.toy.installing import installed as installed
 from tests.toy.kv import KV, Error, Get, Value
 from wiredecode.cli.app import run as run_command
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.fields import compiler
 from wiredecode.protocols import base, registry
 from wiredecode.protocols.nats.protocol import Nats
+from wiredecode.protocols.registry import DecodeAs
 
 ASKED = bytes(Get(size=9, request_id=7, key="lamp")) + bytes(Get(size=9, request_id=8, key="door"))
 
@@ -108,7 +108,7 @@ def test_it_is_known_by_name() -> None:
     [
         ("tests.toy.kv:Absent", "protocol kv of the package kv-package does not load: AttributeError: module"),
         ("tests.toy.test_kv:Failing", r"package kv-package does not load: KeyError: 'here' \(toy/test_kv.py:\d+\)"),
-        ("wiredecode.protocols.nats:Nats", "two protocols are called nats: pip uninstall the package that adds one"),
+        ("wiredecode.protocols.nats.protocol:Nats", "two protocols are called nats: pip uninstall the package that adds one"),
     ],
 )
 def test_an_installed_protocol_that_cannot_be_used_is_told_on_one_line(

@@ -8,8 +8,8 @@ from typing import ClassVar
 from tests.net.craft import Talk, batches
 from tests.support import dissect
 from tests.toy.mqtt import MQTT, ConnAck, Connect, PubAck, Publish
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.frames.message import Messages
+from wiredecode.protocols.registry import DecodeAs
 from wiredecode.testing import Part, ProtocolTests
 
 ASKED = [

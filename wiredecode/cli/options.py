@@ -15,10 +15,10 @@ from wiredecode.cli.completion import complete_decode_as, complete_limit
 from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
+    from wiredecode.protocols.registry import DecodeAs
     from wiredecode.settings import Settings
     from wiredecode.view.times import Times
 
@@ -345,8 +345,7 @@ def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
 
 def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
     """Read every ``-d``: port to protocol."""
-    from wiredecode.dissect.identify import DecodeAs
-    from wiredecode.protocols.registry import by_name, protocols
+    from wiredecode.protocols.registry import DecodeAs, by_name, protocols
 
     chosen = {}
     for choice in choices or ():

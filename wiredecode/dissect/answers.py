@@ -11,7 +11,6 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.dissect.build import build_dissector
 from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.dissect.lookahead import (
     LOOKAHEAD_BYTES,
     LOOKAHEAD_FRAMES,
@@ -24,6 +23,7 @@ from wiredecode.dissect.lookahead import (
 from wiredecode.frames.frame import UNANSWERED, Answer, Frame
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import DecodeAs
 
 MOST_OPEN = 1_000_000
 """Requests that may wait for their answer at the same time; beyond that the oldest is forgotten."""

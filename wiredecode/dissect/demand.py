@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from wiredecode.dissect.lookahead import LOOKAHEAD_NS, KnownOutcome
 
 if TYPE_CHECKING:
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Protocol
+    from wiredecode.protocols.registry import DecodeAs
 
 
 @dataclass(frozen=True)

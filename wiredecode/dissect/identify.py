@@ -12,7 +12,7 @@ from wiredecode.frames.failure import failure
 from wiredecode.net.reassembly import CUT
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
-from wiredecode.protocols.registry import Known
+from wiredecode.protocols.registry import DecodeAs, Known
 
 IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is taken for something else."""
@@ -50,14 +50,6 @@ def foreign_name(data: bytes) -> str:
     if data[:1] in b"\x14\x15\x16\x17" and data[1:2] == b"\x03":
         return "TLS"
     return UNKNOWN
-
-
-@dataclass(frozen=True)
-class DecodeAs:
-    """What the user said about a port."""
-
-    protocol: Protocol
-    dialect: str | None = None
 
 
 class Candidates:

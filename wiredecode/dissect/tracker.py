@@ -7,13 +7,14 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from wiredecode.dissect.identify import Candidate, DecodeAs, Identified, Identifier
+from wiredecode.dissect.identify import Candidate, Identified, Identifier
 from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
+from wiredecode.protocols.registry import DecodeAs
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock

@@ -24,10 +24,10 @@ from wiredecode.net.limits import Limits
 if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
+    from wiredecode.protocols.registry import DecodeAs
     from wiredecode.tables.reader import TableReader
 
 STANDARD_INPUT = STANDARD_OUTPUT = "-"

@@ -22,7 +22,6 @@ from wiredecode.protocols import cursus, liftbridge, nats, pravega, rabbitmq_str
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.protocols.shared.carried import CarriedProtocol
 
 T = TypeVar("T")
@@ -43,6 +42,14 @@ class Known:
     ports: tuple[int, ...]
     load: Callable[[], Protocol]
     """Can be pickled."""
+
+
+@dataclass(frozen=True)
+class DecodeAs:
+    """What the user said about a port."""
+
+    protocol: Protocol
+    dialect: str | None = None
 
 
 def _added(group: str, convert: Callable[[Any], T]) -> list[T]:

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.dissect.identify import DecodeAs
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
+from wiredecode.protocols.registry import DecodeAs
 from wiredecode.spark.packets import REPORT, packed, packet_batches, report_text
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, TableReader, table_schema

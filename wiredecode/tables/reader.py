@@ -41,11 +41,11 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
     from wiredecode.net import Network
+    from wiredecode.protocols.registry import DecodeAs
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""

@@ -26,10 +26,10 @@ from wiredecode.view.values import Raw
 
 if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.identify import DecodeAs
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
+    from wiredecode.protocols.registry import DecodeAs
 
 PART_PACKETS = 256
 """Packets that are dissected at a time: between two parts others have their turn, and states are kept."""
