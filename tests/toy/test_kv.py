@@ -108,7 +108,10 @@ def test_it_is_known_by_name() -> None:
     [
         ("tests.toy.kv:Absent", "protocol kv of the package kv-package does not load: AttributeError: module"),
         ("tests.toy.test_kv:Failing", r"package kv-package does not load: KeyError: 'here' \(toy/test_kv.py:\d+\)"),
-        ("wiredecode.protocols.nats.protocol:Nats", "two protocols are called nats: pip uninstall the package that adds one"),
+        (
+            "wiredecode.protocols.nats.protocol:Nats",
+            "two protocols are called nats: pip uninstall the package that adds one",
+        ),
     ],
 )
 def test_an_installed_protocol_that_cannot_be_used_is_told_on_one_line(
