@@ -11,6 +11,7 @@ from wiredecode.dissect.accounts import Accounts
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.framer import Framer
 from wiredecode.frames.span import Skipped
+from wiredecode.net.moments import at_packet
 from wiredecode.net.types import Chunk, Connection, Gap, Note
 from wiredecode.protocols.base import Found, Split
 
@@ -102,11 +103,11 @@ def test_frames_that_are_skipped_have_the_same_places() -> None:
 
 
 def frame(owner: Connection, side: int, ready: int) -> Frame:
-    return Frame(owner, side, b"", 0, 0, 0, 0, 0, [ready], ready, ready * 1000, ready * 1000)
+    return Frame(owner, side, b"", 0, 0, 0, 0, 0, [ready], at_packet(ready), ready * 1000, ready * 1000)
 
 
 def note(owner: Connection, side: int, packet: int) -> Note:
-    return Note(owner.directions[side], 0x01020304, packet, "late-data", f"noted at {packet}")
+    return Note(owner.directions[side], 0x01020304, at_packet(packet), "late-data", f"noted at {packet}")
 
 
 @pytest.mark.parametrize(("ready", "borne"), [(6, []), (7, [7]), (8, [7, 8]), (9, [7, 8])])

@@ -183,7 +183,7 @@ class Session(DefaultSession):
 
     def _packet(self, frame: Frame) -> Packet:
         """The frame on the headers of the packet that completed it."""
-        headers = self.headers.get(frame.ready)
+        headers = self.headers.get(frame.packet_ready)
         layer = frame.packet()
         if headers is None:
             return layer

@@ -94,7 +94,7 @@ def test_a_block_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: 
         at = np.array([packet + 1])
         pending.append(Frame(owner, 0, b"", 0, 0, packet, 0, 0, [packet], packet, packet, packet))
         pending.append(FrameBlock(owner, 0, b"", packet, at, at, np.ones(1, np.uint8), {}, *(at,) * 6, None, "nats"))  # type: ignore[arg-type]
-    order = Order(pending, None, 0)
+    order = Order([pending], 0)
     found = [number or item.numbers.tolist() for item, number in order]  # type: ignore[union-attr]
     assert found == [number if number % 2 else [number] for number in range(1, 401)]
     assert len(parts) < 3 * 200, "it was 200 for each frame"

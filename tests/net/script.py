@@ -22,6 +22,7 @@ import numpy as np
 from tests.net.craft import ACK, FIN, RST, SYN, Talk, batches
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Direction, Event, Gap, Limits, Network, Note
+from wiredecode.net.moments import place
 
 ISN = 999
 
@@ -77,10 +78,10 @@ class Outcome:
 
     def notes(self) -> list[tuple[int, int, str]]:
         """(packet, offset, code) of every note."""
-        return sorted((e.packet, e.offset, e.code) for e in self.events if isinstance(e, Note))
+        return sorted((place(e.ready), e.offset, e.code) for e in self.events if isinstance(e, Note))
 
     def pieces(self, connection: int = 1, side: int = 0) -> list[tuple[int, ...]]:
-        """(end, packet, time, ready, ready time) of every piece; a chunk's columns are checked on the way."""
+        """(end, packet, time, packet that made it ready, its time) of every piece; a chunk's columns are checked."""
         rows: list[tuple[int, ...]] = []
         for e in self.of(connection, side):
             if isinstance(e, Chunk):
@@ -88,7 +89,8 @@ class Outcome:
                 assert all(c.dtype == np.int64 and len(c) == len(e.ends) for c in columns)
                 assert e.offset + len(e.data) == e.ends[-1]
                 assert isinstance(e.data, bytes)
-                rows += zip(*(c.tolist() for c in columns), strict=True)
+                ends, packets, times, ready, ready_ns = (c.tolist() for c in columns)
+                rows += zip(ends, packets, times, map(place, ready), ready_ns, strict=True)
         return rows
 
     def line(self, connection: int = 1, side: int = 0) -> str:
@@ -141,7 +143,8 @@ def check(events: list[Event], outcome: Outcome, mark: int) -> None:
         if isinstance(e, Chunk | Gap):
             ready = [e.ready] if isinstance(e, Gap) else e.ready.tolist()
             assert ready == sorted(ready)
-            assert ready[0] >= max(mark, outcome.ready.get(e.direction, 0))
+            assert place(ready[0]) >= mark
+            assert ready[0] >= outcome.ready.get(e.direction, 0)
             outcome.ready[e.direction] = ready[-1]
     outcome.events += events
 

@@ -13,6 +13,7 @@ from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
+from wiredecode.net.moments import at_packet, place
 from wiredecode.net.types import Connection, Direction, Note
 from wiredecode.protocols.base import Conversation
 
@@ -28,7 +29,7 @@ MOST_NOTES = 64
 def note_finding(note: Note) -> Finding:
     """What reassembly noted, as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
-    packet = f", packet {note.packet}" if note.direction.connection.label is None else ""
+    packet = f", packet {place(note.ready)}" if note.direction.connection.label is None else ""
     return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
 
 
@@ -40,7 +41,7 @@ class Accounts:
         self.sessions: set[tuple[str, int]] = set()
         """Protocols whose connections know of each other, and the ports of their servers."""
         self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
-        """Those that wait for a frame, a heap: by the packets that made them known, and numbered."""
+        """Those that wait for a frame, a heap: by the moments that made them known, and numbered."""
         self._many: dict[Direction, None] = {}
         """Where more of them wait than one frame gets."""
 
@@ -53,7 +54,7 @@ class Accounts:
         """Keep a note until the frame comes that it is about."""
         self.totals.notes[note.code] += 1
         notes = self._notes.setdefault(note.direction, [])
-        heappush(notes, (note.packet, self.totals.notes.total(), note))
+        heappush(notes, (note.ready, self.totals.notes.total(), note))
         if len(notes) == MOST_NOTES + 1:
             self._many[note.direction] = None
 
@@ -61,7 +62,7 @@ class Accounts:
         """All frames up to a packet were decoded, or all: of the notes up to there the next frame gets the first."""
         for direction in list(self._many):
             notes = sorted(self._notes.get(direction, ()))
-            later = len(notes) if watermark is None else bisect_right(notes, watermark, key=itemgetter(0))
+            later = len(notes) if watermark is None else bisect_right(notes, at_packet(watermark), key=itemgetter(0))
             if len(notes) > MOST_NOTES < later:
                 notes = self._notes[direction] = notes[:MOST_NOTES] + notes[later:]
             if len(notes) <= MOST_NOTES:

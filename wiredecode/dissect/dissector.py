@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture.batch import PacketBatch
@@ -25,6 +26,7 @@ from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.frames.who import learn
 from wiredecode.net import Network
+from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.block import FrameBlock
 
 PIECE_BYTES = 1024 * 1024
-REPLACED, OVER = "another connection took its place", "the capture ends"
 DEFAULT = Demand()
 
 
@@ -77,8 +78,8 @@ class Dissector:
         self._trackers: dict[Connection, Tracker] = {}
         self._ended: list[tuple[Connection, str | None]] = []
         """Connections that are over; what is known of them stays while frames of theirs may wait."""
-        self._pending: list[Any] = []
-        """Frames, runs and skipped frames that others may still precede."""
+        self._pending: dict[Tracker, None] = {}
+        """Connections with frames that others may still precede."""
         self._lookahead = Lookahead(demand.lookahead_ns, demand.answers)
         self._waiting: deque[Frame] = deque()
         """Frames from the oldest request on that waits for its response."""
@@ -136,7 +137,7 @@ class Dissector:
         ``patience_ns``: how long requests may have waited for their response.
         """
         self._events(self.network.tick(time_ns))
-        self._close_ended(REPLACED)
+        self._close_ended()
         yield from self._linked(self._release(None))
         self._lookahead.tick(time_ns, patience_ns)
         yield from self._not_waiting()
@@ -176,11 +177,11 @@ class Dissector:
             for secret in batch.secrets:
                 self._tls.keys.add(secret)
         self._events(self.network.feed(batch))
-        self._close_ended(REPLACED)
+        self._close_ended()
 
     def _end(self) -> None:
         self._events(self.network.finish())
-        self._close_ended(OVER)
+        self._close_ended()
 
     def _events(self, events: list[Event]) -> None:
         self._dispatch(events if self._tls is None else self._tls.open(events))
@@ -204,34 +205,44 @@ class Dissector:
                 unknown.setdefault(tracker, []).append(event)
             else:
                 tracker.event(event)
+                self._waits(tracker)
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
+            self._waits(tracker)
         for record in self._tls.pop_records() if self._tls is not None else ():
             connection = record.direction.connection
             if self.demand.stable_ids:
                 _label(connection)
                 record.packets = record.times
-            (self._trackers.get(connection) or self._track(connection)).secured(record)
+            tracker = self._trackers.get(connection) or self._track(connection)
+            tracker.secured(record)
+            self._waits(tracker)
+
+    def _waits(self, tracker: Tracker) -> None:
+        """Remember a connection whose frames wait for their turn."""
+        if tracker.out:
+            self._pending[tracker] = None
 
     def _track(self, connection: Connection) -> Tracker:
         runs, select = self.demand.runs, self.demand.select
         unseen = self.demand.tally and select is not None and select.excluded(connection)
         tracker = self._trackers[connection] = Tracker(
-            *(connection, self._candidates.order(connection), self._decode_as, self._pending),
+            *(connection, self._candidates.order(connection), self._decode_as),
             runs=runs,
             copies=self.demand.copies and not runs,
             tally=self.accounts.tally if unseen else None,
         )
         return tracker
 
-    def _close_ended(self, reason: str) -> None:
-        """Close the accounts of connections that are over for ``reason``."""
+    def _close_ended(self) -> None:
+        """Close the accounts of connections that are over."""
         for connection in self.network.pop_forgotten():
             if self._tls is not None:
                 self._dispatch(self._tls.forget(connection))
             tracker = self._trackers.get(connection)
             if tracker is not None:
-                tracker.end(reason, connection.ended)
+                tracker.end()
+                self._waits(tracker)
             self.accounts.close(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
@@ -278,16 +289,25 @@ class Dissector:
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
-        """What is ready, in the order in which it is decoded."""
-        pending, demand = self._pending, self.demand
-        mixed = not all(isinstance(item, Frame) for item in pending) if demand.runs else demand.tally
-        return (Order if mixed else FrameOrder)(pending, watermark, self._number)
+        """What is ready before packet ``watermark`` (None: all), in the order in which it is decoded."""
+        demand, limit = self.demand, END if watermark is None else at_packet(watermark - 1)
+        pending = sorted(self._pending, key=attrgetter("connection.first"))
+        every = (item for tracker in pending for item in tracker.out)
+        if not all(isinstance(item, Frame) for item in every) if demand.runs else demand.tally:
+            order: FrameOrder = Order([tracker.take(limit) for tracker in pending], self._number)
+        else:
+            order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
+        self._pending = {tracker: None for tracker in pending if tracker.out}
+        return order
 
     def _released(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """What is ready, little by little: behind a hole much may have waited."""
-        from wiredecode.dissect.order import partial_watermarks
+        from wiredecode.dissect.order import partial_limits
 
-        for step in [*partial_watermarks(self._pending, watermark), watermark]:
+        items = [item for tracker in self._pending for item in tracker.out]
+        limits = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
+        del items
+        for step in [*(place(limit) for limit in limits), watermark]:
             linkers = dict.fromkeys(each.linker for each in self._trackers.values() if each.linker is not None)
             for items in self._pieces(step):
                 for link in linkers:
@@ -347,8 +367,8 @@ class Dissector:
         return self._handed_on(conversation) if conversation.inner_frames else ()
 
     def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
-        for place, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
-            inner.place = place
+        for number, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
+            inner.place = number
             self._decode_one(inner, self._number + 1, conversation, True)
             yield inner
         conversation.inner_frames.clear()

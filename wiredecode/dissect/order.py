@@ -1,8 +1,12 @@
-"""Capture order of frames and runs: which are ready, and the number of each."""
+"""From connections to the capture: frames that are ready, in the order of the packets that completed them.
+
+The frames of one connection have an order of their own, which follows from its packets alone: see :func:`own_order`.
+Merging connections never changes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -15,107 +19,91 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Connection
 
+Item = Frame | FrameBlock | Skipped
+
 STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 
-def ready_columns(items: Sequence[Frame | FrameBlock | Skipped]) -> tuple[Int64s, Int64s]:
-    """``ready`` and ``Connection.first`` of each frame."""
-    if not items:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    ready: list[int] = []
-    for item in items:
-        if isinstance(item, Frame):
-            ready.append(item.ready)
-        else:
-            ready += item.ready if isinstance(item, Skipped) else item.ready.tolist()
-    sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
-    first = np.fromiter((item.connection.first for item in items), np.int64, len(items))
-    return np.array(ready, np.int64), np.repeat(first, sizes)
+def gap_since(connection: Connection) -> int | None:
+    """The moment from which on frames of a connection may have waited for bytes that were given up; None: none did."""
+    if connection.waited:
+        return 0
+    return min((each.first_gap for each in connection.directions if each.first_gap), default=None)
 
 
-def lossy(items: list[Any]) -> dict[Connection, int]:
-    """Of the connections of frames, runs and skipped frames those of which bytes waited or are missing: since when."""
-    found: dict[Connection, int] = {}
-    for connection in {item.connection for item in items}:
-        given_up = [0] if connection.waited else [each.first_gap for each in connection.directions if each.first_gap]
-        if given_up:
-            found[connection] = min(given_up)
-    return found
+def own_order(frames: list[Any], since: int | None) -> None:
+    """Sort the frames of one connection by the moments that completed them, with :func:`sent_times` as a second key."""
+    frames.sort(key=attrgetter("ready"))
+    if since is not None and len(frames) > 1:
+        columns = (np.array([getattr(each, name) for each in frames]) for name in ("ready", "side", "time_ns"))
+        ready, side, time_ns = columns
+        order = np.lexsort((sent_times(ready, side, time_ns, since), ready))
+        frames[:] = [frames[at] for at in order.tolist()]
 
 
-def sent_times(items: list[Frame | FrameBlock | Skipped], connections: dict[Connection, int]) -> Int64s:
-    """When each frame of these connections was sent, as far as that is told, in the order of its stream.
+def sent_times(ready: Int64s, side: Int64s, time_ns: Int64s, since: int) -> Int64s:
+    """The order in which frames of a connection were sent, for those of one moment; 0 before the moment ``since``.
 
-    Of others, and of what was ready before the packet of its connection, it is 0.
-
-    What waited for a hole that was given up is ready with one packet: both sides, in whatever order they were kept.
+    Both sides may have waited for the end of a gap: then each is in the order of its stream, and both in that of their
+    times. Otherwise all answers would come before their requests.
     """
-    latest: dict[tuple[Connection, int], int] = {}
-    found: list[int] = []
+    rank = np.unique(time_ns, return_inverse=True)[1] + 1
+    order = np.lexsort((side, ready))
+    new = (np.diff(ready[order]) != 0) | (np.diff(side[order]) != 0)
+    group = np.append(0, np.cumsum(new)) * (len(ready) + 1)
+    sent = np.empty(len(ready), np.int64)
+    sent[order] = np.maximum.accumulate(rank[order] + group) - group
+    sent[ready < since] = 0
+    return sent
+
+
+def moments_of(item: Item) -> Any:
+    """``ready`` of each frame of an item, never decreasing."""
+    return [item.ready] if isinstance(item, Frame) else item.ready
+
+
+def take_ready(items: list[Item], limit: int) -> tuple[list[Item], list[Item]]:
+    """What is ready at the moment ``limit``, and the rest."""
+    ready: list[Item] = []
+    rest: list[Item] = []
     for item in items:
-        since = connections.get(item.connection)
-        if since is None or isinstance(item, Skipped):
-            found += [0] * (1 if isinstance(item, Frame) else len(item))
-            continue
-        key = item.connection, item.side
-        last = latest.get(key, 0)
         if isinstance(item, Frame):
-            latest[key] = last = max(item.time_ns, last)
-            found.append(0 if item.ready < since else last)
+            (ready if item.ready <= limit else rest).append(item)
             continue
-        times = np.maximum.accumulate(np.maximum(item.time_ns, last))
-        latest[key] = int(times[-1])
-        found += np.where(item.ready < since, 0, times).tolist()
-    return np.array(found, np.int64)
+        count = int(np.searchsorted(moments_of(item), limit, "right"))
+        if count:
+            ready.append(item.part(0, count))
+        if count < len(item):
+            rest.append(item.part(count, len(item)))
+    return ready, rest
 
 
-def partial_watermarks(pending: list[Frame | FrameBlock | Skipped], watermark: int | None) -> list[int]:
-    """Watermarks before that one between which some :data:`STEP_BYTES` are ready; none where all is less."""
-    items = [item for item in pending if not isinstance(item, Skipped)]
-    total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
+def partial_limits(items: Sequence[Item], limit: int) -> list[int]:
+    """Moments before ``limit`` between which some :data:`STEP_BYTES` are ready; none where all is less."""
+    whole = [item for item in items if not isinstance(item, Skipped)]
+    total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in whole)
     if total < 2 * STEP_BYTES:
         return []
-    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in items]
-    ready, _ = ready_columns(items)
+    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in whole]
+    ready = np.concatenate([moments_of(item) for item in whole])
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
     marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]
-    return [mark for mark in np.unique(marks).tolist() if watermark is None or mark < watermark]
-
-
-def capture_order(ready: Int64s, first: Int64s, sent: Int64s | None) -> Int64s:
-    """Where each frame stands among those that wait, which are never so many that this overflows."""
-    if not len(ready):
-        return np.empty(0, np.int64)
-    if sent is not None:
-        return np.lexsort((sent, first, ready))
-    return np.argsort(
-        (ready - ready.min()) * (int(first.max()) - int(first.min()) + 1) + (first - first.min()), kind="stable"
-    )
+    return [mark for mark in np.unique(marks).tolist() if mark < limit]
 
 
 class FrameOrder:
-    """Takes the frames that are ready out of ``pending``, where there is nothing else; numbers go on after ``number``.
+    """Frames that are ready, those of each connection in its own order; numbers continue after ``number``.
 
-    Iterating gives each frame and its number. Frames are in the order of the packets that made them ready; those of one
-    packet by connection, and within that in the order of their times where bytes are missing, else as they stand in
-    ``pending``.
+    Iterating gives each frame and its number, in the order of the packets that completed them; those of one packet by
+    connection.
     """
 
-    def __init__(self, pending: list[Any], watermark: int | None, number: int) -> None:
-        connections = lossy(pending)
-        if connections:
-            order = np.argsort(sent_times(pending, connections), kind="stable")
-            pending[:] = [pending[place] for place in order.tolist()]
-        pending.sort(key=attrgetter("connection.first"))  # so it does not matter where they waited
-        pending.sort(key=attrgetter("ready"))
-        count = len(pending)
-        if watermark is not None:
-            while count and pending[count - 1].ready >= watermark:
-                count -= 1
-        self._ready = pending[:count]
-        del pending[:count]
+    def __init__(self, connections: Iterable[list[Any]], number: int) -> None:
+        """``connections``: in the order of their first packets."""
+        self._ready = [frame for frames in connections for frame in frames]
+        self._ready.sort(key=attrgetter("ready"))
         self._ready.reverse()
         self.last = number
         """The number of the last frame."""
@@ -138,13 +126,10 @@ class FrameOrder:
 class Order(FrameOrder):
     """The same where there are runs, too: these are given before the next frame of their connection."""
 
-    def __init__(self, pending: list[Frame | FrameBlock | Skipped], watermark: int | None, number: int) -> None:
-        ready, first = ready_columns(pending)
-        connections = lossy(pending)
-        order = capture_order(ready, first, sent_times(pending, connections) if connections else None)
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        self.count = len(ready) if watermark is None else int(np.count_nonzero(ready < watermark))
+    def __init__(self, connections: Iterable[list[Item]], number: int) -> None:
+        items = [each for each in connections if each]
+        order = _ranks(items)
+        self.count = len(order)
         self._first = number + 1
         self._inserted: list[int] = []
         self.rank = 0
@@ -154,36 +139,15 @@ class Order(FrameOrder):
         """Frames that come one by one, in order, each with its rank among all that are ready."""
         self._runs: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
         """By connection a heap of runs: the rank of its first frame, the run, and all ranks."""
-        pending[:] = self._sort(pending, ranks)
-        self.frames.sort(key=itemgetter(0))
-
-    def _sort(
-        self, pending: list[Frame | FrameBlock | Skipped], ranks: Int64s
-    ) -> Iterator[Frame | FrameBlock | Skipped]:
-        """Sort out what is ready; yield the rest."""
         position = 0
-        for item in pending:
+        for item in (item for own in items for item in own):
+            ranks = order[position : position + (1 if isinstance(item, Frame) else len(item))]
+            position += len(ranks)
             if isinstance(item, Frame):
-                rank = int(ranks[position])
-                position += 1
-                if rank < self.count:
-                    self.frames.append((rank, item))
-                else:
-                    yield item
-                continue
-            own = ranks[position : position + len(item)]
-            position += len(item)
-            if isinstance(item, Skipped):
-                item.ready = [ready for ready, rank in zip(item.ready, own.tolist(), strict=True) if rank >= self.count]
-                if item.ready:
-                    yield item
-                continue
-            count = int(np.searchsorted(own, self.count))
-            if count:
-                runs = self._runs.setdefault(item.connection.number, [])
-                heappush(runs, (int(own[0]), item.part(0, count), own[:count]))
-            if count < len(item):
-                yield item.part(count, len(item))
+                self.frames.append((int(ranks[0]), item))
+            elif isinstance(item, FrameBlock):
+                heappush(self._runs.setdefault(item.connection.number, []), (int(ranks[0]), item, ranks))
+        self.frames.sort(key=itemgetter(0))
 
     def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
         for rank, frame in self.frames:
@@ -229,3 +193,38 @@ class Order(FrameOrder):
     def _numbered(self, run: FrameBlock, ranks: Int64s) -> FrameBlock:
         run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
         return run
+
+
+def _ranks(connections: list[list[Item]]) -> Int64s:
+    """Where each frame of all items stands in the order of the capture."""
+    if not connections:
+        return np.empty(0, np.int64)
+    ready, sent = [], []
+    lossy = False
+    for items in connections:
+        own = np.concatenate([np.asarray(moments_of(item), np.int64) for item in items])
+        since = gap_since(items[0].connection)
+        ready.append(own)
+        if since is None:
+            sent.append(np.zeros(len(own), np.int64))
+            continue
+        lossy = True
+        sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
+        sides = np.repeat([0 if isinstance(item, Skipped) else item.side for item in items], sizes)
+        times = np.concatenate([_times(item) for item in items])
+        sent.append(sent_times(own, sides, times, since))
+    every = np.concatenate(ready)
+    if lossy:
+        first = np.repeat(np.arange(len(ready)), [len(own) for own in ready])
+        order = np.lexsort((np.concatenate(sent), first, every))
+    else:
+        order = np.argsort(every, kind="stable")
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
+
+
+def _times(item: Item) -> Int64s:
+    if isinstance(item, FrameBlock):
+        return item.time_ns
+    return np.array([item.time_ns] if isinstance(item, Frame) else [0] * len(item), np.int64)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.dissect.identify import Candidate, Identified, Identifier
+from wiredecode.dissect.order import Item, gap_since, own_order, take_ready
 from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
@@ -47,20 +49,21 @@ class Unreadable:
 
 
 class Tracker:
-    """Follows one connection. Frames and runs go to ``out``; ``runs`` and ``copies`` are those of the demand."""
+    """Follows one connection; ``runs`` and ``copies`` are those of the demand."""
 
     def __init__(
         self,
         connection: Connection,
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
-        out: list[Frame | FrameBlock | Skipped],
         *,
         runs: bool = False,
         copies: bool = True,
         tally: Tally | None = None,
     ) -> None:
-        self.connection, self.out = connection, out
+        self.connection = connection
+        self.out: list[Any] = []
+        """Frames, runs and skipped frames, as they were framed, that wait for their moment."""
         self.runs, self.copies = runs, copies
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
@@ -122,8 +125,9 @@ class Tracker:
         elif self.identifier.given_up:
             self._dismiss()
 
-    def end(self, reason: str, ready: int) -> None:
-        """The connection or the capture is over, as packet ``ready`` tells."""
+    def end(self) -> None:
+        """The connection is over."""
+        reason, ready = self.connection.end, self.connection.over
         if self.identifier is not None:
             known = self.identifier.finish()
             if known is None:
@@ -142,6 +146,21 @@ class Tracker:
         if self.connection.closed == "RST":  # by the other side, or this one had ended
             framer.closed("the receiver reset the connection", ready, unseen=framer.direction.unseen)
         framer.end(reason, ready)
+
+    def take_frames(self, limit: int) -> list[Frame]:
+        """The frames that are ready at the moment ``limit``, in the order of the connection; there are no runs."""
+        own_order(self.out, gap_since(self.connection))
+        count = len(self.out)
+        if count and self.out[-1].ready > limit:
+            count = bisect_right(self.out, limit, key=attrgetter("ready"))
+        taken = self.out[:count]
+        del self.out[:count]
+        return taken
+
+    def take(self, limit: int) -> list[Item]:
+        """Frames and runs that are ready at the moment ``limit``."""
+        taken, self.out[:] = take_ready(self.out, limit)  # framers hold the list
+        return taken
 
     def can_decode(self, frame: Frame) -> bool:
         """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""

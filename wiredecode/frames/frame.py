@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.ids import frame_id
+from wiredecode.net.moments import place
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -129,7 +130,7 @@ class Frame:
     packets: list[int]
     """Numbers of the packets that carried it."""
     ready: int
-    """The packet that completed it; frames are numbered in this order."""
+    """The moment that completed it (see net/moments.py): the order of its connection."""
     time_ns: int
     """Time of that packet."""
     first_ns: int
@@ -213,6 +214,11 @@ class Frame:
         """What other frames and records call it: its number, or a stable id where its connection has one."""
         label = self.connection.label
         return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
+
+    @property
+    def packet_ready(self) -> int:
+        """The packet that completed it; frames of all connections are numbered in this order."""
+        return place(self.ready)
 
     @property
     def data(self) -> bytes:

@@ -68,6 +68,10 @@ class Skipped:
     def __len__(self) -> int:
         return len(self.ready)
 
+    def part(self, low: int, high: int) -> Skipped:
+        """Those of ``low`` up to ``high``."""
+        return Skipped(self.connection, self.ready[low:high])
+
 
 @dataclass(slots=True)
 class Span:

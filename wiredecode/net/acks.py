@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from wiredecode.arrays import Int64s
-from wiredecode.net.backlog import Origin
 from wiredecode.net.limits import Limits
 from wiredecode.net.serial import distance
 
-if TYPE_CHECKING:
-    from wiredecode.net.reassembly import Reassembler
-
 END = 1 << 62
 """A position behind every other."""
-
-
-@dataclass(slots=True)
-class Shared:
-    """What all streams of a capture share; of the packets that are looked at, only while they are."""
-
-    limits: Limits
-    limits_hit: Counter[str]
-    holed: dict[Reassembler, None] = field(default_factory=dict)
-    """Streams in which something waits, for a hole to be filled or for the other direction."""
-    clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Capture time and number of each packet."""
-    apply_acks: Callable[[Reassembler, int], None] | None = None
-    """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
-    until: int = 0
-    """The packet that is not looked at any more: behind these, or the first one of another connection."""
-
-    def begin(self, clock: Int64s, number: Int64s) -> None:
-        """The next packets come."""
-        self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
-
-    def after(self, clock: int) -> Origin:
-        """What ends at capture time ``clock``: at the first packet after it, of those looked at or the next.
-
-        Its time is ``clock`` itself: that of the packet depends on other connections.
-        """
-        place = int(np.searchsorted(self.clock, clock, "right"))
-        number = int(self.number[place]) if place < len(self.number) else self.until
-        return moment(min(number, self.until), clock)
-
-
-def moment(number: int, clock: int) -> Origin:
-    """Packet ``number`` ends a wait, without a part in what waited."""
-    return Origin(0, 0, 0, 0, clock, number)
 
 
 class Acks:
@@ -101,7 +55,7 @@ class Acks:
             del self._acked[1 : bisect_left(self._acked, (offset, 0), 1)]
 
 
-class Shown:
+class AckHistory:
     """Positions in a stream that the other side had received although they were not captured yet, and since when."""
 
     __slots__ = ("_since",)

@@ -14,16 +14,22 @@ class Origin(NamedTuple):
     number: int
     time_ns: int
     ready: int
+    """The moment of that packet (see moments.py)."""
     ready_ns: int
     clock: int
-    """Capture time, ns, at the packet that handed it on."""
+    """Capture time, ns, at the packet that made it available."""
     ended: int = 0
-    """Number of the packet at which it was no longer waited for what was missing; 0: it did not wait in vain."""
+    """The moment at which missing bytes were given up; 0: it did not wait in vain."""
 
     @property
     def at(self) -> int:
-        """Number of the packet with which it takes its place."""
+        """The moment at which it takes its place."""
         return max(self.ready, self.ended)
+
+
+def ending(moment: int, clock: int = 0) -> Origin:
+    """The end of a wait, which brings no bytes itself."""
+    return Origin(0, 0, 0, 0, clock, moment)
 
 
 class Buffered(NamedTuple):

@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections import deque
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from wiredecode.net.acks import Shared, Shown, moment
-from wiredecode.net.backlog import Arrival, Origin
-from wiredecode.net.reassembly import Reassembler
+from wiredecode.net.acks import AckHistory
+from wiredecode.net.backlog import Arrival, Origin, ending
+from wiredecode.net.flows import FlowKey
+from wiredecode.net.moments import Moments, at_packet
+from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.segments import ACK, FIN, RST
 from wiredecode.net.serial import MASK, advance, distance
 from wiredecode.net.types import Connection, Event
 
-if TYPE_CHECKING:
-    from wiredecode.net.connections import Tracked
-
+BOTH = 3
+"""Both sides, as bits of `Tracked.ends`."""
 NO_LONGER = "acknowledged bytes no longer waited for"
 
 
@@ -36,7 +37,7 @@ class Segment(NamedTuple):
     length: int
 
 
-class Delayed:
+class HeldSegment:
     """A segment of ``side`` that waits until the other stream has reached position ``awaited``."""
 
     __slots__ = ("awaited", "delivered", "order", "origin", "segment", "side")
@@ -49,8 +50,75 @@ class Delayed:
         self.origin = origin
         self.delivered = False
 
-    def __lt__(self, other: Delayed) -> bool:
+    def __lt__(self, other: HeldSegment) -> bool:
         return (self.awaited, self.order) < (other.awaited, other.order)
+
+
+class Tracked:
+    """A connection, its two streams, and the flow of side 0."""
+
+    __slots__ = ("acks", "connection", "ends", "hold", "key", "last", "moments", "shared", "streams")
+
+    def __init__(
+        self,
+        connection: Connection,
+        streams: tuple[Reassembler, Reassembler],
+        key: FlowKey,
+        shared: ReassemblyContext,
+    ) -> None:
+        self.connection, self.streams, self.key, self.shared = connection, streams, key, shared
+        self.hold: AckHold | None = None
+        self.moments = Moments()
+        self.acks = [-1, -1]
+        """The last acknowledgment number of each side; -1: none was seen."""
+        self.ends = 0
+        """Sides that have ended, as bits; `BOTH`: the connection is closed."""
+        self.last = 0
+        """Capture time of the last packet, ns; within a batch at least of the first one."""
+
+    def note_end(self, side: int, flags: int) -> None:
+        """``side`` sent a FIN or RST."""
+        if flags & RST:
+            self.ends = BOTH
+            self.connection.closed = "RST"
+        else:
+            self.ends |= 1 << side
+            self.connection.closed = self.connection.closed or "FIN"
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits: for a hole to be filled, or for the other direction."""
+        return any(stream.has_hole for stream in self.streams) or (self.hold is not None and self.hold.held > 0)
+
+    def end_of_wait(self, clock: int) -> Origin:
+        """The end of a wait at capture time ``clock``."""
+        return ending(self.moments.after(clock, self.shared.number_after(clock)), clock)
+
+    def expire(self, clock: float, out: list[Event]) -> None:
+        """End what has waited long enough at ``clock``, ns: in order of time, for one end may bring another."""
+        while self.waits:
+            hold = self.hold
+            waits: list[tuple[int, int, Reassembler | AckHold]] = []
+            for side, stream in enumerate(self.streams):
+                if stream.may_expire(clock) and (deadline := stream.deadline()) is not None:
+                    waits.append((deadline, side, stream))
+            if hold is not None and (first := hold.oldest()) is not None:
+                waits.append((first.origin.clock + self.streams[0].hole_ns, 2, hold))
+            due, _, chosen = min(waits, default=(inf, 0, None))
+            if chosen is None or clock <= due:
+                return
+            cause = self.end_of_wait(int(due))
+            chosen.give_up(cause, out)
+            if hold is not None:
+                hold.release(cause, out)
+            for stream in self.streams:
+                stream.flush(out)
+
+    def finish(self, cause: Origin, out: list[Event]) -> None:
+        """Nothing more will come, as ``cause`` tells: end every wait, those first whose time is known."""
+        self.expire(inf, out)
+        for stream in self.streams:
+            stream.finish(cause, out)
 
 
 def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
@@ -72,34 +140,23 @@ def deliver(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: 
 def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
     """Take a segment, or let it wait; segments of both sides must come in packet order.
 
-    Its stream, and the other one if `Tracked.waiting`, may have something to `Reassembler.flush` afterwards.
+    Its stream, and the other one if `Tracked.hold`, may have something to `Reassembler.flush` afterwards.
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
-    expire(tracked, origin.clock, out)
-    waiting, other = tracked.waiting, tracked.streams[1 - side]
+    tracked.expire(origin.clock, out)
+    hold, other = tracked.hold, tracked.streams[1 - side]
     awaited = _awaited(other, segment)
-    if waiting is not None and waiting.delayed and segment.flags & (FIN | RST):
-        awaited = max(awaited, waiting.last_awaited(side))  # an end stays behind the data it follows
-    if awaited > (other.reach if waiting is None else waiting.reach(1 - side)):
-        if waiting is None:
-            waiting = tracked.waiting = Waiting(tracked)
-        waiting.delay(awaited, side, segment, origin, out)
+    if hold is not None and hold.held and segment.flags & (FIN | RST):
+        awaited = max(awaited, hold.last_awaited(side))  # an end stays behind the data it follows
+    if awaited > (other.reach if hold is None else hold.reach(1 - side)):
+        if hold is None:
+            hold = tracked.hold = AckHold(tracked)
+        hold.add(awaited, side, segment, origin, out)
         return
     deliver(tracked, side, segment, origin, out)
-    if waiting is not None and waiting.delayed:
-        waiting.release(origin, out)
-
-
-def expire(tracked: Tracked, clock: int, out: list[Event]) -> None:
-    """End what of a connection has waited long enough at ``clock``, ns."""
-    waiting = tracked.waiting
-    if waiting is not None and waiting.delayed:
-        waiting.expire(clock, out)
-    for stream in tracked.streams:
-        if stream.has_hole:
-            stream.expire(clock, out)
-            stream.flush(out)
+    if hold is not None and hold.held:
+        hold.release(origin, out)
 
 
 def _awaited(other: Reassembler, segment: Segment) -> int:
@@ -113,17 +170,18 @@ def _awaited(other: Reassembler, segment: Segment) -> int:
     return other.offset + ahead if 0 < ahead <= other.limits.window_bytes else 0
 
 
-class Waiting:
+class AckHold:
     """The segments of one connection, of both sides, that wait for what they acknowledge."""
 
-    __slots__ = ("_arrivals", "_heaps", "_order", "_tracked", "delayed")
+    __slots__ = ("_arrivals", "_awaiting", "_heaps", "_order", "_tracked", "held")
 
     def __init__(self, tracked: Tracked) -> None:
-        self.delayed = 0
+        self.held = 0
         """Segments that wait."""
+        self._awaiting = [0, 0]  # those that wait for bytes of each side
         self._tracked = tracked
-        self._arrivals: deque[Delayed] = deque()  # in packet order
-        self._heaps: tuple[list[Delayed], list[Delayed]] = ([], [])  # by position waited for
+        self._arrivals: deque[HeldSegment] = deque()  # in packet order
+        self._heaps: tuple[list[HeldSegment], list[HeldSegment]] = ([], [])  # by position waited for
         self._order = 0
 
     @property
@@ -148,36 +206,32 @@ class Waiting:
             arrivals.popleft()
         return Arrival(arrivals[0].awaited, arrivals[0].origin) if arrivals else None
 
-    @property
-    def shared(self) -> Shared:
-        """What all streams share."""
-        return self._tracked.shared
-
     def last_awaited(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
-        return max((delayed.awaited for delayed in self._heaps[side] if not delayed.delivered), default=0)
+        return max((each.awaited for each in self._heaps[side] if not each.delivered), default=0)
 
-    def delay(self, awaited: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
+    def add(self, awaited: int, side: int, segment: Segment, origin: Origin, out: list[Event]) -> None:
         """Keep a segment aside, within the budgets of its direction."""
-        stream = self.streams[side]
-        delayed = Delayed(awaited, self._order, side, segment, origin)
+        stream, other = self.streams[side], self.streams[1 - side]
+        each = HeldSegment(awaited, self._order, side, segment, origin)
         self._order += 1
-        self._arrivals.append(delayed)
-        heappush(self._heaps[side], delayed)
+        self._arrivals.append(each)
+        heappush(self._heaps[side], each)
         stream.hold(len(segment.data))
-        other = self.streams[1 - side]
-        other.shown = other.shown or Shown()
+        other.shown = other.shown or AckHistory()
         other.shown.add(awaited, origin.ready_ns, other.offset)
-        self.delayed += 1
-        self._tracked.registry[self] = None
+        if not self._awaiting[1 - side]:
+            other.direction.awaited.open(origin.at, at_packet(int(self._tracked.shared.number[0])))
+        self._awaiting[1 - side] += 1
+        self.held += 1
         while stream.held_segments and (name := stream.over_budget()) is not None:
             first = next(each for each in self._arrivals if each.side == side and not each.delivered)
             stream.limit_reached(name, origin, out, NO_LONGER)
-            self._miss(first, moment(origin.at, origin.clock), out)
+            self._miss(first, ending(origin.at, origin.clock), out)
 
     def release(self, cause: Origin, out: list[Event]) -> None:
         """Take what ``cause`` made possible: each segment once the other stream has what it acknowledges."""
-        while self.delayed:
+        while self.held:
             for side, heap in enumerate(self._heaps):
                 while heap and heap[0].delivered:
                     heappop(heap)
@@ -187,73 +241,32 @@ class Waiting:
             else:
                 return
 
-    def expire(self, clock: int, out: list[Event]) -> None:
-        """Give up, in order of time, the holes and the waits of both sides that are over at ``clock``, ns.
-
-        In order, for one may end another: so it does not matter how often this is called.
-        """
-        self._give_up_expired(clock, out)
-        for stream in self.streams:
-            stream.expire(clock, out)
-            stream.flush(out)
-
-    def finish(self, last: Origin, out: list[Event]) -> None:
-        """Nothing more will come, as packet ``last`` tells: give up all holes and waits.
-
-        In the order in which they would have ended, so that it does not matter how long the capture goes on.
-        """
-        end = moment(last.at, 0)  # its time belongs to packets of others
-        while self.delayed:
-            self._give_up_expired(inf, out)
-            for stream in self.streams:
-                if stream.has_hole:
-                    stream.give_up(end, out)
-                    self.release(end, out)
-                    break
-
-    def _give_up_expired(self, clock: float, out: list[Event]) -> None:
-        """While segments wait, give up in order of time what is over at ``clock``."""
-        while (first := self.oldest()) is not None:
-            due = first.origin.clock + self.streams[0].hole_ns
-            chosen: Reassembler | None = None
-            for stream in self.streams:
-                deadline = stream.deadline()
-                if deadline is not None and deadline <= due:
-                    due, chosen = deadline, stream
-            if clock <= due:
-                break
-            cause = self.shared.after(due)
-            if chosen is None:
-                self.give_up(cause, out)
-            else:
-                chosen.give_up(cause, out)
-                self.release(cause, out)
-
     def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
         """Say that the oldest waits no longer because limit ``name`` was reached."""
         self.streams[self._arrivals[0].side].limit_reached(name, origin, out, NO_LONGER)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
-        """The oldest (there must be one: `oldest`) waits no longer, from the packet ``cause`` on."""
+        """The oldest (there must be one: `oldest`) waits no longer, from the moment of ``cause`` on."""
         self._miss(self._arrivals[0], cause, out)
 
-    def _miss(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
-        """What ``delayed`` waited for is not in this capture."""
-        other = 1 - delayed.side
+    def _miss(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
+        """What ``each`` waited for is not in this capture."""
+        other = 1 - each.side
         stream = self.streams[other]
-        stream.missed = max(stream.missed, delayed.awaited)
-        stream.direction.lose(delayed.origin.at, stream.offset, delayed.origin.ready_ns, cause.at)
-        self._deliver(delayed, cause, out)
+        stream.missed = max(stream.missed, each.awaited)
+        stream.direction.lose(each.origin.at, stream.offset, each.origin.ready_ns, cause.at)
+        self._deliver(each, cause, out)
         self.release(cause, out)
 
-    def _deliver(self, delayed: Delayed, cause: Origin, out: list[Event]) -> None:
+    def _deliver(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
         """Put a segment into its stream: ready when ``cause`` and what it acknowledges of the other stream are."""
-        stream, other = self.streams[delayed.side], self.streams[1 - delayed.side]
-        delayed.delivered = True
-        self.delayed -= 1
-        if not self.delayed:
-            self._tracked.registry.pop(self)
-        stream.unhold(len(delayed.segment.data))
+        stream, other = self.streams[each.side], self.streams[1 - each.side]
+        each.delivered = True
+        self.held -= 1
+        stream.unhold(len(each.segment.data))
         other.flush(out)  # what is ready with the same packet comes after what it acknowledges
-        origin = other.follow(delayed.origin, cause, delayed.awaited)
-        deliver(self._tracked, delayed.side, delayed.segment, origin, out)
+        origin = other.follow(each.origin, cause, each.awaited)
+        self._awaiting[1 - each.side] -= 1
+        if not self._awaiting[1 - each.side]:
+            other.direction.awaited.close(origin.at)
+        deliver(self._tracked, each.side, each.segment, origin, out)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from math import inf
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.acks import Shared, moment
 from wiredecode.net.analysis import Analyser
-from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Waiting, expire
+from wiredecode.net.backlog import Origin, ending
+from wiredecode.net.causality import BOTH, Tracked
 from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.limits import Limits
-from wiredecode.net.reassembly import Reassembler
-from wiredecode.net.segments import ACK, IPV6_FLOW, RST
+from wiredecode.net.moments import at_packet, place
+from wiredecode.net.reassembly import Reassembler, ReassemblyContext
+from wiredecode.net.segments import ACK, IPV6_FLOW
 from wiredecode.net.serial import advance, distance
 from wiredecode.net.types import Connection, Event
 
@@ -26,45 +27,11 @@ def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
     return f"{socket.inet_ntop(socket.AF_INET, low.to_bytes(4))}:{port}"
 
 
-BOTH = 3
-"""Both sides, as bits of `Tracked.ends`."""
-
-
-class Tracked:
-    """A connection, its two streams, and the flow of side 0."""
-
-    __slots__ = ("acks", "connection", "ends", "key", "last", "registry", "shared", "streams", "waiting")
-
-    def __init__(
-        self,
-        connection: Connection,
-        streams: tuple[Reassembler, Reassembler],
-        key: FlowKey,
-        registry: dict[Waiting, None],
-        shared: Shared,
-    ) -> None:
-        self.connection = connection
-        self.shared = shared
-        self.streams = streams
-        self.key = key
-        self.registry = registry
-        """Shared by all: where something waits for the other direction."""
-        self.waiting: Waiting | None = None
-        self.acks = [-1, -1]
-        """The last acknowledgment number of each side; -1: none was seen."""
-        self.ends = 0
-        """Sides that have ended, as bits; `BOTH`: the connection is closed."""
-        self.last = 0
-        """Capture time of the last packet, ns; within a batch at least of the first one."""
-
-    def note_end(self, side: int, flags: int) -> None:
-        """``side`` sent a FIN or RST."""
-        if flags & RST:
-            self.ends = BOTH
-            self.connection.closed = "RST"
-        else:
-            self.ends |= 1 << side
-            self.connection.closed = self.connection.closed or "FIN"
+REPLACED, CLOSED, OVER, TOO_MANY = (
+    *("another connection took its place", "the connection was closed"),
+    *("the capture ends", "too many connections are open"),
+)
+"""Why nothing more is heard of a connection."""
 
 
 class Connections:
@@ -81,9 +48,7 @@ class Connections:
         self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for holes that may be filled
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
-        self.shared = Shared(limits, limits_hit)
-        self.waiting: dict[Waiting, None] = {}
-        """Where segments wait for the other direction."""
+        self.shared = ReassemblyContext(limits, limits_hit)
         self.count = 0
         """Connections seen."""
         self.opened: list[Connection] = []
@@ -117,12 +82,12 @@ class Connections:
         """A new connection whose first packet was sent on flow ``key``, in place of the one before."""
         before = self._flows.get(key)
         if before is not None:
-            self._forget(before[0], moment(number, clock), out)
+            self._forget(before[0], REPLACED, ending(at_packet(number)), out)
         elif len(self._recent) >= self._limits.connections:
             self.forget_closed(clock, out)
             if len(self._recent) >= self._limits.connections:
                 self._limits_hit["connections"] += 1
-                self._forget(next(iter(self._recent)), moment(number, clock), out)
+                self._forget_at(next(iter(self._recent)), TOO_MANY, number, number, out)
         self.count += 1
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
@@ -136,7 +101,7 @@ class Connections:
             for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
         )
         second.answered = clock
-        tracked = Tracked(connection, (first, second), key, self.waiting, self.shared)
+        tracked = Tracked(connection, (first, second), key, self.shared)
         tracked.last = clock
         self._flows[reverse(key)] = tracked, 1
         self._flows[key] = tracked, 0
@@ -189,23 +154,21 @@ class Connections:
         """
         if clock <= tracked.last + self.closed_ns:
             return False
-        expire(tracked, clock, out)
-        if any(stream in self.shared.holed for stream in tracked.streams):
+        tracked.expire(clock, out)
+        if tracked.waits:
             return False
-        last = self.shared.after(tracked.last + self.closed_ns)
-        given_up = max(stream.over for stream in tracked.streams)
-        self._forget(tracked, moment(max(last.at, given_up), last.clock), out)
+        self._forget(tracked, CLOSED, tracked.end_of_wait(tracked.last + self.closed_ns), out)
         return True
 
-    def bound_closed(self, last: Origin, out: list[Event]) -> None:
+    def bound_closed(self, last: int, out: list[Event]) -> None:
         """Enforce `Limits.closed_connections` at the packet ``last``."""
         while self.closed > self._limits.closed_connections:
-            self._forget(next(iter(self._unfilled or self._closed)), last, out)
+            self._forget_at(next(iter(self._unfilled or self._closed)), CLOSED, last + 1, last, out)
 
-    def finish(self, last: Origin, out: list[Event]) -> None:
+    def finish(self, last: int, out: list[Event]) -> None:
         """Forget all connections; ``last`` is the last packet."""
         while self._recent:
-            self._forget(next(iter(self._recent)), last, out)
+            self._forget_at(next(iter(self._recent)), OVER, last + 1, last, out)
 
     def _close(self, tracked: Tracked) -> None:
         self._unfilled.pop(tracked, None)
@@ -225,31 +188,34 @@ class Connections:
         out: list[Event],
     ) -> tuple[Tracked, int]:
         """A SYN or SYN/ACK on flow ``key``: the connection and side that it belongs to, perhaps a new one."""
-        if tracked.waiting is not None and tracked.waiting.delayed:
-            tracked.waiting.expire(tracked.last, out)
+        tracked.expire(tracked.last, out)
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
             tracked, side = self.open(key, tracked.last, number, time_ns, out)
         _learn_from_syn(tracked, side, isn, flags, ack, number)
         return tracked, side
 
-    def _forget(self, tracked: Tracked, last: Origin, out: list[Event]) -> None:
-        """Nothing more comes of a connection, from the packet ``last`` on."""
-        until = self.shared.until
-        self.shared.until = min(until, last.at)
-        if tracked.waiting is not None and tracked.waiting.delayed:
-            tracked.waiting.expire(last.clock, out)
-            tracked.waiting.finish(last, out)
-        for stream in tracked.streams:
-            stream.expire(last.clock, out)
-            stream.finish(last, out)
+    def _forget_at(self, tracked: Tracked, reason: str, number: int, last: int, out: list[Event]) -> None:
+        """Forget a connection before packet ``number``, which is not its own: all of its waits end before."""
+        until, self.shared.until = self.shared.until, min(self.shared.until, number)
+        tracked.expire(inf, out)
+        self._forget(tracked, reason, ending(tracked.moments.before(number)), out)
+        self.shared.until = until
+        tracked.connection.ended = last
+
+    def _forget(self, tracked: Tracked, reason: str, last: Origin, out: list[Event]) -> None:
+        """Nothing more comes of a connection from the moment of ``last`` on."""
+        until, self.shared.until = self.shared.until, min(self.shared.until, place(last.at))
+        tracked.finish(last, out)
         self._lose_unseen(tracked, last.at)
         self.shared.until = until
+        connection = tracked.connection
+        connection.ended, connection.over = place(last.at), last.at
+        connection.end = CLOSED if tracked.ends == BOTH else reason
         del self._recent[tracked]
         self._closed.pop(tracked, None)
         self._unfilled.pop(tracked, None)
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
-        tracked.connection.ended = last.at
         if self.analyser is not None:
             self.analyser.close(tracked.connection, tracked.key)
         self.forgotten.append(tracked.connection)
@@ -297,7 +263,7 @@ def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int,
         stream.isn = isn
         if stream.untouched:
             stream.base = advance(isn, 1)
-            stream.direction.started, stream.direction.started_at = True, number
+            stream.direction.started, stream.direction.started_at = True, at_packet(number)
     if answers and other.base is None:
         other.base = ack
-        other.direction.started, other.direction.started_at = True, number
+        other.direction.started, other.direction.started_at = True, at_packet(number)

@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
+from wiredecode.net.ack_ahead import NO_WAIT, UNKNOWN, flows_acking_ahead
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, arrive, deliver, expire
-from wiredecode.net.connections import Connections, Tracked
+from wiredecode.net.causality import Segment, Tracked, arrive, deliver
+from wiredecode.net.connections import Connections
 from wiredecode.net.flows import FlowKey, group_by_flow, reverse
+from wiredecode.net.moments import at_packet
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import ACK, COLUMNS, FIN, RST, SYN, Row, Segments
 from wiredecode.net.serial import MASK
 from wiredecode.net.types import Event
-from wiredecode.net.unseen import NO_WAIT, UNKNOWN, flows_with_unseen
 
 RUN_PAYS_FROM = 8
 """Segments in order from which on taking them as columns is faster than one by one (measured)."""
@@ -60,16 +61,16 @@ def feed_rows(
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(key, tracked, side, seq, flags, ack, ready, ready_ns, out)
         elif holed:
-            expire(tracked, clock[place], out)
+            tracked.expire(clock[place], out)
         if flags & (ACK | RST | SYN) == ACK:
             tracked.acks[side] = ack
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
-            origin = Origin(number, time_ns, ready, ready_ns, clock[place])
+            origin = Origin(number, time_ns, at_packet(ready), ready_ns, clock[place])
             segment = Segment(seq + 1 & MASK if flags & SYN else seq, ack, flags, data, length)
             arrive(tracked, side, segment, origin, out)
             streams[tracked.streams[side]] = None
-            if tracked.waiting is not None:
+            if tracked.hold is not None:
                 streams[tracked.streams[1 - side]] = None
             if flags & (FIN | RST):
                 connections.seen(tracked, clock[place])
@@ -232,11 +233,11 @@ class ColumnIntake:
             for flow, (tracked, side) in enumerate(owners):
                 if tracked.streams[side].has_hole:
                     holed.append(flow)
-                if tracked.waiting is not None and tracked.waiting.delayed:
+                if tracked.hold is not None and tracked.hold.held:
                     ordered.add(flow)
         ordered.update(self._may_give_up(owners, opposite, holed, np.array(expected)))
         columns = self._seq_column, self._segments.ack[self._rows], self._taken, self._flags
-        ordered.update(flows_with_unseen(self.flows, *columns, expected, others, opposite, holed))
+        ordered.update(flows_acking_ahead(self.flows, *columns, expected, others, opposite, holed))
         ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
         return ordered
 
@@ -266,7 +267,7 @@ class ColumnIntake:
         return broken
 
     def _apply_acks(self, stream: Reassembler, after: int) -> None:
-        """Tell a stream what the other side acknowledges after packet ``after``, up to `Shared.until`."""
+        """Tell a stream what the other side acknowledges after packet ``after``, up to `ReassemblyContext.until`."""
         flow, s = self._flow_of_key.get(stream.acked_by), self._segments
         if flow is None:
             return
@@ -274,7 +275,10 @@ class ColumnIntake:
         if stream.answered is None:
             self._answer(stream, flow)
         kinds = s.flags[rows]
-        ready, until = s.ready[rows], self._connections.shared.until
+        ready, until = (
+            s.ready[rows],
+            min(self._connections.shared.until, self._first_reset(stream, max(after, stream.opened_at))),
+        )
         acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
         rows = rows[acks & (ready > max(after, stream.opened_at)) & (ready < until)]
         ack, flags = s.ack[rows], s.flags[rows]
@@ -284,6 +288,15 @@ class ColumnIntake:
         columns = ack[news].tolist(), flags[news].tolist(), s.ready[rows].tolist(), self._clock[s.row[rows]].tolist()
         for row in zip(*columns, strict=True):
             stream.acknowledged(*row)
+
+    def _first_reset(self, stream: Reassembler, after: int) -> int:
+        """The first packet after packet ``after`` that resets a stream: what comes later acknowledges nothing of it."""
+        flow, s = self._flow_of_key.get(reverse(stream.acked_by)), self._segments
+        if flow is None:
+            return self._connections.shared.until
+        rows = self.flows.every[self.flows.starts[flow] : self.flows.starts[flow + 1]]
+        resets = s.ready[rows[s.flags[rows] & RST != 0]]
+        return int(next(iter(resets[resets > after]), self._connections.shared.until))
 
     def _answer(self, stream: Reassembler, flow: int) -> None:
         """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
@@ -396,7 +409,7 @@ class ColumnIntake:
         if self._origins is None:
             self._origins = self._origin_columns()
         number, time_ns, ready, ready_ns, clock = self._origins
-        return Origin(number[place], time_ns[place], ready[place], ready_ns[place], clock[place])
+        return Origin(number[place], time_ns[place], at_packet(ready[place]), ready_ns[place], clock[place])
 
     def _origin_columns(self) -> tuple[list[int], ...]:
         """The columns of `Origin` as lists, made when a segment has to go alone: faster than the arrays."""

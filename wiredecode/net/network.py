@@ -15,11 +15,10 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.acks import moment
 from wiredecode.net.analysis import Analyser
-from wiredecode.net.backlog import Origin
+from wiredecode.net.backlog import ending
 from wiredecode.net.buckets import Bucket
-from wiredecode.net.causality import Waiting
+from wiredecode.net.causality import AckHold, Tracked
 from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
 from wiredecode.net.copies import Copies
@@ -141,11 +140,10 @@ class Network:
             self.packets += len(part)
             self._last = int(part.number[-1])
             self._expire(int(clock[-1]), out)
-            last = moment(self._last, int(clock[-1]))
             if self._last % TOTAL_CHECK_PACKETS == 0:
-                self._bound_total(last, out)
+                self._bound_total(int(clock[-1]), out)
             if self._last % CLOSED_CHECK_PACKETS == 0:
-                self._connections.bound_closed(last, out)
+                self._connections.bound_closed(self._last, out)
         return out
 
     def _look_around(self, part: PacketBatch) -> None:
@@ -177,23 +175,30 @@ class Network:
         """
         clock = self._clock.advance(np.array([time_ns], np.int64))
         out: list[Event] = []
-        shared = self._connections.shared
         self._connections.begin(clock, np.array([self._last + 1], np.int64))
-        self._expire(int(clock[0]), out)
-        patience, following = int(self.limits.live_seconds * 1e9), moment(self._last + 1, int(clock[0]))
-        for stream in list(shared.holed):
-            while (oldest := stream.oldest()) is not None and following.clock > oldest.origin.clock + patience:
-                stream.give_up(following, out)
-            stream.flush(out)
-        for waiting in list(self._connections.waiting):
-            waiting.release(following, out)
-            waiting.expire(following.clock, out)
+        now, patience = int(clock[0]), int(self.limits.live_seconds * 1e9)
+        self._expire(now, out)
+        for tracked in self._waiting():
+            for stream in tracked.streams:
+                while (oldest := stream.oldest()) is not None and now > oldest.origin.clock + patience:
+                    cause = ending(tracked.moments.before(self._last + 1), now)
+                    stream.give_up(cause, out)
+                    if tracked.hold is not None:
+                        tracked.hold.release(cause, out)
+            for stream in tracked.streams:
+                stream.flush(out)
         return out
+
+    def _waiting(self) -> list[Tracked]:
+        """The connections in which something waits."""
+        connections = self._connections
+        found = (connections.find(stream.acked_by) for stream in connections.shared.holed)
+        return list(dict.fromkeys(each[0] for each in found if each is not None))
 
     def finish(self) -> list[Event]:
         """End of the capture: every hole is given up, what waits comes out, and all connections are forgotten."""
         out: list[Event] = []
-        self._connections.finish(moment(self._last, self._clock.now or 0), out)
+        self._connections.finish(self._last, out)
         if self._analyser is not None:
             self._analyser.finish()
         self._headers.finish()
@@ -217,53 +222,44 @@ class Network:
 
     def _expire(self, clock: int, out: list[Event]) -> None:
         """End the waits that are over at capture time ``clock``."""
-        for waiting in list(self._connections.waiting):
-            waiting.expire(clock, out)
         shared = self._connections.shared
-        for stream in list(shared.holed):
-            stream.expire(clock, out)
-            stream.flush(out)
+        for tracked in self._waiting() if shared.holed else ():
+            tracked.expire(clock, out)
         self._connections.forget_closed(clock, out)
         for stream in shared.holed:
             stream.deadline()  # it is told what these packets acknowledge
         shared.apply_acks = None
 
-    def _bound_total(self, last: Origin, out: list[Event]) -> None:
-        """End the oldest waits, wherever they are, while too much waits at the packet ``last``."""
-        connections, limit = self._connections, self.limits.buffered_total
-        holed = connections.shared.holed
+    def _bound_total(self, clock: int, out: list[Event]) -> None:
+        """End the oldest waits, wherever they are, while too much waits after the last packet, at ``clock``."""
+        limit, holed = self.limits.buffered_total, self._connections.shared.holed
         total = sum(stream.buffered for stream in holed)
         if total <= limit:
             return
-        waiting = {each.connection: each for each in connections.waiting}
-        queue: list[tuple[int, int, int, Reassembler | Waiting]] = []
+        queue: list[tuple[int, int, int, Reassembler | AckHold, Tracked]] = []
 
-        def enqueue(each: Reassembler | Waiting) -> None:
+        def enqueue(kind: int, each: Reassembler | AckHold, tracked: Tracked) -> None:
             if (oldest := each.oldest()) is not None:
-                kind = each.direction.side if isinstance(each, Reassembler) else 2
-                heapq.heappush(queue, (oldest.origin.at, each.connection.number, kind, each))
+                heapq.heappush(queue, (oldest.origin.at, tracked.connection.number, kind, each, tracked))
 
-        for stream in holed:
-            enqueue(stream)
-        for each in connections.waiting:
-            enqueue(each)
+        for tracked in self._waiting():
+            for kind, each in enumerate((*tracked.streams, tracked.hold)):
+                if each is not None:
+                    enqueue(kind, each, tracked)
         while total > limit and queue:
-            ready, _, _, holder = heapq.heappop(queue)
+            since, _, kind, holder, tracked = heapq.heappop(queue)
             oldest = holder.oldest()
-            if oldest is not None and oldest.origin.at == ready:
-                coupled = waiting.get(holder.connection)
-                streams = holder.streams if isinstance(holder, Waiting) else (holder,)
-                if coupled is not None:
-                    streams = coupled.streams
-                before = sum(stream.buffered for stream in streams)
+            if oldest is not None and oldest.origin.at == since:
+                before = sum(stream.buffered for stream in tracked.streams)
+                last = ending(tracked.moments.before(self._last + 1), clock)
                 holder.limit_reached("buffered_total", last, out)
                 holder.give_up(last, out)
-                if coupled is not None:
-                    coupled.release(last, out)
-                for stream in streams:
+                if tracked.hold is not None:
+                    tracked.hold.release(last, out)
+                for stream in tracked.streams:
                     stream.flush(out)
-                total -= before - sum(stream.buffered for stream in streams)
-            enqueue(holder)
+                total -= before - sum(stream.buffered for stream in tracked.streams)
+            enqueue(kind, holder, tracked)
 
 
 def _edge(batch: PacketBatch, begin: int, step: int) -> int:

@@ -7,20 +7,51 @@ position once, where it enters.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.acks import Acks, Shared, Shown
+from wiredecode.net.acks import AckHistory, Acks
 from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.flows import FlowKey
+from wiredecode.net.limits import Limits
+from wiredecode.net.moments import BITS, END, at_packet, place
 from wiredecode.net.segments import RST
 from wiredecode.net.serial import MASK, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
 CUT = "cut by snapshot length"
+
+
+@dataclass(slots=True)
+class ReassemblyContext:
+    """What all streams of a capture share; of the packets that are looked at, only while they are."""
+
+    limits: Limits
+    limits_hit: Counter[str]
+    holed: dict[Reassembler, None] = field(default_factory=dict)
+    """Streams in which something waits, for a hole to be filled or for the other direction."""
+    clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Capture time and number of each packet."""
+    apply_acks: Callable[[Reassembler, int], None] | None = None
+    """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
+    until: int = 0
+    """The packet that is not looked at any more: after these, or the first one of another connection."""
+
+    def begin(self, clock: Int64s, number: Int64s) -> None:
+        """The next packets come."""
+        self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
+
+    def number_after(self, clock: int) -> int:
+        """The first packet after capture time ``clock``, of those looked at or the next."""
+        first = int(np.searchsorted(self.clock, min(clock, END), "right"))
+        number = int(self.number[first]) if first < len(self.number) else self.until
+        return min(number, self.until)
 
 
 class Reassembler:
@@ -38,7 +69,7 @@ class Reassembler:
         *("limits", "missed", "offset", "over", "shown"),
     )
 
-    def __init__(self, direction: Direction, shared: Shared, acked_by: FlowKey) -> None:
+    def __init__(self, direction: Direction, shared: ReassemblyContext, acked_by: FlowKey) -> None:
         self.direction = direction
         self.acked_by = acked_by
         """The flow of the other side."""
@@ -52,7 +83,7 @@ class Reassembler:
         """Stream offset of the next byte expected."""
         self.missed = 0
         """Position up to which the other side had acknowledged it for so long that nothing of it is waited for."""
-        self.shown: Shown | None = None
+        self.shown: AckHistory | None = None
         """What segments acknowledged that had to wait for it."""
         self.limits = limits = shared.limits
         self.hole_ns = int(limits.hole_seconds * 1e9)
@@ -62,7 +93,7 @@ class Reassembler:
         self._shared = shared
         self._ready = self._ready_ns = 0
         self.over = 0
-        """The packet at which the last hole was given up: nothing behind it has its place before."""
+        """The moment at which the last hole was given up: nothing behind it has its place before."""
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
         self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
@@ -113,7 +144,7 @@ class Reassembler:
     def opened_at(self) -> int:
         """The last packet before something has waited behind holes."""
         opened = self._opened  # by a packet, or before the one at which something was given up
-        return 0 if opened is None else max(opened.ready, opened.ended - 1)
+        return 0 if opened is None else max(place(opened.ready), place(opened.ended) - 1)
 
     @property
     def has_hole(self) -> bool:
@@ -137,18 +168,17 @@ class Reassembler:
             self.base = seq
         ends = np.cumsum(lengths)
         ends += self.offset
-        out.append(Chunk(self.direction, self.offset, data, ends, number, time_ns, number, time_ns))
+        ready = number << BITS
+        out.append(Chunk(self.direction, self.offset, data, ends, number, time_ns, ready, time_ns))
         self.direction.captured += len(data)
         self.offset += len(data)
-        self._ready, self._ready_ns = int(number[-1]), int(time_ns[-1])
+        self._ready, self._ready_ns = int(ready[-1]), int(time_ns[-1])
         self._remember(data)
 
     def segment(self, seq: int, data: bytes, length: int, origin: Origin, out: list[Event]) -> None:
         """Take any segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured."""
         if self.base is None:
             self.base = seq
-        if self._backlog is not None:
-            self.expire(origin.clock, out)
         self.direction.captured += len(data)
         ahead = distance(advance(self.base, self.offset), seq)
         if abs(ahead) > self.limits.window_bytes:
@@ -178,7 +208,6 @@ class Reassembler:
         """The stream ends before ``seq`` (the FIN's own sequence number, behind its payload)."""
         if self.base is None:
             self.base = seq
-        self.expire(origin.clock, out)
         self.over = max(self.over, origin.ended)
         ahead = distance(advance(self.base, self.offset), seq)
         if self._fin is not None or not 0 <= ahead <= self.limits.window_bytes:
@@ -192,7 +221,10 @@ class Reassembler:
         """The sender reset the connection at ``seq``."""
         self._reset, self._reset_seq = (self._reset, self._reset_seq) if self._reset else (origin, seq)
         if self._acks is not None:
+            shared = self._shared
+            until, shared.until = shared.until, min(shared.until, place(origin.at))
             self._learn_acks()  # those before it count
+            shared.until = until
             self._acks.end(origin.clock)
         self._end(out)
 
@@ -207,10 +239,13 @@ class Reassembler:
 
     def ignore(self, size: int, origin: Origin, code: str, message: str, out: list[Event]) -> None:
         """Count captured payload that is no part of the stream."""
-        self.expire(origin.clock, out)
         self.direction.captured += size
         self.direction.ignored += size
         self._note(code, message, origin, out)
+
+    def may_expire(self, clock: float) -> bool:
+        """Whether the first hole may be over at ``clock``: a quick look."""
+        return self._opened is not None and clock > self._opened.clock + self.hole_ns
 
     def deadline(self) -> int | None:
         """Capture time, ns, after which the first hole is given up; None: none is, as far as is known."""
@@ -235,22 +270,14 @@ class Reassembler:
             self._acks_until = shared.until - 1
             shared.apply_acks(self, after)
 
-    def expire(self, clock: int, out: list[Event]) -> None:
-        """Give up the holes whose time is over at capture time ``clock``, ns."""
-        opened = self._opened
-        if opened is None or clock <= opened.clock + self.hole_ns:
-            return
-        while (deadline := self.deadline()) is not None and clock > deadline:
-            self.give_up(self._shared.after(deadline), out)
-
-    def finish(self, last: Origin, out: list[Event]) -> None:
-        """No more segments will come, as packet ``last`` tells: give up every hole."""
+    def finish(self, cause: Origin, out: list[Event]) -> None:
+        """No more segments will come: give up every hole at ``cause``."""
         while self._backlog is not None:
-            self.give_up(last, out)
+            self.give_up(cause, out)
         self.flush(out)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
-        """Make the first hole a Gap at the packet ``cause``. Only while something waits behind one.
+        """Make the first hole a Gap at the moment of ``cause``. Only while something waits behind one.
 
         What lay behind it has its place there, but keeps the time of its own packets: the wait was ours.
         """
@@ -351,7 +378,7 @@ class Reassembler:
             self._backlog, self._opened, self._acks_until = Backlog(), origin, 0
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.holed[self] = None
-            self.direction.open_hole(origin.at, int(self._shared.number[0]))
+            self.direction.holes.open(origin.at, at_packet(int(self._shared.number[0])))
         return self._backlog
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
@@ -374,7 +401,7 @@ class Reassembler:
             self._behind.append((self.offset, self._ready, self._ready_ns))
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = self._opened = self._acks = None
-            self.direction.close_hole(max(self._ready, self.over))
+            self.direction.holes.close(max(self._ready, self.over))
             if not self.held_segments:
                 del self._shared.holed[self]
             self._end(out)

@@ -35,6 +35,10 @@ class Connection:
     """Number of the packet at which it was forgotten, 0 before: of its successor's SYN, of the first packet after
     its time was over, of the one that made it one too many, or of the last of the capture. It does not depend on
     how the capture was cut into batches."""
+    over: int = 0
+    """The moment at which it was forgotten (see moments.py)."""
+    end: str = ""
+    """Why nothing more was heard of it, for people."""
     first: int = 0
     """Number of its first packet: no two connections of a capture have the same."""
     first_ns: int = 0
@@ -83,6 +87,29 @@ class Connection:
         return self.number if self.label is None else self.label
 
 
+class OpenTimes:
+    """When something was open: moments at which it opened and closed. Of those that are closed, only the latest."""
+
+    __slots__ = ("_times",)
+
+    def __init__(self) -> None:
+        self._times: list[tuple[int, int]] = []  # closed at 0: it still is
+
+    def open(self, moment: int, first: int) -> None:
+        """It opens at ``moment``; no one asks any more about moments before ``first``."""
+        if self._times and self._times[0][1] < first:
+            self._times = [each for each in self._times if each[1] >= first]
+        self._times.append((moment, 0))
+
+    def close(self, moment: int) -> None:
+        """What opened last is closed at ``moment``."""
+        self._times[-1] = self._times[-1][0], moment
+
+    def at(self, moment: int) -> bool:
+        """Whether it is open at ``moment``."""
+        return any(opened <= moment and not 0 < closed <= moment for opened, closed in self._times)
+
+
 @dataclass(slots=True, eq=False)
 class Direction:
     """One of the two byte streams of a connection; ``side`` is the endpoint that sends it."""
@@ -94,7 +121,7 @@ class Direction:
     started: bool = False
     """Whether stream offset 0 is the first byte of the connection, as a SYN told."""
     started_at: int = 0
-    """The packet that told."""
+    """The moment of the packet that told (see moments.py)."""
     captured: int = 0
     """TCP payload bytes captured, whatever became of them."""
     duplicate: int = 0
@@ -111,61 +138,52 @@ class Direction:
     first_ns: int | None = None
     """Time of the first byte that was handed on."""
     first_gap: int | None = None
-    """The packet at which a hole was given up first."""
+    """The moment at which a hole was given up first."""
     lost_from: int | None = None
-    """The packet from which on bytes are known to lack here that never come."""
+    """The moment from which on bytes are missing here that never come."""
     unseen: int = 0
     """Bytes behind the last one captured that the other side acknowledged before the connection was over."""
     losses: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of bytes that were not captured: the packet at which they were given up, rising, the time from which on it shows
+    """Of bytes that were not captured: the moment at which they were given up, rising, the time from which on it shows
     that they were sent, and their stream offset. Of very many the first."""
-    _open: list[tuple[int, int]] = field(default_factory=list)
-    """Holes that were filled, or may still be: the packets behind which they were seen, and that filled them (0: none
-    did). Of those that are filled, only the latest."""
+    holes: OpenTimes = field(default_factory=lambda: OpenTimes())
+    """When bytes were missing that other bytes of it waited for."""
+    awaited: OpenTimes = field(default_factory=lambda: OpenTimes())
+    """When bytes were missing that the other side had acknowledged."""
 
     @property
     def lossy(self) -> bool:
         """Whether bytes were lost; at the end of a connection only acknowledgments tell."""
         return bool(self.missing) or self.lost_from is not None
 
-    def incomplete(self, packet: int) -> bool:
-        """Whether bytes that lack here, for good or up to now, were sent before ``packet`` as far as anybody knows.
+    def incomplete(self, moment: int) -> bool:
+        """Whether bytes that are missing here, for good or up to now, were sent before ``moment`` as far as is known.
 
-        So is a direction whose first bytes were not captured. It does not depend on what was read after that packet.
+        So is a direction whose first bytes were not captured. It does not depend on what was read after that moment.
         """
-        if not self.started or self.started_at > packet or (self.lost_from is not None and self.lost_from <= packet):
+        if not self.started or self.started_at > moment or (self.lost_from is not None and self.lost_from <= moment):
             return True
-        return self.has_hole(packet)
+        return self.holes.at(moment) or self.awaited.at(moment)
 
-    def has_hole(self, packet: int) -> bool:
-        """Whether bytes that lack at ``packet`` hold up what was sent behind them."""
-        return any(seen <= packet and not 0 < filled <= packet for seen, filled in self._open)
+    def has_hole(self, moment: int) -> bool:
+        """Whether bytes that are missing at ``moment`` hold up what was sent after them."""
+        return self.holes.at(moment)
 
     def begin(self, chunk: Chunk) -> None:
         """These bytes are handed on."""
         if self.first_ns is None:
             self.first_ns = int(chunk.time_ns[0])
 
-    def lose(self, packet: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
-        """Bytes are lost, which were sent before ``packet`` and ``time_ns`` (None: they were cut)."""
-        self.lost_from = packet if self.lost_from is None else min(self.lost_from, packet)
+    def lose(self, moment: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
+        """Bytes are lost, which were sent before ``moment`` and ``time_ns`` (None: they were cut)."""
+        self.lost_from = moment if self.lost_from is None else min(self.lost_from, moment)
         if time_ns is not None and len(self.losses) < MOST_LOSSES:
             last = self.losses[-1][0] if self.losses else 0
-            self.losses.append((max(packet, given_up, last), time_ns, offset))
+            self.losses.append((max(moment, given_up, last), time_ns, offset))
 
-    def lost_between(self, start_ns: int, stop_ns: int, packet: int) -> bool:
-        """Whether lost bytes show between two times, as is known at ``packet``; of very many losses the last."""
-        return any(start_ns <= shown <= stop_ns and known <= packet for known, shown, _ in self.losses[-LAST_LOSSES:])
-
-    def open_hole(self, packet: int, first: int) -> None:
-        """A hole is seen at ``packet``; nobody asks any more about packets before ``first``."""
-        if self._open and self._open[0][1] < first:
-            self._open = [hole for hole in self._open if hole[1] >= first]
-        self._open.append((packet, 0))
-
-    def close_hole(self, packet: int) -> None:
-        """What was open last is filled, or given up, at ``packet``."""
-        self._open[-1] = self._open[-1][0], packet
+    def lost_between(self, start_ns: int, stop_ns: int, moment: int) -> bool:
+        """Whether lost bytes show between two times, as is known at ``moment``; of very many losses the last."""
+        return any(start_ns <= shown <= stop_ns and known <= moment for known, shown, _ in self.losses[-LAST_LOSSES:])
 
 
 @dataclass(slots=True, eq=False)
@@ -173,8 +191,8 @@ class Chunk:
     """The next contiguous bytes of a direction, and for every byte the packet that carried it.
 
     Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at
-    ``time_ns[k]``. ``ready[k]`` is the number of the packet that made the piece available in order: later than
-    ``packet[k]`` when it waited for a hole to be filled, or until that was given up. It never decreases along a
+    ``time_ns[k]``. ``ready[k]`` is the moment (see moments.py) that made the piece available in order: later than
+    packet ``packet[k]`` when it waited for a hole to be filled, or until that was given up. It never decreases along a
     stream. ``ready_ns[k]`` is when TCP could hand it on: the time of the packet that filled the hole; what
     lies behind one that was given up has the time of its own packets, for that wait was none of TCP.
     ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte
@@ -194,7 +212,7 @@ class Chunk:
     time_ns: Int64s
     """Time of that packet."""
     ready: Int64s
-    """Number of the packet that made each piece available in order."""
+    """The moment that made each piece available in order."""
     ready_ns: Int64s
     """When TCP could hand it on."""
 
@@ -212,7 +230,7 @@ class Gap:
     reason: str
     """``"not captured"`` or ``"cut by snapshot length"``."""
     ready: int
-    """Packet at which the hole was given up; orders the gap between chunks."""
+    """The moment at which the hole was given up; orders the gap between chunks."""
     ready_ns: int
     """Time of what lies behind it."""
 
@@ -226,7 +244,7 @@ class End:
     how: str
     """``"FIN"`` or ``"RST"``."""
     ready: int
-    """Number of the packet that told, or at which what was missing before was given up."""
+    """The moment of the packet that told, or at which what was missing before was given up."""
     ready_ns: int
     """Time of that packet."""
     unseen: int = 0
@@ -237,14 +255,14 @@ class End:
 class Note:
     """Something reassembly saw that a user wants to know; becomes a Finding of the frame at ``offset``.
 
-    ``packet`` is the packet that made it known. A Note may come before or after the Chunk that holds
-    ``offset``; the first frame of the direction that is ready at or after ``packet`` does not depend on how
-    the capture was cut into batches.
+    ``ready`` is the moment that made it known. A Note may come before or after the Chunk that holds ``offset``; the
+    first frame of the direction that is ready at or after ``ready`` does not depend on how the capture was cut into
+    batches.
     """
 
     direction: Direction
     offset: int
-    packet: int
+    ready: int
     code: str
     """``"overlap-differs"``, ``"late-data"``, ``"limit-reached"``, ``"data-after-reset"`` ..."""
     message: str

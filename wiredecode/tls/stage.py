@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap, Note
 from wiredecode.tls.connection import TlsConnection
 from wiredecode.tls.half import Half, Record
@@ -134,9 +136,9 @@ class Decryption:
         out: list[Event],
     ) -> None:
         """``side`` begins with a ClientHello; ``starts``: what both begin with, as far as it is there."""
-        random, answer = starts[side][11:], starts[1 - side]
+        random, answer = starts[side][11:], _answered(events, side)
         keys = self.keys if self.keys.knows(random) else None
-        if keys is None and self.keys.grows and not (answer or state.over) and len(events) < MOST_HELD:
+        if keys is None and self.keys.grows and not (starts[1 - side] or state.over) and len(events) < MOST_HELD:
             state.held = events  # clients write their secrets when they were answered
             return
         if keys is None and (state.ends[1 - side] or answer[:2] not in ANSWERS):
@@ -164,6 +166,17 @@ class Decryption:
                     out.append(replace(event, offset=tls.halves[event.direction.side].offset))
         self._records += tls.records
         tls.records = []
+
+
+def _answered(events: list[Event], side: int) -> bytes:
+    """What the other side had begun with when the ClientHello of ``side`` was there."""
+    own = [event for event in events if isinstance(event, Chunk) and event.direction.side == side]
+    known = next(int(each.ready[np.searchsorted(each.ends, HELLO)]) for each in own if int(each.ends[-1]) >= HELLO)
+    for event in events:
+        if isinstance(event, Chunk) and event.direction.side != side and not event.offset:
+            size = int(event.ends[np.searchsorted(event.ready, known, "right") - 1]) if event.ready[0] <= known else 0
+            return event.data[:size]
+    return b""
 
 
 def _pass(state: Undecided, events: list[Event]) -> None:

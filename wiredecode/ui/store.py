@@ -118,7 +118,7 @@ class RowStore:
                 self.kinds.append(kind)
         severity = max((SEVERITIES.index(each.severity) for each in frame.findings), default=0)
         return (
-            *(frame.time_ns, size, frame.packets[0] if frame.packets else frame.ready),
+            *(frame.time_ns, size, frame.packets[0] if frame.packets else frame.packet_ready),
             *(-1 if frame.latency_ns is None else frame.latency_ns, frame.connection.number),
             *(min(frame.length, 0xFFFFFFFF), frame.request or 0, 0, number, frame.side, SENDERS.index(frame.sender)),
             max(severity, STATUS_SEVERITY.get(frame.status, 0)),

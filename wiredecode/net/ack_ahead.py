@@ -20,7 +20,7 @@ UNKNOWN, NO_WAIT = -1, -2
 """In place of a sequence number."""
 
 
-def flows_with_unseen(
+def flows_acking_ahead(
     flows: Flows,
     seq: Int64s,
     ack: Int64s,

@@ -1,0 +1,143 @@
+"""One capture decoded in several ways that must not matter: batches, pickled between them, one connection alone.
+
+``python -m tests.alone CAPTURE_OR_FOLDER ...`` prints what differs. Connections of protocols whose connections know of
+each other are decoded together.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.damage import read
+from wiredecode.capture import CaptureError, PacketBatch
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.net.buckets import pairs
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
+
+DEMAND = Demand(style=Style(), stable_ids=True)
+NUMBERED = Demand(style=Style())
+SIZES = (1, 3, 64)
+
+Frames = dict[int, list[tuple[Any, ...]]]
+"""By connection its frames in order."""
+
+
+def said(frame: Frame) -> tuple[Any, ...]:
+    """All of a frame that may not depend on anything but its connection."""
+    findings = [finding.record() for finding in frame.findings]
+    where = frame.id, frame.side, frame.offset, frame.length, frame.missing, frame.place, frame.packets
+    links = frame.request, frame.response, frame.latency_ns, frame.outcome, frame.expects_response
+    kind = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.is_cut, frame.sender
+    return *where, frame.time_ns, frame.first_ns, *kind, *links, repr(frame.layers), findings
+
+
+def frames_of(batches: Iterable[PacketBatch], demand: Demand = DEMAND, pickled: int = 0) -> Frames:
+    """The frames by connection; every ``pickled`` batches the dissector is pickled."""
+    dissector, found = Dissector(demand), defaultdict(list)
+
+    def take(frames: Iterator[Frame]) -> None:
+        for frame in frames:
+            found[frame.connection.id].append(said(frame))
+
+    for number, batch in enumerate(batches, 1):
+        take(dissector.feed(batch))
+        if pickled and number % pickled == 0:
+            dissector = pickle.loads(pickle.dumps(dissector))
+            dissector.resume(demand)
+    take(dissector.finish())
+    return dict(found)
+
+
+def in_batches(whole: PacketBatch, size: int) -> Iterator[PacketBatch]:
+    """The packets in batches of so many."""
+    for at in range(0, len(whole), size):
+        yield whole.part(at, at + size)
+
+
+def sessions(whole: PacketBatch) -> set[int]:
+    """Ports of connections that know of each other."""
+    dissector = Dissector(NUMBERED)
+    with suppress(CaptureError):
+        for _ in dissector.frames([whole]):
+            pass
+    return {port for _, port in dissector.accounts.sessions}
+
+
+def connections(whole: PacketBatch) -> Iterator[PacketBatch]:
+    """The packets of each connection, or of connections that know of each other; packets without TCP go to all."""
+    segments = HeaderReader(Limits(), Counter(), Counter()).read(whole, whole.time_ns)
+    owner = pairs(segments).astype(object)
+    ports = segments.ports
+    for port in sessions(whole):
+        owner[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = -1
+    others = np.setdiff1d(np.arange(len(whole)), segments.row)
+    for key in set(owner.tolist()):
+        yield whole.select(np.sort(np.concatenate([segments.row[owner == key], others])))
+
+
+def alone(whole: PacketBatch, size: int) -> Frames:
+    """Every connection decoded alone."""
+    found: Frames = {}
+    for packets in connections(whole):
+        found |= frames_of(in_batches(packets, size))
+    return found
+
+
+def difference(expected: Frames, found: Frames) -> str | None:
+    """The first difference, for people."""
+    for connection in expected.keys() | found.keys():
+        first, second = expected.get(connection, []), found.get(connection, [])
+        for place, (one, other) in enumerate(zip(first, second, strict=False)):
+            if one != other:
+                column = next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+                return (
+                    f"{place} ({one[13]}, {other[13]}), column {column}: {one[column]!s:.500} | {other[column]!s:.500}"
+                )
+        if len(first) != len(second):
+            return f"{len(first)} and {len(second)} frames"
+    return None
+
+
+def differences(whole: PacketBatch, sizes: Iterable[int] = SIZES) -> Iterator[tuple[str, str]]:
+    """What differs by the way of reading."""
+    count = max(len(whole), 1)
+    expected, numbered = frames_of([whole]), frames_of([whole], NUMBERED)
+    ways = [(f"batches of {size}", frames_of(in_batches(whole, size), NUMBERED), numbered) for size in sizes]
+    ways.append(("pickled", frames_of(in_batches(whole, 16), NUMBERED, 2), numbered))
+    ways.append(("alone", alone(whole, count), expected))
+    ways.append(("alone in batches of 3", alone(whole, 3), expected))
+    for name, found, wanted in ways:
+        if (told := difference(wanted, found)) is not None:
+            yield name, told
+
+
+def captures(paths: Iterable[str]) -> Iterator[Path]:
+    """Capture files below some paths."""
+    for path in map(Path, paths):
+        yield from sorted(each for each in path.rglob("*") if ".pcap" in each.name) if path.is_dir() else [path]
+
+
+def packets_of(path: Path) -> PacketBatch:
+    """All packets of a capture."""
+    whole = read(path)
+    return replace(whole, clock=None)
+
+
+if __name__ == "__main__":
+    for capture in captures(sys.argv[1:]):
+        with suppress(CaptureError):
+            for way, text in differences(packets_of(capture)):
+                print(f"{capture.name}: {way}: {text}", flush=True)

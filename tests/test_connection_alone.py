@@ -1,0 +1,59 @@
+"""A connection is a function of its own packets: batches, pickling and strangers change nothing about it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.alone import differences, packets_of
+from tests.conftest import CAPTURES
+from wiredecode.capture.batch import PacketBatch
+
+SMALL = (
+    "rabbitmq-stream/d_shuffled_dups.pcap",
+    "nats/03-pubsub.pcap",
+    "liftbridge/30-lb-publish-ack.pcap",
+    "tank/tank_03_produce_single.pcap",
+    "cursus/group.ooo-dup.pcap",
+    "pravega/read_cuts.pcap",
+)
+"""A capture of each protocol."""
+MOST = 400
+"""Packets of a capture that are damaged."""
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "accidents").iterdir()), ids=lambda path: path.stem)
+def test_accidents_of_real_and_damaged_captures(path: Path) -> None:
+    """Their frames, findings or order once depended on batches or on other connections."""
+    assert list(differences(packets_of(path))) == []
+
+
+def test_a_capture_of_each_protocol(path: Path) -> None:
+    assert list(differences(packets_of(path), sizes=(1, 64))) == []
+
+
+def test_lost_packets_and_a_clock_that_is_set_back(path: Path) -> None:
+    rng = random.Random(str(path))
+    whole = packets_of(path)
+    whole = whole.part(0, min(len(whole), MOST))
+    kept = np.array([at for at in range(len(whole)) if rng.random() > 0.05])
+    damaged = whole.select(kept)
+    assert list(differences(damaged, sizes=(1, 64))) == []
+    assert list(differences(set_back(damaged, rng.randrange(len(kept))), sizes=(1, 64))) == []
+
+
+def set_back(packets: PacketBatch, at: int) -> PacketBatch:
+    """The clock of the capture is set back by 0.35 s, as NTP does it."""
+    packets.time_ns[at:] -= 350_000_000
+    return packets
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "path" in metafunc.fixturenames and metafunc.function.__name__ != "test_accidents_of_real_and_damaged_captures":
+        every = sorted(each for each in CAPTURES.rglob("*.pcap*") if each.suffix in (".pcap", ".pcapng", ".gz"))
+        small = {CAPTURES / name for name in SMALL}
+        values = [pytest.param(each, marks=() if each in small else pytest.mark.slow) for each in every]
+        metafunc.parametrize("path", values, ids=[str(each.relative_to(CAPTURES)) for each in every])
