@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import sampled
 from tests.net.craft import ACK, FIN, RST, SYN, Talk
 from tests.net.script import content, run
 from wiredecode.capture import write_pcap
@@ -121,7 +122,7 @@ def of_tshark(path: Path, stream: int) -> list[bytes]:
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not there")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES, 2))
 def test_streams_are_those_of_tshark(name: str, tmp_path: Path) -> None:
     packets = CASES[name]()
     path = tmp_path / "hostile.pcap"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import wiredecode
-from tests.conftest import long_are_slow
+from tests.conftest import sampled
 from tests.net.test_analysis import DIFFERENT, LOSSY, tsharks
 from wiredecode.net.health import KINDS
 from wiredecode.tables.connections import COUNTED
@@ -24,7 +24,7 @@ def rows(name: str, **reading: object) -> list[dict[str, object]]:
     return sorted(found, key=lambda row: row["connection"])
 
 
-@pytest.mark.parametrize("name", long_are_slow(LOSSY))
+@pytest.mark.parametrize("name", sampled(LOSSY, 2))
 def test_kinds_of_packets_and_counts_of_connections_are_those_of_tshark(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")
