@@ -164,7 +164,7 @@ def test_damage_inside_a_compressed_message_is_damage() -> None:
 
 
 def test_a_compressed_message_beyond_the_limit_is_told_and_the_next_one_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket.Messages.__init__, "__defaults__", (5000,))
+    monkeypatch.setattr(websocket.Fragments.__init__, "__defaults__", (5000,))
     bomb = b"MSG a 1 9000\r\n" + bytes(9000) + b"\r\n"
     pack = Deflate(False)
     said = frame(0xC2, pack(bomb)) + frame(0xC2, pack(message(1) * 4))
@@ -174,7 +174,7 @@ def test_a_compressed_message_beyond_the_limit_is_told_and_the_next_one_read(mon
 
 
 def test_fragments_whose_first_one_is_not_there_add_nothing() -> None:
-    messages = websocket.Messages()
+    messages = websocket.Fragments()
     taken = [messages.feed(first, b"PING\r\n") for first in (0x00, 0x80, 0x82, 0x02, 0x89, 0x80, 0x80, 0x82)]
     assert [one.data for one in taken] == [None, None, b"PING\r\n", b"PING\r\n", b"", b"PING\r\n", None, b"PING\r\n"]
     assert {one.why for one in taken if one.data is None} == {websocket.ORPHAN}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wiredecode.check.codes import offers
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.gauges import Gauge, Reading
+from wiredecode.protocols.shared.gauges import Gauge, Measurement
 
 LIMIT = 1 << 63
 """Beyond it nothing is an offset or a count: some clients store 2**64 - 1 for none."""
@@ -20,9 +20,9 @@ class Gauges:
                 for each in gauge.types:
                     self._gauges.setdefault((name, each), []).append(gauge)
 
-    def read(self, frame: Frame) -> list[Reading]:
+    def read(self, frame: Frame) -> list[Measurement]:
         """What the next frame tells."""
-        found: list[Reading] = []
+        found: list[Measurement] = []
         for gauge in self._gauges.get((frame.protocol, frame.type), ()):
             try:
                 found += [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]

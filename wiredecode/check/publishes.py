@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
@@ -14,6 +14,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.net.times import Times
 from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
@@ -101,7 +102,7 @@ class Publishes(Rule):
     ) -> None:
         super().__init__(report)
         self._publishing, self._elsewhere = publishing, elsewhere
-        self._waiting: OrderedDict[int, OpenPublish] = OrderedDict()
+        self._waiting: Newest[int, OpenPublish] = Newest(MOST_WAITING)
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self._published: Counter[tuple[int, str]] = Counter()
         self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
@@ -120,10 +121,9 @@ class Publishes(Rule):
         judged = (frame.protocol, frame.type) not in self._elsewhere
         packet = frame.packets[0] if frame.packets else None
         place = frame.number, packet, frame.time_ns, frame.connection, frame.side
-        self._waiting[frame.id] = OpenPublish(*place, printable(stream), count, count, judged, how.refusals)
+        publish = OpenPublish(*place, printable(stream), count, count, judged, how.refusals)
+        self._waiting.put(frame.id, publish)
         self._published[frame.connection.number, stream] += count
-        if len(self._waiting) > MOST_WAITING:
-            self._waiting.popitem(last=False)
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""

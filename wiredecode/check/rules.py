@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 from wiredecode.check.codes import CODES, code_of
@@ -10,6 +9,7 @@ from wiredecode.frames.frame import Finding, Frame
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Report, Rule
 
 MOST_REQUESTS = 65_536
@@ -56,7 +56,7 @@ class Requests(Rule):
         waits = {name: checks.waits for name, checks in offered.items()}
         self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
         self._offered = offered
-        self._waiting: OrderedDict[int, OpenRequest] = OrderedDict()
+        self._waiting: Newest[int, OpenRequest] = Newest(MOST_REQUESTS)
         self._slow: dict[int, list[tuple[OpenRequest, int, int]]] = {}
 
     def frame(self, frame: Frame) -> None:
@@ -68,12 +68,11 @@ class Requests(Rule):
         if frame.expects_response and "copy_of" not in frame.generated:
             always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
             packet = frame.packets[0] if frame.packets else None
-            self._waiting[frame.id] = OpenRequest(
+            request = OpenRequest(
                 *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
                 *(frame.type or "", always, checks is not None and checks.polls(frame)),
             )
-            if len(self._waiting) > MOST_REQUESTS:
-                self._waiting.popitem(last=False)
+            self._waiting.put(frame.id, request)
 
     def _remember_slow(self, frame: Frame, request: OpenRequest) -> None:
         slow = self._slow.setdefault(frame.connection.number, [])

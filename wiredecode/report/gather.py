@@ -15,7 +15,7 @@ from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
 from wiredecode.net.times import Times
-from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Reading
+from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.report.bins import LATENCIES, Series, bucket_of
 
@@ -172,7 +172,7 @@ class Gathering:
         if command is not None and (frame.outcome == REFUSED or any(f.group == "response" for f in frame.findings)):
             command.refused += 1
 
-    def _show(self, frame: Frame, reading: Reading) -> None:
+    def _show(self, frame: Frame, reading: Measurement) -> None:
         key = reading.what, reading.of
         series = self.series.get(key)
         if series is None:

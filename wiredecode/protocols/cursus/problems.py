@@ -11,7 +11,7 @@ from wiredecode.frames.plurals import times
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
 
@@ -53,10 +53,10 @@ class Commits(Gauge):
     types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
 
     def __init__(self) -> None:
-        self._waiting: Newest[int, list[Reading]] = Newest(MOST_KNOWN)
+        self._waiting: Newest[int, list[Measurement]] = Newest(MOST_KNOWN)
         """By frame of the commit; those that are refused are forgotten last."""
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         if frame.type == "OK":
             if frame.request is not None:
                 yield from self._waiting.pop(frame.request, ())
@@ -64,14 +64,14 @@ class Commits(Gauge):
         self._waiting.put(frame.id, list(_committed(frame)))
 
 
-def _committed(frame: Frame) -> Iterator[Reading]:
+def _committed(frame: Frame) -> Iterator[Measurement]:
     """What a commit asks for."""
     facts = frame.generated
     topic, group = str(facts["topic"]), facts["group"]
     commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
     for each in commits.removesuffix(",...").split(","):
         partition, offset = map(int, each.split(":"))
-        yield Reading(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
+        yield Measurement(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
 
 
 GAUGES = (Commits,)

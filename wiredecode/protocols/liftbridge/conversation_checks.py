@@ -9,7 +9,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
-from wiredecode.protocols.liftbridge.layers_reading import Reading, find_problem, generate
+from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, find_problem, generate
 from wiredecode.protocols.liftbridge.layers_replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify
 
 MAX_ODD_MESSAGES = 8
@@ -69,7 +69,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
         frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", where)
 
 
-def check_crc(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:
+def check_crc(frame: Frame, reading: ReadLayer, data: bytes, start: int, style: Style | None) -> None:
     """Verify the CRC-32C of the envelope, which covers the payload."""
     stored, actual = reading.fields["crc"], crc32c.crc32c(data[data[5] :])
     generate(frame, reading, style, "crc_status", "good" if actual == stored else "bad")
@@ -78,7 +78,7 @@ def check_crc(frame: Frame, reading: Reading, data: bytes, start: int, style: St
         frame.find("error", "checksum", "envelope-crc", message, f"{NAME}.crc", (start + 8, start + 12))
 
 
-def check_entries(frame: Frame, reading: Reading, data: bytes, start: int, style: Style | None) -> None:
+def check_entries(frame: Frame, reading: ReadLayer, data: bytes, start: int, style: Style | None) -> None:
     """Verify the CRC-32C and the format of each stored message of a ReplicationResponse."""
     shown = reading.fields.get("entries") if style is not None else None
     count, odd = verify(data, max(data[5], SHORT_HEADER) + REPLICATION_HEADER, len(data))
@@ -118,7 +118,7 @@ CHECKED_TYPES = (names.ACK, 5, 8, 9)
 """Types whose contents :func:`check_contents` looks at."""
 
 
-def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
+def check_contents(frame: Frame, message_type: int, reading: ReadLayer) -> None:
     """Of :data:`CHECKED_TYPES` and what is unusual: tell refusals, operations without their message, unknown fields."""
     fields = reading.fields
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
@@ -128,7 +128,7 @@ def check_contents(frame: Frame, message_type: int, reading: Reading) -> None:
         message = f"the server may not join: {printable(fields['error'])}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")
     elif message_type == 9 and "error" in fields:
-        error = Reading(reading.layer, fields["error"])
+        error = ReadLayer(reading.layer, fields["error"])
         code = names.GRPC_CODES.get(error.number("code"), error.number("code"))
         message = f"the operation was refused: {code}: {printable(error.fields.get('msg', ''))}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")

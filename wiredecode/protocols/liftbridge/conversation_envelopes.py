@@ -18,7 +18,7 @@ from wiredecode.protocols.liftbridge.conversation_memory import NO_FACTS, Meanin
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
 from wiredecode.protocols.liftbridge.layers_kinds import SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers_operations import ActivityStreamEvent, Cursor
-from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read
+from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, carry, find_problem, generate, read
 from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import link
 
@@ -67,7 +67,7 @@ def _relate(
     frame: Frame,
     message: CarriedMessage,
     code: int,
-    reading: Reading,
+    reading: ReadLayer,
     style: Style | None,
     memory: Memory,
     meaning: Meaning,
@@ -114,7 +114,7 @@ FIRST_PARTITION = {"partition": 0}
 RESPONSES = frozenset(names.REQUESTS.values())
 
 
-def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: Reading, style: Style | None) -> None:
+def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: ReadLayer, style: Style | None) -> None:
     """The value of a message for one of Liftbridge's own streams."""
     kind = meaning.tail.partition(".")[0]
     layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(kind)

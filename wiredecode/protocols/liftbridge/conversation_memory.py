@@ -131,7 +131,7 @@ PUT_OFF = 10
 
 
 @dataclass(slots=True)
-class Publications:
+class PublishedFrames:
     """The last frames by key, of the ``most`` keys published last.
 
     Runs are only noted: usually nobody asks before most of them are out of date.
@@ -238,7 +238,7 @@ class Memory(CarriedSession):
     """More requests came than are remembered."""
     acks: Acks = field(default_factory=Acks)
     """What asks for an ack, and acks, where that comes later."""
-    publications: Publications = field(default_factory=lambda: Publications(MAX_EXCHANGES))
+    publications: PublishedFrames = field(default_factory=lambda: PublishedFrames(MAX_EXCHANGES))
     got: Newest[tuple[Any, ...], int] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     """The last publication of each key that a subscription got; or :data:`UNCOUNTED`."""
     repeating: Newest[str | None, None] = field(default_factory=lambda: Newest(MAX_SUBJECTS))

@@ -9,7 +9,7 @@ from wiredecode.protocols.liftbridge import NAME
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.conversation_memory import MAX_KEY_CHARACTERS, Memory
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
-from wiredecode.protocols.liftbridge.layers_reading import Reading, carry, find_problem, generate, read
+from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, carry, find_problem, generate, read
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.names_operations import entries_spelled
 from wiredecode.protocols.shared.carried import CarriedMessage
@@ -45,7 +45,7 @@ def decode(frame: Frame, message: CarriedMessage, style: Style | None, memory: M
 
 
 def _claim(
-    frame: Frame, name: str | None, reading: Reading, data: bytes, start: int | None, style: Style | None
+    frame: Frame, name: str | None, reading: ReadLayer, data: bytes, start: int | None, style: Style | None
 ) -> None:
     frame.protocol, frame.type = NAME, name
     carry(frame, reading, data, start, style)

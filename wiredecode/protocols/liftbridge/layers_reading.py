@@ -13,7 +13,7 @@ from wiredecode.protocols.shared.pairing import Newest
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadLayer:
     """What was read of a layer: its values, or with a style its record (a number of an enumeration has ``_code``)."""
 
     layer: type[Layer]
@@ -43,7 +43,7 @@ READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
 
 
-def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = False) -> Reading:
+def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = False) -> ReadLayer:
     """Read ``data`` from its first byte on; ``cut``: its end was not captured."""
     known = READERS.get(layer)
     if known is None or known.style is not style:
@@ -51,21 +51,21 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
         known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
     short = style is None and not cut and len(data) <= MAX_KNOWN_BYTES
     if short and (fields := known.known.get(data)) is not None:
-        return Reading(layer, fields)
+        return ReadLayer(layer, fields)
     try:
         if cut:
             raise compiler.TruncatedField
         fields = known.decode(data, 0, len(data))[0]
         if short:
             known.known.put(data, fields)
-        return Reading(layer, fields)
+        return ReadLayer(layer, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
         fields = decoded.written() if style is None else layer.present(decoded.values, style)
-        return Reading(layer, fields, decoded.problem, unusual=True)
+        return ReadLayer(layer, fields, decoded.problem, unusual=True)
 
 
-def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style: Style | None) -> None:
+def carry(frame: Frame, reading: ReadLayer, data: bytes, start: int | None, style: Style | None) -> None:
     """Add the layer to the frame, and to its record; of several of one name the later ones stand in ``further``."""
     if style is None:
         values = None if reading.unusual else reading.fields
@@ -80,7 +80,7 @@ def carry(frame: Frame, reading: Reading, data: bytes, start: int | None, style:
         frame.layers[name] = reading.fields
 
 
-def find_problem(frame: Frame, reading: Reading, start: int | None, length: int) -> None:
+def find_problem(frame: Frame, reading: ReadLayer, start: int | None, length: int) -> None:
     """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
     problem = reading.problem
     if problem is None or frame.is_cut:
@@ -93,7 +93,7 @@ def find_problem(frame: Frame, reading: Reading, start: int | None, length: int)
     frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)
 
 
-def generate(frame: Frame, reading: Reading, style: Style | None, name: str, value: Any) -> None:
+def generate(frame: Frame, reading: ReadLayer, style: Style | None, name: str, value: Any) -> None:
     """A generated field of the layer."""
     frame.generate(name, value)
     if style is not None:

@@ -16,9 +16,9 @@ from wiredecode.protocols.liftbridge.problems_metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.problems_replicas import Replicas, Silence, server_of
 from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Place, Publishing, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -114,7 +114,7 @@ class ReplicaLag(Gauge):
     def __init__(self) -> None:
         self._requests: Newest[int, int] = Newest(MOST_FOLLOWERS)
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         if "copy_of" in frame.generated or not frame.inner:
             return
         values = inner_values(frame)
@@ -124,7 +124,7 @@ class ReplicaLag(Gauge):
         offset, facts = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:
             name = f"{facts.get('stream')}, partition {facts.get('partition')} at {facts.get('replica_id')}"
-            yield Reading(LAG, name, max(values["high_watermark"] - offset, 0))
+            yield Measurement(LAG, name, max(values["high_watermark"] - offset, 0))
 
 
 class Cursors(Gauge):
@@ -132,14 +132,14 @@ class Cursors(Gauge):
 
     types = frozenset({"Publish"})
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         if len(frame.inner) < 2 or "copy_of" in frame.generated or frame.inner[1].layer is not Cursor:
             return
         data = frame.inner[1].data
         values = compiler.walk(Cursor, data, 0, len(data))[0]
         stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
         of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
-        yield Reading(POSITION, of, offset, (stream, partition, offset - 1))
+        yield Measurement(POSITION, of, offset, (stream, partition, offset - 1))
 
 
 GAUGES = (ReplicaLag, Cursors)
@@ -172,9 +172,9 @@ class Partition:
 class Loss:
     """A leader that was reported."""
 
-    place: Place
+    place: FrameRef
     partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
-    places: list[Place] = field(default_factory=list)
+    places: list[FrameRef] = field(default_factory=list)
     last_ns: int = 0
 
 
@@ -185,7 +185,7 @@ class Cluster(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: Newest[tuple[str, str], tuple[Place, str, str]] = Newest(MOST_WAITING)
+        self._waiting: Newest[tuple[str, str], tuple[FrameRef, str, str]] = Newest(MOST_WAITING)
         self._losses: dict[str, Loss] = {}
         self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
         """By server: when and how its connections to NATS ended."""
@@ -210,9 +210,9 @@ class Cluster(Rule):
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
-        self._waiting.put(key, (place_of(frame), stream, subject))
+        self._waiting.put(key, (ref_of(frame), stream, subject))
 
-    def _unacked(self) -> list[tuple[Place, str, str]]:
+    def _unacked(self) -> list[tuple[FrameRef, str, str]]:
         last = self.report.last_ns
         return [each for each in self._waiting.values() if last - each[0].time_ns >= PATIENCE_NS]
 
@@ -232,12 +232,12 @@ class Cluster(Rule):
         leader, by = printable(operation.get("leader", "?")), printable(operation.get("replica", "?"))
         if leader not in self._losses and len(self._losses) >= MOST_SERVERS:
             return
-        loss = self._losses.setdefault(leader, Loss(place_of(frame)))
+        loss = self._losses.setdefault(leader, Loss(ref_of(frame)))
         loss.last_ns = frame.time_ns
         if len(loss.partitions) < MOST_SERVERS:
             loss.partitions.setdefault(partition, Partition(frame.time_ns, by)).reports += 1
         if len(loss.places) < 4:
-            loss.places.append(place_of(frame))
+            loss.places.append(ref_of(frame))
 
     def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
         self._leads(frame, operation, partition)
@@ -275,7 +275,7 @@ class Cluster(Rule):
 
     def finish(self) -> None:
         unacked = self._unacked()
-        streams: dict[tuple[str, str], list[Place]] = {}
+        streams: dict[tuple[str, str], list[FrameRef]] = {}
         for place, stream, subject in unacked:
             streams.setdefault((stream, subject), []).append(place)
         for leader, loss in self._losses.items():
@@ -288,7 +288,7 @@ class Cluster(Rule):
         before = [end for end in self._ends.get(server, ()) if end[0] <= loss.last_ns]
         return max(before, key=lambda end: end[0], default=None)
 
-    def _report_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[Place]]) -> None:
+    def _report_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[FrameRef]]) -> None:
         led = {stream for stream, _ in loss.partitions}
         lost = sum(
             loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
@@ -313,7 +313,7 @@ class Cluster(Rule):
             then = f"; {after} leads it afterwards" if after and after != leader else ""
             problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
-    def _report_unacked(self, stream: str, subject: str, places: list[Place]) -> None:
+    def _report_unacked(self, stream: str, subject: str, places: list[FrameRef]) -> None:
         where = f"{stream} (subject {subject})" if stream else f"subject {subject}"
         what = f"{counted(len(places), 'publish', 'es')} to {where} got no ack"
         first = places[0]

@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Place, Report, Rule, inner_values, place_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -127,7 +127,7 @@ class Replicas(Rule):
 class Server:
     """What a server was sent since it sent anything itself."""
 
-    place: Place | None = None
+    place: FrameRef | None = None
     """The first request."""
     requests: int = 0
 
@@ -160,7 +160,7 @@ class Silence(Rule):
             if frame.expects_response:
                 server.requests += 1
                 if server.place is None:
-                    server.place = place_of(frame)
+                    server.place = ref_of(frame)
         elif server.place is not None:
             self._spoke(name, server, frame.time_ns)
 

@@ -41,7 +41,7 @@ MAX_DOUBTED = 1_024
 
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
-Place = tuple[int, int]
+FrameKey = tuple[int, int]
 """Number and id of a frame: in the order of the capture."""
 
 
@@ -126,11 +126,11 @@ class Repeated:
     """Messages with the same contents, by publisher."""
 
     def __init__(self, publisher: Publisher, number: int, ident: int) -> None:
-        self.places: dict[Publisher, list[Place]] = {publisher: [(number, ident)]}
+        self.places: dict[Publisher, list[FrameKey]] = {publisher: [(number, ident)]}
         self.forgotten = 0
         """Number of the last one that is not remembered."""
 
-    def add(self, publisher: Publisher, place: Place) -> None:
+    def add(self, publisher: Publisher, place: FrameKey) -> None:
         if len(self.places) >= MAX_PUBLISHERS and publisher not in self.places:
             self.forgotten = place[0]
             return
@@ -142,7 +142,7 @@ class Repeated:
 
     def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, int, int] | None:
         """The publisher, number and id of the message that a receiver gets next; None: that does not follow."""
-        found: list[tuple[Place, Publisher]] = []
+        found: list[tuple[FrameKey, Publisher]] = []
         count, exact = 0, receiver.gets_all
         for publisher, places in self.places.items():
             before = receiver.last.get(publisher, receiver.since)

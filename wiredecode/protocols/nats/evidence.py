@@ -334,7 +334,7 @@ class Front(NamedTuple):
 
 def front(data: bytes) -> Front:
     """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
-    messages, plain, position, masked = websocket.Messages(websocket.FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
+    messages, plain, position, masked = websocket.Fragments(websocket.FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
     while position < len(data):
         head = websocket.header(data, position)
         if isinstance(head, str) or (head and bool(head.key) != masked):

@@ -14,15 +14,15 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     Called,
     Checks,
-    Place,
+    FrameRef,
     Report,
     Rule,
-    place_of,
+    ref_of,
     stopped_or_cut,
 )
 
@@ -86,15 +86,15 @@ class Consumers(Gauge):
 
     types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         values, delivered = frame.values, frame.sender == "server"
         acked = acknowledged(values.get("reply" if delivered else "subject", ""))
         if acked is None:
             return
         if delivered:
-            yield Reading(LAG, acked.consumer, acked.pending)
+            yield Measurement(LAG, acked.consumer, acked.pending)
         elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Reading(POSITION, acked.consumer, acked.sequence)
+            yield Measurement(POSITION, acked.consumer, acked.sequence)
 
 
 GAUGES = (Consumers,)
@@ -150,7 +150,7 @@ class Reader:
     """By sid."""
     last: tuple[int, int | None] | None = None
     """Frame and packet of the last message."""
-    pings: tuple[list[Place], list[Place]] = field(default_factory=lambda: ([], []))
+    pings: tuple[list[FrameRef], list[FrameRef]] = field(default_factory=lambda: ([], []))
     """By sender: PINGs since the last PONG of the other side."""
     errors: set[str] = field(default_factory=set)
     carries: bool = False
@@ -188,7 +188,7 @@ class Clients(Rule):
                 reader.subjects[values["sid"]] = printable(values.get("subject", ""))
         elif kind == "PING":
             pings = reader.pings[frame.side]
-            pings.append(place_of(frame))
+            pings.append(ref_of(frame))
             del pings[:-8]
         elif kind == "PONG":
             reader.pings[1 - frame.side].clear()
@@ -334,14 +334,14 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
 class Redelivered:
     """Messages that a consumer of JetStream got more than once."""
 
-    first: Place
+    first: FrameRef
     deliveries: int = 0
     often: int = 0
     """How often the worst was delivered, ..."""
     sequence: int = 0
     """... and which that is."""
     pending: int = 0
-    frames: list[Place] = field(default_factory=list)
+    frames: list[FrameRef] = field(default_factory=list)
 
 
 class Redeliveries(Rule):
@@ -362,13 +362,13 @@ class Redeliveries(Rule):
         if known is None:
             if len(self._known) >= MOST_SUBSCRIPTIONS:
                 return
-            known = self._known[acked.consumer] = Redelivered(place_of(frame))
+            known = self._known[acked.consumer] = Redelivered(ref_of(frame))
         known.deliveries += 1
         known.pending = acked.pending
         if acked.delivered > known.often:
             known.often, known.sequence = acked.delivered, acked.sequence
         if len(known.frames) < MOST_EVIDENCE:
-            known.frames.append(place_of(frame))
+            known.frames.append(ref_of(frame))
 
     def finish(self) -> None:
         for consumer, known in self._known.items():

@@ -37,7 +37,7 @@ class InnerStream:
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last of them."""
         self.framer = Framer(direction, protocol, self.found, in_step)
-        self.messages = websocket.Messages()
+        self.messages = websocket.Fragments()
         self.fragments: set[int] = set()
         """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
 
@@ -154,7 +154,7 @@ REASONS = {
 """Why what a WebSocket frame adds cannot be known: severity and group of the finding, and what it says."""
 
 
-def websocket_plain(frame: Frame, messages: websocket.Messages) -> bytes | None:
+def websocket_plain(frame: Frame, messages: websocket.Fragments) -> bytes | None:
     """What a frame adds to the plain bytes; None if that cannot be known."""
     values = frame.values
     data = bytes(values["data"])

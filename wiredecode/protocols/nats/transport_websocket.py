@@ -138,7 +138,7 @@ class Plain:
     why: str = ""
 
 
-class Messages:
+class Fragments:
     """The messages of one direction, put together from frames.
 
     The fragments of a compressed message are one stream of deflate, which may refer to messages before it. Keeping

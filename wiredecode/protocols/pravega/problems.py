@@ -16,9 +16,9 @@ from wiredecode.protocols.pravega.problems_reads import Reads
 from wiredecode.protocols.pravega.problems_transactions import Transactions
 from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Place, Publishing, Report, Rule, place_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
 
 CODES = codes_of("pravega")
 
@@ -54,7 +54,7 @@ class Readers(Gauge):
         self._ends: dict[str, int] = {}
         """By segment: the largest write offset that was told."""
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         values = frame.values
         if frame.type == "DataAppended":
             self._grew(frame.generated["segment"], values["current_segment_write_offset"])
@@ -63,18 +63,18 @@ class Readers(Gauge):
         else:
             yield from self._reader(frame, values["segment"], values["offset"])
 
-    def _reader(self, frame: Frame, segment: str, offset: int) -> Iterator[Reading]:
+    def _reader(self, frame: Frame, segment: str, offset: int) -> Iterator[Measurement]:
         of = f"{printable(segment)}, bytes, reader #{frame.connection.number}"
         if frame.type == "ReadSegment":
-            yield Reading(POSITION, of, offset)
+            yield Measurement(POSITION, of, offset)
             return
         offset += len(frame.values["data"])
-        yield Reading(POSITION, of, offset)
+        yield Measurement(POSITION, of, offset)
         self._grew(segment, offset)
         if frame.values["at_tail"] or frame.values["end_of_segment"]:
-            yield Reading(LAG, of, 0)
+            yield Measurement(LAG, of, 0)
         elif (end := self._ends.get(segment, offset)) > offset:
-            yield Reading(LAG, of, end - offset)
+            yield Measurement(LAG, of, end - offset)
 
     def _grew(self, segment: str, end: int) -> None:
         if segment in self._ends or len(self._ends) < MOST_KNOWN:
@@ -158,7 +158,7 @@ class Setups(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: Newest[int, tuple[Place, int, str, str]] = Newest(MOST_SETUPS)
+        self._waiting: Newest[int, tuple[FrameRef, int, str, str]] = Newest(MOST_SETUPS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -167,7 +167,7 @@ class Setups(Rule):
         elif frame.expects_response:
             raw = frame.values.get("writer_id")
             writer = str(UUID(bytes=bytes(raw))) if isinstance(raw, bytes) and len(raw) == 16 else "?"
-            self._waiting.put(frame.id, (place_of(frame), frame.side, writer, segment_of(frame)))
+            self._waiting.put(frame.id, (ref_of(frame), frame.side, writer, segment_of(frame)))
 
     def finish(self) -> None:
         for place, side, writer, segment in self._waiting.values():

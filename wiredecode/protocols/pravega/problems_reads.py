@@ -9,7 +9,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
 
 CODES = codes_of("pravega")
 
@@ -24,7 +24,7 @@ SLOW_NS = 1_000_000_000
 class Read:
     """A read that waits."""
 
-    place: Place
+    place: FrameRef
     side: int
     offset: int
     there_ns: int | None = None
@@ -79,7 +79,7 @@ class Reads(Rule):
             return
         segment = self._segments.get_or_make(name, Segment)
         there = frame.time_ns if segment.end > offset else None
-        segment.reads.put(frame.id, Read(place_of(frame), frame.side, offset, there))
+        segment.reads.put(frame.id, Read(ref_of(frame), frame.side, offset, there))
 
     def _answered(self, frame: Frame) -> None:
         values = frame.values

@@ -9,7 +9,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
 
 CODES = codes_of("pravega")
 
@@ -26,7 +26,7 @@ class Transaction:
     """A transaction as its segments show it."""
 
     stream: str
-    place: Place
+    place: FrameRef
     events: int = 0
     last_ns: int = 0
     created: bool = False
@@ -73,7 +73,7 @@ class Transactions(Rule):
         parent, _, number = segment.partition(TRANSACTION)
         stream = parent.rpartition("/")[0]
         key = f"{stream}{TRANSACTION}{number}"
-        return self._known.get_or_make(key, lambda: Transaction(printable(stream), place_of(frame)))
+        return self._known.get_or_make(key, lambda: Transaction(printable(stream), ref_of(frame)))
 
     def finish(self) -> None:
         for key, each in self._known.items():

@@ -15,15 +15,15 @@ from wiredecode.protocols.rabbitmq_stream.problems_consumers import Fill, Flappi
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     Checks,
-    Place,
+    FrameRef,
     Publishing,
     Report,
     Rule,
-    place_of,
+    ref_of,
     stopped_or_cut,
     values_of,
 )
@@ -73,7 +73,7 @@ class CreditGauge(Gauge):
     def __init__(self) -> None:
         self._known: dict[Subscription, tuple[str, int]] = {}
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         key = frame.connection.number, frame.values.get("subscription_id", -1)
         if frame.type == "Subscribe" and len(self._known) < MOST_KNOWN:
             self._known[key] = name_of(frame), 0
@@ -86,7 +86,7 @@ class CreditGauge(Gauge):
         name, credit = known
         credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
         self._known[key] = name, credit
-        yield Reading(CREDIT, name, credit)
+        yield Measurement(CREDIT, name, credit)
 
 
 class LagGauge(Gauge):
@@ -94,10 +94,10 @@ class LagGauge(Gauge):
 
     types = frozenset({"Deliver"})
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         committed, chunk = frame.values.get("committed_chunk_id"), frame.values.get("chunk")
         if committed is not None and isinstance(chunk, dict) and "chunk_id" in chunk:
-            yield Reading(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
+            yield Measurement(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
 
 
 class Stored(Gauge):
@@ -105,10 +105,10 @@ class Stored(Gauge):
 
     types = frozenset({"StoreOffset"})
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         stream, offset = frame.values["stream"], frame.values["offset"]
         of = f"{printable(stream)}, consumer {printable(frame.values['reference'])}"
-        yield Reading(POSITION, of, offset, (stream, None, offset))
+        yield Measurement(POSITION, of, offset, (stream, None, offset))
 
 
 def name_of(frame: Frame) -> str:
@@ -243,10 +243,10 @@ class MissingStreams(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._missing: dict[tuple[str, str], Place] = {}
+        self._missing: dict[tuple[str, str], FrameRef] = {}
         """By name and virtual host."""
-        self._deleted: dict[tuple[str, str], Place] = {}
-        self._used: dict[tuple[str, str], list[Place]] = {}
+        self._deleted: dict[tuple[str, str], FrameRef] = {}
+        self._used: dict[tuple[str, str], list[FrameRef]] = {}
         """Deleted ones: who used them."""
 
     def frame(self, frame: Frame) -> None:
@@ -260,11 +260,11 @@ class MissingStreams(Rule):
             if deleted is not None and deleted.connection is not frame.connection:
                 users = self._used.setdefault(key, [])
                 if len(users) < MOST_EVIDENCE:
-                    users.append(place_of(frame))
+                    users.append(ref_of(frame))
             return
         self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
-            self._deleted[key] = place_of(frame)
+            self._deleted[key] = ref_of(frame)
         elif frame.type == "Create":
             self._used.pop(key, None)
 
@@ -275,7 +275,7 @@ class MissingStreams(Rule):
             if each.get("response_code") != names.UNKNOWN_STREAM:
                 self._missing.pop(key, None)
             elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
-                self._missing.setdefault(key, place_of(frame))
+                self._missing.setdefault(key, ref_of(frame))
 
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
         """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""

@@ -10,7 +10,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of, values_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of, values_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -30,7 +30,7 @@ MOST_ADDRESSES = 1000
 class Advertised:
     """An address that was named to clients of one host."""
 
-    place: Place
+    place: FrameRef
     requested: str
     """The broker that named it."""
     host: str
@@ -92,7 +92,7 @@ class AdvertisedHost(Rule):
             return
         before = self._advertised.get(key)
         times = 1 if before is None else before.times + 1
-        self._advertised[key] = Advertised(place_of(frame), frame.source, printable(host), port, client, times=times)
+        self._advertised[key] = Advertised(ref_of(frame), frame.source, printable(host), port, client, times=times)
 
     def ended(self, connection: Connection) -> None:
         health = connection.health

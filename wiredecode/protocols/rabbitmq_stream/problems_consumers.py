@@ -10,7 +10,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code, codes_of
-from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -62,7 +62,7 @@ class Offsets(Rule):
 class Reader:
     """How old the chunks are that one subscription gets."""
 
-    place: Place
+    place: FrameRef
     """Of its Subscribe."""
     stream: str
     chunks: int = 0
@@ -90,7 +90,7 @@ class Lag(Rule):
         if frame.type != "Deliver":
             self._judge(known.pop(number, None))
             if frame.type == "Subscribe":
-                known[number] = Reader(place_of(frame), printable(frame.values.get("stream", "")))
+                known[number] = Reader(ref_of(frame), printable(frame.values.get("stream", "")))
             return
         chunk, reader = frame.values.get("chunk"), known.get(number)
         if reader is None or not isinstance(chunk, Mapping) or "chunk_id" not in chunk:
@@ -132,7 +132,7 @@ class Flapping(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._changes: dict[tuple[str, str], deque[tuple[int, Place]]] = {}
+        self._changes: dict[tuple[str, str], deque[tuple[int, FrameRef]]] = {}
 
     def frame(self, frame: Frame) -> None:
         if not frame.values.get("active") or "stream" not in frame.generated:
@@ -141,7 +141,7 @@ class Flapping(Rule):
         if key not in self._changes and len(self._changes) >= MOST_STREAMS:
             return
         changes = self._changes.setdefault(key, deque(maxlen=FLAPS))
-        changes.append((frame.values.get("subscription_id", -1), place_of(frame)))
+        changes.append((frame.values.get("subscription_id", -1), ref_of(frame)))
         who = {(place.connection.number, number) for number, place in changes}
         within = frame.time_ns - changes[0][1].time_ns
         if len(changes) < FLAPS or within > FLAP_NS or len(who) == len(changes):
@@ -162,7 +162,7 @@ class Filled:
     chunks: int = 0
     records: int = 0
     entries: int = 0
-    places: list[Place] = field(default_factory=list)
+    places: list[FrameRef] = field(default_factory=list)
 
 
 class Fill(Rule):
@@ -190,7 +190,7 @@ class Fill(Rule):
         filled.records += chunk["num_records"]
         filled.entries += chunk["num_entries"]
         if len(filled.places) < 3:
-            filled.places.append(place_of(frame))
+            filled.places.append(ref_of(frame))
 
     def finish(self) -> None:
         for stream, filled in self._streams.items():

@@ -9,7 +9,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import Place, Report, Rule, place_of
+from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -39,7 +39,7 @@ def _round_trip(connection: Connection) -> int:
 class Subscription:
     """Credit of one subscription."""
 
-    place: Place
+    place: FrameRef
     """Of its Subscribe."""
     number: int
     stream: str
@@ -90,7 +90,7 @@ class Credits(Rule):
             self._judge(known.pop(number, None))
             stream = printable(frame.values.get("stream", ""))
             dry = None if credit else frame.time_ns
-            known[number] = Subscription(place_of(frame), number, stream, credit, credit, dry, most=credit)
+            known[number] = Subscription(ref_of(frame), number, stream, credit, credit, dry, most=credit)
             return
         subscription = known.get(number)
         if subscription is None:

@@ -18,7 +18,7 @@ MOST_KNOWN = 65_536
 """Subscriptions, partitions and the like that a gauge keeps at most; of more nothing is told."""
 
 
-class Reading(NamedTuple):
+class Measurement(NamedTuple):
     """A value at the time of a frame."""
 
     what: str
@@ -36,6 +36,6 @@ class Gauge:
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types that it reads, of its protocol."""
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         """The values after a frame of :attr:`types`; frames come in order."""
         raise NotImplementedError

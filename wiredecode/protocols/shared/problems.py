@@ -52,7 +52,7 @@ class Problem:
             self.details.append(text)
 
 
-class Place(NamedTuple):
+class FrameRef(NamedTuple):
     """Where a frame was, without its bytes: for rules that tell of it later."""
 
     connection: Connection
@@ -61,8 +61,8 @@ class Place(NamedTuple):
     time_ns: int
 
 
-def place_of(frame: Frame) -> Place:
-    return Place(frame.connection, frame.number, frame.packets[:1], frame.time_ns)
+def ref_of(frame: Frame) -> FrameRef:
+    return FrameRef(frame.connection, frame.number, frame.packets[:1], frame.time_ns)
 
 
 class Names:
@@ -99,7 +99,7 @@ class Report:
         what: str,
         key: Any = None,
         *,
-        frame: Frame | Place | None = None,
+        frame: Frame | FrameRef | None = None,
         connection: Connection | None = None,
         packet: int | None = None,
         time_ns: int | None = None,
@@ -142,7 +142,7 @@ class Report:
         start, end = self.span
         return (start is None or time_ns >= start) and (end is None or time_ns <= end)
 
-    def cite(self, problem: Problem, frame: Frame | Place) -> None:
+    def cite(self, problem: Problem, frame: Frame | FrameRef) -> None:
         """Add a frame to the evidence."""
         self.cite_numbers(problem, frame.number, frame.packets[0] if frame.packets else None)
 

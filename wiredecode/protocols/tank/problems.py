@@ -9,7 +9,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import Code, codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Reading
+from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule, values_of
 from wiredecode.protocols.tank import names
@@ -36,7 +36,7 @@ class Consumers(Gauge):
 
     types = frozenset({"ConsumeResponse"})
 
-    def read(self, frame: Frame) -> Iterator[Reading]:
+    def read(self, frame: Frame) -> Iterator[Measurement]:
         for topic in values_of(frame).get("topics") or ():
             for each in topic["partitions"]:
                 begin = each.get("base_sequence_number") or frame.generated.get("sequence_number")
@@ -44,8 +44,8 @@ class Consumers(Gauge):
                 if begin is None or last is None:
                     continue
                 of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.number}"
-                yield Reading(POSITION, of, begin)
-                yield Reading(LAG, of, max(last + 1 - begin, 0))
+                yield Measurement(POSITION, of, begin)
+                yield Measurement(LAG, of, max(last + 1 - begin, 0))
 
 
 GAUGES = (Consumers,)
