@@ -30,7 +30,7 @@ from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
-from wiredecode.tls import Decryption, KeyLog
+from wiredecode.tls import Decryption, Keyed, KeyLog
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
@@ -68,7 +68,8 @@ class Dissector:
         self.demand, self.network = demand, network or Network()
         if demand.select is not None and demand.select.needs_analysis:
             self.network.analyse()
-        keys = self.network.limits.keys
+        limits = self.network.limits
+        keys = limits.keys if isinstance(limits, Keyed) else None
         self._tls = Decryption(KeyLog() if keys is None else keys) if demand.decrypt else None
         self.accounts = Accounts()
         self._on_end, self._on_over, self._on_events = on_end, on_over, on_events

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, Provenance, Skipped, Span
+from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, PacketMap, Skipped, Span
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Framer:
         self.have = 0
         self.need = 0
         """Size of the frame at ``base``, once its header tells."""
-        self.pieces = Provenance()
+        self.pieces = PacketMap()
         self.span: Span | None = None
         """The frame with holes in it, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
@@ -401,7 +401,7 @@ class Framer:
         self.in_step = True
         if size == len(chunk.data):
             return None
-        self.pieces = Provenance()
+        self.pieces = PacketMap()
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
         return Chunk(chunk.direction, stop, chunk.data[size:], **{name: getattr(chunk, name)[keep] for name in COLUMNS})
 

@@ -11,7 +11,7 @@ from wiredecode.net.types import Chunk, Connection
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
 
-class Provenance:
+class PacketMap:
     """Which packet carried which bytes of the unread part of a stream: the columns of its chunks, joined.
 
     A piece is what one packet carried.
@@ -91,7 +91,7 @@ class Span:
     first_ns: int | None = None
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, pieces: Provenance, offset: int, size: int) -> None:
+    def add(self, pieces: PacketMap, offset: int, size: int) -> None:
         """Add ``size`` captured bytes at a stream offset: their packets and times."""
         low = pieces.holding(offset)
         high = pieces.holding(offset + size - 1, low)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import inf
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.analysis import Analyser
+from wiredecode.net.analyser import Analyser
 from wiredecode.net.backlog import Origin, ending
 from wiredecode.net.causality import BOTH, Tracked
 from wiredecode.net.flows import FlowKey, reverse

@@ -6,10 +6,7 @@ Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
-if TYPE_CHECKING:
-    from wiredecode.tls.keylog import KeyLog
+from typing import ClassVar
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -22,8 +19,6 @@ class Limits:
 
     resolve: ClassVar[bool] = False
     """Whether connections get the names of their addresses that the capture tells."""
-    keys: ClassVar[KeyLog | None] = None
-    """Secrets of TLS: see :class:`wiredecode.tls.keylog.Keyed`."""
     hole_seconds: float = 1.0
     """A hole is given up this long after the other side acknowledged what lies in it; this long after the first
     segment behind it where nothing of the other side was captured. Nobody acknowledged it: it may still be filled.

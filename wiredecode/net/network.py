@@ -15,7 +15,7 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.analysis import Analyser
+from wiredecode.net.analyser import Analyser
 from wiredecode.net.backlog import ending
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import AckHold, Tracked

@@ -84,7 +84,7 @@ class KeyLog:
 class Keyed(Limits):
     """The limits of reassembly with TLS secrets, and names: what a network was given."""
 
-    keys: KeyLog | None = None  # type: ignore[misc]
+    keys: KeyLog | None = None
     resolve: bool = False  # type: ignore[misc]
 
     @classmethod

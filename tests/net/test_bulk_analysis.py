@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import long_are_slow
 from tests.net.craft import Talk, batches
 from wiredecode.capture import open_capture
-from wiredecode.net import Network, analysis, undisturbed
+from wiredecode.net import Network, analyser, bulk_analysis
 from wiredecode.net.health import ConnectionHealth
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -44,9 +44,9 @@ def facts(health: ConnectionHealth) -> dict[str, Any]:
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch, least: int = 1) -> tuple[list[Any], list[Any]]:
-    monkeypatch.setattr(analysis, "COLUMNS_PAY_FROM", 1 << 60)
+    monkeypatch.setattr(analyser, "COLUMNS_PAY_FROM", 1 << 60)
     slow = healths(path)
-    monkeypatch.setattr(analysis, "COLUMNS_PAY_FROM", least)
+    monkeypatch.setattr(analyser, "COLUMNS_PAY_FROM", least)
     return slow, healths(path)
 
 
@@ -72,7 +72,7 @@ def talk() -> list[bytes]:
 @pytest.mark.parametrize("size", [1, 61, 300, 10_000])
 def test_batches_of_any_size_give_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def analysed(size: int, least: int) -> list[Any]:
-        monkeypatch.setattr(analysis, "COLUMNS_PAY_FROM", least)
+        monkeypatch.setattr(analyser, "COLUMNS_PAY_FROM", least)
         network = Network(analyse=True)
         for batch in batches(talk(), size):
             network.feed(batch)
@@ -84,14 +84,14 @@ def test_batches_of_any_size_give_the_same(size: int, monkeypatch: pytest.Monkey
 
 def test_nearly_all_segments_of_a_quiet_capture_go_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     left = []
-    analyse = undisturbed.Undisturbed.analyse
+    analyse = bulk_analysis.BulkAnalysis.analyse
 
-    def counted(self: undisturbed.Undisturbed, opened: Any) -> Any:
+    def counted(self: bulk_analysis.BulkAnalysis, opened: Any) -> Any:
         rows = analyse(self, opened)
         left.append((int(rows.sum()), len(rows)))
         return rows
 
-    monkeypatch.setattr(undisturbed.Undisturbed, "analyse", counted)
+    monkeypatch.setattr(bulk_analysis.BulkAnalysis, "analyse", counted)
     network = Network(analyse=True)
     for batch in batches(talk(), 400):
         network.feed(batch)

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from wiredecode.arrays import Bools, Int64s
+from wiredecode.net.analysis import UNACKED_SEGMENTS, ConnectionAnalysis, Side
 from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import KEEP_ALIVE, WINDOW_FULL, WINDOW_UPDATE, ZERO_WINDOW_PROBE
 from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
 from wiredecode.net.serial import HALF, MASK
 
-if TYPE_CHECKING:
-    from wiredecode.net.analysis import ConnectionAnalysis, Side
-
-UNACKED_SEGMENTS = 4096
-"""Segments remembered per direction to measure round trips."""
 COLUMNS_PAY_FROM = 256
 """Segments of a batch from which on columns are faster (measured)."""
 APART = 1 << 34
 """Between the offsets of two flows, when those of all flows are searched at once."""
 
 
-class Undisturbed:
+class BulkAnalysis:
     """The segments of one batch, sorted by connection and in packet order within each."""
 
     def __init__(self, segments: Segments, flows: Flows, known: dict[FlowKey, tuple[ConnectionAnalysis, int]]) -> None:
@@ -87,7 +83,7 @@ class Undisturbed:
         """... the other side."""
 
     def analyse(self, opened: set[FlowKey]) -> Bools:
-        """Analyse what is undisturbed; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
+        """Analyse what is plain; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
         flows = self._flows
         begin = int(self.time.min())
         state = np.array([_state(side, begin) for side in self._sides], np.int64)
