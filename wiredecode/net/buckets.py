@@ -1,8 +1,7 @@
 """Connections dealt out to parts of a cluster, which see only the packets that are sent to them.
 
-Both directions of a connection, and all its incarnations, are in one bucket, whoever deals: a bucket follows from the
-two endpoints alone. Connections that know of each other (docs/architecture.md, "Connections that know of each other")
-are in one bucket too; their ports tell which these are.
+Both directions of a connection, and all its incarnations, are in one bucket: it follows from the two endpoints alone.
+Connections that know of each other (docs/architecture.md, "Order") are in one bucket too, by their ports.
 """
 
 from __future__ import annotations
