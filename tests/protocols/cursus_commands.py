@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wiredecode.protocols.cursus.layers import Argument, Command, Message, MessageTail, PositionalCommand, Word
+from wiredecode.protocols.cursus.layers import Argument, Command, CursusFrame, MessageTail, PositionalCommand, Word
 
 
-def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> Message:
+def command(name: str, message: str | None = None, envelope: str | None = "", **parameters: object) -> CursusFrame:
     """A ``key=value`` command as today's clients send it. ``envelope``: None sends it raw."""
     pieces = [Argument(gap=" ", key=key, equals="=", **_text(key, str(given))) for key, given in parameters.items()]
     fields = {"command_name": name, "arguments": pieces}
@@ -16,7 +16,7 @@ def command(name: str, message: str | None = None, envelope: str | None = "", **
     return Command(**fields, gap=" ", tail=MessageTail(message=message))
 
 
-def positional(name: str, *words: object) -> Message:
+def positional(name: str, *words: object) -> CursusFrame:
     """A command of the older document."""
     return PositionalCommand(command_name=name, words=[Word(gap=" ", value=str(word)) for word in words])
 

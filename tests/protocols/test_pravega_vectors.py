@@ -15,7 +15,7 @@ from wiredecode.fields.compiler import Decoded
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega import layers_tables as tables
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
-from wiredecode.protocols.pravega.layers_base import HEADER, Message
+from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
 from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
 from wiredecode.protocols.pravega.messages import walk
@@ -34,14 +34,14 @@ def ids(vectors: list[dict[str, Any]]) -> list[str]:
 each_message = pytest.mark.parametrize("vector", MESSAGES, ids=ids(MESSAGES))
 
 
-def layer_of(raw: bytes) -> type[Message]:
+def layer_of(raw: bytes) -> type[WireMessage]:
     code = HEADER.unpack_from(raw)[0]
     layer = choose((CURRENT[code], *alternatives(code)), raw, 0, len(raw))
     assert layer is not None
     return layer
 
 
-def parity(layer: type[Message], raw: bytes) -> Decoded:
+def parity(layer: type[WireMessage], raw: bytes) -> Decoded:
     """Assert that all readers agree on the bytes, whatever they are."""
     readers_agree(layer, raw)
     return compiler.careful(layer, raw, 0, len(raw))

@@ -83,7 +83,7 @@ LINES_AND_JOINERS = dict.fromkeys(map(ord, "\n\r\t\u200d"))
 """Not printable by themselves, and yet in texts: the last one joins emoji."""
 
 
-def text_command(data: bytes, start: int, stop: int) -> type[layers.Message] | None:
+def text_command(data: bytes, start: int, stop: int) -> type[layers.CursusFrame] | None:
     """The layer of a client's text at ``data[start:stop]`` (a whole frame), None if it is none."""
     position = start + 4
     if raw_command(data, position, stop):
@@ -102,7 +102,7 @@ def text_command(data: bytes, start: int, stop: int) -> type[layers.Message] | N
     return None
 
 
-def _command_layer(data: bytes, position: int, stop: int) -> type[layers.Message]:
+def _command_layer(data: bytes, position: int, stop: int) -> type[layers.CursusFrame]:
     """``key=value`` when the first argument is a known parameter, positional when it is anything else."""
     match = first_argument(data, position, stop)
     name = command_name(data, position, stop)
@@ -120,7 +120,7 @@ def command_name(data: bytes, position: int, stop: int) -> str:
     return match[1].decode("ascii", "replace").upper() if match else ""
 
 
-def reply(data: bytes, start: int, stop: int) -> type[layers.Message] | None:
+def reply(data: bytes, start: int, stop: int) -> type[layers.CursusFrame] | None:
     """The layer of a broker's text, None if it is none that is known."""
     position = start + 4
     if success(data, position, stop):
@@ -160,7 +160,7 @@ def is_text(body: bytes) -> bool:
 class Body:
     """What a frame turned out to be."""
 
-    layer: type[layers.Message]
+    layer: type[layers.CursusFrame]
     dialect: str | None = None
     ambiguous: bool = False
     fits: bool = True
@@ -203,7 +203,7 @@ def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | No
     return Body(batch_layer(found, guarded), found, ambiguous=ambiguous)
 
 
-def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[layers.Message] | None:
+def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[layers.CursusFrame] | None:
     layer = None if sender == "server" else text_command(data, start, stop)
     if layer is None or (layer is layers.Envelope and sender is None):
         return (reply(data, start, stop) or layer) if sender != "client" else layer

@@ -46,7 +46,7 @@ ENVELOPE_COMMAND = rb"[\0 \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
 DISCOVERY_COMMAND = rb"(?:AUTH \S+ +)?(?:" + "|".join(DISCOVERY).encode() + rb")(?=[ \t\r\n]|\Z)"
 
 
-class Message(Layer):
+class CursusFrame(Layer):
     """Base of all frames: fills in ``length`` when building."""
 
     filter_name: ClassVar[str] = "cursus"
@@ -197,7 +197,7 @@ def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
     )
 
 
-class Command(Message):
+class Command(CursusFrame):
     """A command with ``key=value`` parameters.
 
     Pieces without ``=`` are ignored by brokers, except for the list of offsets (``P0:3,P1:7``) at the end of two
@@ -209,25 +209,25 @@ class Command(Message):
     fields_desc = key_values(MessageTail, b"message=")
 
 
-class PayloadCommand(Message):
+class PayloadCommand(CursusFrame):
     """A command between brokers: ``payload=`` takes the rest of the text."""
 
     fields_desc = key_values(PayloadTail, b"payload=")
 
 
-class AuthCommand(Message):
+class AuthCommand(CursusFrame):
     """``AUTH`` and credentials in any form."""
 
     fields_desc = command_fields(TextList("arguments", Credential, trimmed, "credentials in the order of the wire"))
 
 
-class PositionalCommand(Message):
+class PositionalCommand(CursusFrame):
     """A command of the older document: words in a fixed order."""
 
     fields_desc = command_fields(TextList("words", Word, trimmed, "words in the order of the wire"))
 
 
-class DiscoveryCommand(Message):
+class DiscoveryCommand(CursusFrame):
     """A command of the discovery port: ``[AUTH token ]NAME json`` in an envelope with topic ``cluster``."""
 
     fields_desc = [
@@ -242,7 +242,7 @@ class DiscoveryCommand(Message):
     ]
 
 
-class Envelope(Message):
+class Envelope(CursusFrame):
     """An envelope without a known command: a publish in 2025-11, refused today."""
 
     fields_desc = [
@@ -268,7 +268,7 @@ class Detail(ListElement):
     fields_desc = piece(QUOTED)
 
 
-class Success(Message):
+class Success(CursusFrame):
     """``OK``, or ``OK`` and fields."""
 
     fields_desc = [
@@ -280,7 +280,7 @@ class Success(Message):
     ]
 
 
-class Failure(Message):
+class Failure(CursusFrame):
     """``ERROR: code`` and details, each ``key=value`` or a bare word."""
 
     fields_desc = [
@@ -295,7 +295,7 @@ class Failure(Message):
     facts = ("error_code",)
 
 
-class StreamControl(Message):
+class StreamControl(CursusFrame):
     """``STREAM_CONTROL type=CLOSE reason=... offset=...``: the end of a stream."""
 
     fields_desc = [
@@ -307,19 +307,19 @@ class StreamControl(Message):
     ]
 
 
-class JsonReply(Message):
+class JsonReply(CursusFrame):
     """A reply that is a JSON object or array."""
 
     fields_desc = [length(), *value(REST, "JSON text", "json_text", "secret_json")]
 
 
-class TextReply(Message):
+class TextReply(CursusFrame):
     """Free text, as brokers answered until 2026-07."""
 
     fields_desc = [length(), *value(REST, "the reply", "text", "secret_text")]
 
 
-class Empty(Message):
+class Empty(CursusFrame):
     """Length 0: a keep-alive on a stream."""
 
     fields_desc = [length()]
@@ -328,21 +328,21 @@ class Empty(Message):
 # Everything else.
 
 
-class Compressed(Message):
+class Compressed(CursusFrame):
     """A body that is compressed as a whole; what it holds is the next layer."""
 
     filter_name = "cursus_compressed"
     fields_desc = [length(), Rest("data", "the compressed body")]
 
 
-class CompressedSecret(Message):
+class CompressedSecret(CursusFrame):
     """The same, where what it holds has a token in it."""
 
     filter_name = "cursus_compressed"
     fields_desc = [length(), Rest("data", "the compressed body, which holds a token", secret=True)]
 
 
-class Unknown(Message):
+class Unknown(CursusFrame):
     """Nothing that is known: the length still delimits it."""
 
     fields_desc = [
@@ -351,7 +351,7 @@ class Unknown(Message):
     ]
 
 
-TEXT_LAYERS: tuple[type[Message], ...] = (
+TEXT_LAYERS: tuple[type[CursusFrame], ...] = (
     *(Command, PayloadCommand, AuthCommand, PositionalCommand, DiscoveryCommand, Envelope),
     *(Success, Failure, StreamControl, JsonReply, TextReply, Empty, Compressed, CompressedSecret, Unknown),
 )

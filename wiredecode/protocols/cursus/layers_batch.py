@@ -23,7 +23,7 @@ from wiredecode.fields import (
     compiler,
 )
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.cursus.layers import Message, length
+from wiredecode.protocols.cursus.layers import CursusFrame, length
 from wiredecode.protocols.cursus.layers_kinds import TOKEN, DecimalText, Sequence
 
 MAX_MESSAGES = 100_000
@@ -112,7 +112,7 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
 
 
 @cache
-def batch_layer(dialect: str, guarded: bool, /) -> type[Message]:
+def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
     """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
     suffix = dialect.capitalize() + ("Guarded" if guarded else "")
     element = type(
@@ -134,7 +134,7 @@ def batch_layer(dialect: str, guarded: bool, /) -> type[Message]:
     messages = Array("messages", element, "messages", count=UInt32, bulk=True)
     return type(
         f"Batch{suffix}",
-        (Message,),
+        (CursusFrame,),
         {
             "__module__": __name__,
             "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",

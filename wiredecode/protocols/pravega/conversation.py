@@ -16,7 +16,7 @@ from wiredecode.protocols.pravega.conversation_proposed import Proposed
 from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
-from wiredecode.protocols.pravega.layers_base import HEADER, Message, header
+from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage, header
 from wiredecode.protocols.pravega.layers_kinds import JavaString
 from wiredecode.protocols.pravega.layers_proposal import Assignment
 from wiredecode.protocols.pravega.messages import add_messages
@@ -173,7 +173,7 @@ class PravegaConversation(Conversation):
         self._narrow(frame, code)
         layers = self.assignments[self.presets[0]].layers
         self.proposed.layers = layers
-        layer: type[Message] = layers.get(code, Unknown)
+        layer: type[WireMessage] = layers.get(code, Unknown)
         if layer.type_name == "SegmentRead" and self._adds_up(frame):
             layer = SegmentRead
         decoder = decoder_of(layer)
@@ -192,12 +192,12 @@ class PravegaConversation(Conversation):
         left = [name for name in self.presets if self._fits(frame, self.assignments[name].layers.get(code))]
         self.presets = left or self.presets
 
-    def _fits(self, frame: Frame, layer: type[Message] | None) -> bool:
+    def _fits(self, frame: Frame, layer: type[WireMessage] | None) -> bool:
         return layer is not None and fit(layer, frame.buffer, frame.start, frame.stop) is not None
 
     def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
         """Read with today's layout; if that does not fit, with the older one that does."""
-        layer: type[Message] = CURRENT.get(code, Unknown)
+        layer: type[WireMessage] = CURRENT.get(code, Unknown)
         others = alternatives(code)
         if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.is_cut:
             layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
@@ -219,7 +219,7 @@ class PravegaConversation(Conversation):
 
     # Findings that belong to no dialect's state.
 
-    def _explain(self, frame: Frame, layer: type[Message]) -> None:
+    def _explain(self, frame: Frame, layer: type[WireMessage]) -> None:
         """Say which text is not modified UTF-8, and what it is instead."""
         found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else flawed(frame.values)
         ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
@@ -278,10 +278,10 @@ class MessageDecoder(FrameDecoder):
     """A plan whose layer is a message of this protocol."""
 
     __slots__ = ()
-    layer: type[Message]
+    layer: type[WireMessage]
 
 
-def decoder_of(layer: type[Message]) -> MessageDecoder:
+def decoder_of(layer: type[WireMessage]) -> MessageDecoder:
     decoder = DECODERS.get(layer)
     if decoder is None:
         decoder = DECODERS[layer] = MessageDecoder(

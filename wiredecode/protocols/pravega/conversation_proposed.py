@@ -11,7 +11,7 @@ from wiredecode.frames.frame import Frame, Inner
 from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, SegmentRequests
 from wiredecode.protocols.pravega.conversation_shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.evidence import MAX_BODY
-from wiredecode.protocols.pravega.layers_base import HEADER, Message
+from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import escape_surrogates
 from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReaders, Single, walk
 from wiredecode.protocols.shared.pairing import Losses, Newest, Outstanding, link
@@ -85,11 +85,11 @@ class Proposed:
         """A BeginAppendBlock may have been lost."""
         self.outstanding, self.losses = SegmentRequests(), Losses()
         self.reads = SegmentReaders()
-        self.layers: Mapping[int, type[Message]] = {}
+        self.layers: Mapping[int, type[WireMessage]] = {}
         self.events: Events | None = None
         self.single: Single | None = None
         self.raw: bytes | None = None
-        self.whole_message: tuple[type[Message], bytes] | None = None
+        self.whole_message: tuple[type[WireMessage], bytes] | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""

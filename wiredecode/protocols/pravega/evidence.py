@@ -14,7 +14,7 @@ from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega import layers_errors as errors
 from wiredecode.protocols.pravega import layers_tables as tables
-from wiredecode.protocols.pravega.layers_base import HEADER, Message
+from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import assignment
@@ -44,15 +44,15 @@ INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
 
 
-def _messages(module: Any) -> dict[int, type[Message]]:
-    found = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Message)]
+def _messages(module: Any) -> dict[int, type[WireMessage]]:
+    found = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, WireMessage)]
     current = [kind for kind in found if kind.__module__ == module.__name__ and kind.__name__ == kind.type_name]
     return {kind.fields_desc[0].default: kind for kind in current if kind is not layers.Unknown}
 
 
-CURRENT: dict[int, type[Message]] = {**_messages(layers), **_messages(errors), **_messages(tables)}
+CURRENT: dict[int, type[WireMessage]] = {**_messages(layers), **_messages(errors), **_messages(tables)}
 """The layout of each code today."""
-EAGER: dict[int, tuple[type[Message], ...]] = {
+EAGER: dict[int, tuple[type[WireMessage], ...]] = {
     74: (tables.UpdateTableEntriesEager,),
     76: (tables.RemoveTableKeysEager,),
     78: (tables.ReadTableEager,),
@@ -67,27 +67,27 @@ WEAK_TYPES = frozenset(
 """Messages that many bytes could be taken for."""
 
 
-def alternatives(code: int) -> tuple[type[Message], ...]:
+def alternatives(code: int) -> tuple[type[WireMessage], ...]:
     """The other layouts of a code, tried where today's does not fit."""
     return EAGER.get(code, ()) + OLDER.get(code, ())
 
 
 @cache
-def shipped(code: int) -> tuple[type[Message], ...]:
+def shipped(code: int) -> tuple[type[WireMessage], ...]:
     """All layouts that releases used for a code at top level, today's first."""
     current = CURRENT.get(code)
     return (*(() if current is None or current in INSIDE else (current,)), *alternatives(code))
 
 
 @cache
-def _marks(layer: type[Message]) -> tuple[tuple[str, ...], str | None]:
+def _marks(layer: type[WireMessage]) -> tuple[tuple[str, ...], str | None]:
     """Names of the truth values, and of the first text that is always there and no secret."""
     kinds = [plain(kind) for kind in layer.fields_desc]
     texts = [kind.name for kind in layer.fields_desc if isinstance(kind, JavaText) and not kind.secret]
     return tuple(kind.name for kind in kinds if isinstance(kind, Boolean)), texts[0] if texts else None
 
 
-def fit(layer: type[Message], data: bytes, start: int, stop: int) -> Mapping[str, Any] | None:
+def fit(layer: type[WireMessage], data: bytes, start: int, stop: int) -> Mapping[str, Any] | None:
     """The values of the message at ``data[start:stop]`` if the layout fits it exactly, else None."""
     try:
         values, reached = compiler.walk(layer, data, start, stop)
@@ -98,13 +98,13 @@ def fit(layer: type[Message], data: bytes, start: int, stop: int) -> Mapping[str
     return values if all(values.get(name, 0) < 2 for name in _marks(layer)[0]) else None
 
 
-def named(layer: type[Message], values: Mapping[str, Any]) -> bool:
+def named(layer: type[WireMessage], values: Mapping[str, Any]) -> bool:
     """Whether the message holds a printable name."""
     name = values.get(_marks(layer)[1] or "", "")
     return len(name) >= MIN_NAME and name.isascii() and name.isprintable()
 
 
-def choose(candidates: Iterable[type[Message]], data: bytes, start: int, stop: int) -> type[Message] | None:
+def choose(candidates: Iterable[type[WireMessage]], data: bytes, start: int, stop: int) -> type[WireMessage] | None:
     """The first layout that fits exactly."""
     return next((layer for layer in candidates if fit(layer, data, start, stop) is not None), None)
 
@@ -137,7 +137,7 @@ class MessageEvidence(Evidence):
     """SURE: it holds a segment's name, or is a Hello. WEAK: many bytes could be taken for such a message."""
 
     code: int = 0
-    layer: type[Message] | None = None
+    layer: type[WireMessage] | None = None
 
     @property
     def anchor(self) -> bool:
@@ -145,7 +145,7 @@ class MessageEvidence(Evidence):
         return self.level >= GOOD or (self.layer is not None and self.layer.type_name == "DataAppended")
 
 
-def evidence_of(code: int, end: int, layer: type[Message], *, alone: bool = False) -> MessageEvidence:
+def evidence_of(code: int, end: int, layer: type[WireMessage], *, alone: bool = False) -> MessageEvidence:
     """That of a whole message; ``alone``: it decides alone."""
     name = layer.type_name
     level = SURE if alone else WEAK if name in WEAK_TYPES else GOOD
@@ -201,6 +201,6 @@ def judge(data: bytes, position: int) -> MessageEvidence:
 
 
 @cache
-def _possible(code: int) -> tuple[type[Message], ...]:
+def _possible(code: int) -> tuple[type[WireMessage], ...]:
     proposed = [assignment(name).layers[code] for name in PROPOSALS if code in assignment(name).layers]
     return (*shipped(code), *proposed)

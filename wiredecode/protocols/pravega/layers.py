@@ -15,7 +15,7 @@ from wiredecode.fields import Array, Boolean, Int8, Int32, Int64, Optional, Rest
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.pravega.layers_base import (
     EVENT_TYPE,
-    Message,
+    WireMessage,
     blob,
     control,
     header,
@@ -40,7 +40,7 @@ def event_number(name: str = "event_number", doc: str = "number the writer gave 
     return Meaning(name, doc, meanings=UNKNOWN_WRITER)
 
 
-class Unknown(Message):
+class Unknown(WireMessage):
     """A type this package does not know: the length still delimits it."""
 
     fields_desc = [*header(0), Rest("body", "everything after the header", secret=True)]
@@ -50,7 +50,7 @@ class Unknown(Message):
 # Connection
 
 
-class Hello(Message):
+class Hello(WireMessage):
     """First in both directions: the newest and the oldest version the sender understands, in this order."""
 
     fields_desc = [
@@ -65,7 +65,7 @@ class Hello(Message):
         return bool(1 <= values["low_version"] <= values["high_version"] <= MAX_VERSION)
 
 
-class KeepAlive(Message):
+class KeepAlive(WireMessage):
     fields_desc = [*header(100), Optional(Rest("data", "ignored by readers"), When("left"))]
     facts = ("data",)
 
@@ -73,26 +73,26 @@ class KeepAlive(Message):
 # Appends
 
 
-class SetupAppend(Message):
+class SetupAppend(WireMessage):
     fields_desc = control(1, writer(), segment(), late_token())
     facts = ("segment",)
 
 
-class AppendSetup(Message):
+class AppendSetup(WireMessage):
     fields_desc = control(
         2, segment(), writer(), event_number("last_event_number", "newest event of the writer in store")
     )
     facts = ("segment", "last_event_number")
 
 
-class AppendBlock(Message):
+class AppendBlock(WireMessage):
     """Whole appends, then perhaps a Padding or a PartialEvent; only AppendBlockEnd tells where the appends end."""
 
     fields_desc = [*header(3), writer(), Rest("data", "appends and what fills the block")]
     facts = ("data",)
 
 
-class AppendBlockEnd(Message):
+class AppendBlockEnd(WireMessage):
     fields_desc = [
         *header(4),
         writer(),
@@ -111,7 +111,7 @@ class FramedEvent(Layer):
     fields_desc = [Int32("event_type", "always 0", default=EVENT_TYPE), blob("data", "the event")]
 
 
-class ConditionalAppend(Message):
+class ConditionalAppend(WireMessage):
     fields_desc = [
         *header(5),
         writer(),
@@ -127,7 +127,7 @@ class ConditionalAppend(Message):
         return bool(values["event"]["event_type"] == EVENT_TYPE)
 
 
-class ConditionalBlockEnd(Message):
+class ConditionalBlockEnd(WireMessage):
     fields_desc = [
         *header(89),
         writer(),
@@ -139,27 +139,27 @@ class ConditionalBlockEnd(Message):
     facts = ("event_number", "expected_offset", "data")
 
 
-class PartialEvent(Message):
+class PartialEvent(WireMessage):
     """Only inside an AppendBlock: the first bytes of the append that the block cut."""
 
     fields_desc = [*header(-2), Rest("data", "first bytes of the append")]
     facts = ("data",)
 
 
-class Padding(Message):
+class Padding(WireMessage):
     """Only inside an AppendBlock: what is left of a block that was closed early."""
 
     fields_desc = [*header(-1), Rest("zeros", "unused")]
 
 
-class Event(Message):
+class Event(WireMessage):
     """Only inside append data and segments."""
 
     fields_desc = [*header(EVENT_TYPE), Rest("data", "the event")]
     facts = ("data",)
 
 
-class DataAppended(Message):
+class DataAppended(WireMessage):
     """Acknowledges all events after ``previous_event_number`` up to ``event_number``."""
 
     fields_desc = [
@@ -176,7 +176,7 @@ class DataAppended(Message):
     facts = ("event_number", "previous_event_number", "current_segment_write_offset")
 
 
-class ConditionalCheckFailed(Message):
+class ConditionalCheckFailed(WireMessage):
     fields_desc = [*header(8), writer(), event_number(), late_request_id()]
     facts = ("event_number",)
 
@@ -184,7 +184,7 @@ class ConditionalCheckFailed(Message):
 # Reads
 
 
-class ReadSegment(Message):
+class ReadSegment(WireMessage):
     fields_desc = [
         *header(9),
         segment(),
@@ -206,7 +206,7 @@ def segment_bytes() -> list[Any]:
     ]
 
 
-class SegmentRead(Message):
+class SegmentRead(WireMessage):
     """Bytes of a segment, cut anywhere: events continue from one reply to the next."""
 
     fields_desc = [*header(10), *segment_bytes(), late_request_id()]
@@ -216,7 +216,7 @@ class SegmentRead(Message):
 # Segments
 
 
-class GetStreamSegmentInfo(Message):
+class GetStreamSegmentInfo(WireMessage):
     fields_desc = control(11, segment("segment_name"), late_token())
     facts = ("segment_name",)
 
@@ -233,7 +233,7 @@ def segment_info() -> list[Any]:
     ]
 
 
-class StreamSegmentInfo(Message):
+class StreamSegmentInfo(WireMessage):
     fields_desc = control(
         12,
         *segment_info(),
@@ -242,7 +242,7 @@ class StreamSegmentInfo(Message):
     facts = ("segment_name", "exists", "is_sealed", "write_offset", "start_offset")
 
 
-class CreateSegment(Message):
+class CreateSegment(WireMessage):
     fields_desc = control(
         20,
         segment(),
@@ -254,22 +254,22 @@ class CreateSegment(Message):
     facts = ("segment", "scale_type", "target_rate")
 
 
-class CreateTransientSegment(Message):
+class CreateTransientSegment(WireMessage):
     fields_desc = control(40, writer(), segment("parent_segment", "segment it will be merged into"), token())
     facts = ("parent_segment",)
 
 
-class SealSegment(Message):
+class SealSegment(WireMessage):
     fields_desc = control(28, segment(), late_token())
     facts = ("segment",)
 
 
-class DeleteSegment(Message):
+class DeleteSegment(WireMessage):
     fields_desc = control(30, segment(), late_token())
     facts = ("segment",)
 
 
-class UpdateSegmentPolicy(Message):
+class UpdateSegmentPolicy(WireMessage):
     fields_desc = control(
         32,
         segment(),
@@ -280,17 +280,17 @@ class UpdateSegmentPolicy(Message):
     facts = ("segment", "scale_type", "target_rate")
 
 
-class GetSegmentAttribute(Message):
+class GetSegmentAttribute(WireMessage):
     fields_desc = control(34, segment("segment_name"), Uuid("attribute_id", "which attribute"), late_token())
     facts = ("segment_name",)
 
 
-class SegmentAttribute(Message):
+class SegmentAttribute(WireMessage):
     fields_desc = control(35, Meaning("value", "value of the attribute", meanings={NO_VALUE: "not set"}))
     facts = ("value",)
 
 
-class UpdateSegmentAttribute(Message):
+class UpdateSegmentAttribute(WireMessage):
     fields_desc = control(
         36,
         segment("segment_name"),
@@ -302,26 +302,26 @@ class UpdateSegmentAttribute(Message):
     facts = ("segment_name", "new_value")
 
 
-class SegmentAttributeUpdated(Message):
+class SegmentAttributeUpdated(WireMessage):
     """Also how a MergeSegments is refused whose attribute conditions do not hold."""
 
     fields_desc = control(37, Boolean("success", "whether it was done"))
     facts = ("success",)
 
 
-class TruncateSegment(Message):
+class TruncateSegment(WireMessage):
     fields_desc = control(
         38, segment(), Int64("truncation_offset", "new start of the segment", unit="bytes"), late_token()
     )
     facts = ("segment", "truncation_offset")
 
 
-class LocateOffset(Message):
+class LocateOffset(WireMessage):
     fields_desc = control(41, segment(), Int64("target_offset", "offset to be found", unit="bytes"), token())
     facts = ("segment", "target_offset")
 
 
-class OffsetLocated(Message):
+class OffsetLocated(WireMessage):
     fields_desc = control(42, segment(), Int64("offset", "start of an event", unit="bytes"))
     facts = ("segment", "offset")
 
@@ -335,7 +335,7 @@ class AttributeUpdate(Layer):
     ]
 
 
-class MergeSegments(Message):
+class MergeSegments(WireMessage):
     fields_desc = control(
         58,
         segment("target", "segment that grows"),
@@ -346,7 +346,7 @@ class MergeSegments(Message):
     facts = ("target", "source")
 
 
-class SegmentsMerged(Message):
+class SegmentsMerged(WireMessage):
     fields_desc = control(
         59,
         segment("target", "segment that grew"),
@@ -356,7 +356,7 @@ class SegmentsMerged(Message):
     facts = ("target", "source", "new_target_write_offset")
 
 
-class MergeSegmentsBatch(Message):
+class MergeSegmentsBatch(WireMessage):
     fields_desc = control(
         90,
         segment("target_segment_id", "segment that grows"),
@@ -370,15 +370,15 @@ class MergedSource(Layer):
     fields_desc = [segment("source"), Int64("new_target_write_offset", "length of the target after it", unit="bytes")]
 
 
-class SegmentsBatchMerged(Message):
+class SegmentsBatchMerged(WireMessage):
     fields_desc = control(91, segment("target"), Array("pairs", MergedSource, "sources in order"))
     facts = ("target", "pairs")
 
 
-def done(code: int, name: str) -> type[Message]:
+def done(code: int, name: str) -> type[WireMessage]:
     """A reply that only repeats the segment."""
     return type(
-        name, (Message,), {"fields_desc": control(code, segment()), "facts": ("segment",), "__module__": __name__}
+        name, (WireMessage,), {"fields_desc": control(code, segment()), "facts": ("segment",), "__module__": __name__}
     )
 
 
@@ -392,16 +392,16 @@ SegmentTruncated = done(39, "SegmentTruncated")
 # Admin gateway
 
 
-class FlushToStorage(Message):
+class FlushToStorage(WireMessage):
     fields_desc = [*header(-3), Int32("container_id", "container to flush"), token(), request_id()]
     facts = ("container_id",)
 
 
-class StorageFlushed(Message):
+class StorageFlushed(WireMessage):
     fields_desc = control(-4)
 
 
-class ListStorageChunks(Message):
+class ListStorageChunks(WireMessage):
     fields_desc = [*header(-5), segment(), token(), request_id()]
     facts = ("segment",)
 
@@ -416,6 +416,6 @@ class ChunkInfo(Layer):
     ]
 
 
-class StorageChunksListed(Message):
+class StorageChunksListed(WireMessage):
     fields_desc = control(-6, Array("chunks", ChunkInfo, "chunks in long-term storage", count=UInt32))
     facts = ("chunks",)

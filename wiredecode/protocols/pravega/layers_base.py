@@ -18,7 +18,7 @@ EVENT_TYPE = 0
 NULL = 0xFFFFFFFF
 
 
-class Message(Layer):
+class WireMessage(Layer):
     """Base of all messages: fills in ``message_length`` when building.
 
     ::

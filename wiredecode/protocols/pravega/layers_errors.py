@@ -6,34 +6,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import Int32, Int64, Optional, When
-from wiredecode.protocols.pravega.layers_base import Message, control, header, late, segment, stack_trace, writer
+from wiredecode.protocols.pravega.layers_base import WireMessage, control, header, late, segment, stack_trace, writer
 from wiredecode.protocols.pravega.layers_kinds import JavaText, RequestId
 from wiredecode.protocols.pravega.names import AUTH_ERRORS, ERRORS
 
 
-class WrongHost(Message):
+class WrongHost(WireMessage):
     fields_desc = control(50, segment(), JavaText("correct_host", "who serves the segment"), stack_trace())
     facts = ("segment", "correct_host")
 
 
-class SegmentIsSealed(Message):
+class SegmentIsSealed(WireMessage):
     """``offset`` is an event number when this answers an append."""
 
     fields_desc = control(51, segment(), stack_trace(), late("offset", "offset or event number; wire version 8"))
     facts = ("segment", "offset")
 
 
-class SegmentAlreadyExists(Message):
+class SegmentAlreadyExists(WireMessage):
     fields_desc = control(52, segment(), stack_trace())
     facts = ("segment",)
 
 
-class NoSuchSegment(Message):
+class NoSuchSegment(WireMessage):
     fields_desc = control(53, segment(), stack_trace(), late("offset", "offset asked for; wire version 8"))
     facts = ("segment", "offset")
 
 
-class InvalidEventNumber(Message):
+class InvalidEventNumber(WireMessage):
     """Since wire version 16 with the event number last; before it stood where the request id is now."""
 
     fields_desc = [
@@ -50,7 +50,7 @@ class InvalidEventNumber(Message):
         return "event_number" in values
 
 
-class SegmentIsTruncated(Message):
+class SegmentIsTruncated(WireMessage):
     fields_desc = control(
         56,
         segment(),
@@ -61,12 +61,12 @@ class SegmentIsTruncated(Message):
     facts = ("segment", "start_offset", "offset")
 
 
-class OperationUnsupported(Message):
+class OperationUnsupported(WireMessage):
     fields_desc = control(57, JavaText("operation_name", "what is not supported"), stack_trace())
     facts = ("operation_name",)
 
 
-class AuthTokenCheckFailed(Message):
+class AuthTokenCheckFailed(WireMessage):
     """The answer to a refused read carries the read's offset for its request id."""
 
     fields_desc = control(
@@ -77,7 +77,7 @@ class AuthTokenCheckFailed(Message):
     facts = ("error_code",)
 
 
-class ErrorMessage(Message):
+class ErrorMessage(WireMessage):
     fields_desc = control(
         61, segment(), JavaText("message", "what went wrong"), Int32("error_code", "kind", names=ERRORS, default=-1)
     )

@@ -11,7 +11,16 @@ from typing import Any
 from wiredecode.fields import Boolean, Int32, Int64, Kind, Timestamp, Uuid
 from wiredecode.protocols.pravega.layers import AppendSetup as CurrentAppendSetup
 from wiredecode.protocols.pravega.layers import event_number, segment_bytes, segment_info
-from wiredecode.protocols.pravega.layers_base import Message, blob, control, header, segment, stack_trace, token, writer
+from wiredecode.protocols.pravega.layers_base import (
+    WireMessage,
+    blob,
+    control,
+    header,
+    segment,
+    stack_trace,
+    token,
+    writer,
+)
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.names import TYPES, TYPES_2016_07
 
@@ -20,19 +29,19 @@ def connection() -> Kind:
     return Uuid("connection_id", "writer, chosen by the client")
 
 
-class SetupAppendEarly(Message):
+class SetupAppendEarly(WireMessage):
     type_name = "SetupAppend"
     fields_desc = [*header(1), connection(), segment()]
     facts = ("segment",)
 
 
-class AppendSetupEarly(Message):
+class AppendSetupEarly(WireMessage):
     type_name = "AppendSetup"
     fields_desc = [*header(2), segment(), connection(), CurrentAppendSetup.fields_desc[-1]]
     facts = ("segment", "last_event_number")
 
 
-class AppendBlockEndEarly(Message):
+class AppendBlockEndEarly(WireMessage):
     """Without the number of events, until May 2017."""
 
     type_name = "AppendBlockEnd"
@@ -46,7 +55,7 @@ class AppendBlockEndEarly(Message):
     facts = ("last_event_number",)
 
 
-class ConditionalAppendEarly(Message):
+class ConditionalAppendEarly(WireMessage):
     """Wire versions up to 4: the bytes to store, with their length."""
 
     type_name = "ConditionalAppend"
@@ -60,7 +69,7 @@ class ConditionalAppendEarly(Message):
     facts = ("event_number", "expected_offset")
 
 
-class InvalidEventNumberEarly(Message):
+class InvalidEventNumberEarly(WireMessage):
     """Wire versions 1 to 15."""
 
     type_name = "InvalidEventNumber"
@@ -68,31 +77,31 @@ class InvalidEventNumberEarly(Message):
     facts = ("event_number",)
 
 
-def older(code: int, *fields: Kind, suffix: str = "Early") -> type[Message]:
+def older(code: int, *fields: Kind, suffix: str = "Early") -> type[WireMessage]:
     """A message as it was before it had a request id, or before its code changed."""
     names = TYPES_2016_07 if suffix == "2016" else TYPES
     body = {"fields_desc": [*header(code, names), *fields], "type_name": names[code], "__module__": __name__}
     body |= {"facts": tuple(kind.name for kind in fields[:3]), "remade": (older_layer, (code, names[code] + suffix))}
-    return type(names[code] + suffix, (Message,), body)
+    return type(names[code] + suffix, (WireMessage,), body)
 
 
-def older_layer(code: int, name: str) -> type[Message]:
+def older_layer(code: int, name: str) -> type[WireMessage]:
     """The layer of that name among those of a code."""
     return next(layer for layer in OLDER[code] if layer.__name__ == name)
 
 
-def transaction(code: int) -> tuple[type[Message], type[Message]]:
+def transaction(code: int) -> tuple[type[WireMessage], type[WireMessage]]:
     """The two layouts of the commands on transactions: with request id, and before."""
 
     def fields() -> list[Any]:
         return [segment(), Uuid("transaction_id", "which transaction")]
 
     body = {"fields_desc": control(code, *fields()), "facts": ("segment",), "__module__": __name__}
-    current = type(TYPES[code], (Message,), {**body, "remade": (older_layer, (code, TYPES[code]))})
+    current = type(TYPES[code], (WireMessage,), {**body, "remade": (older_layer, (code, TYPES[code]))})
     return current, older(code, *fields())
 
 
-class TransactionInfo(Message):
+class TransactionInfo(WireMessage):
     fields_desc = control(
         14,
         segment(),
@@ -106,24 +115,24 @@ class TransactionInfo(Message):
     facts = ("segment", "exists", "is_sealed")
 
 
-class NoSuchTransaction(Message):
+class NoSuchTransaction(WireMessage):
     fields_desc = control(54, segment())
     facts = ("segment",)
 
 
-class MergeTableSegments(Message):
+class MergeTableSegments(WireMessage):
     fields_desc = control(72, segment("target"), segment("source"), token())
     facts = ("target", "source")
 
 
-class SealTableSegment(Message):
+class SealTableSegment(WireMessage):
     fields_desc = control(73, segment(), token())
     facts = ("segment",)
 
 
 TRANSACTIONS = {code: transaction(code) for code in (13, *range(22, 28))}
 
-OLDER: dict[int, tuple[type[Message], ...]] = {
+OLDER: dict[int, tuple[type[WireMessage], ...]] = {
     1: (SetupAppendEarly,),
     2: (AppendSetupEarly,),
     4: (AppendBlockEndEarly,),

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import Flags, Int32, Int64, Kind, Optional, Rest, UInt8, UInt32, Uuid, When
-from wiredecode.protocols.pravega.layers_base import Message, header, segment
+from wiredecode.protocols.pravega.layers_base import WireMessage, header, segment
 from wiredecode.protocols.pravega.names import PARTS, PROPOSALS, SEGMENT_READ_FLAGS
 
 
@@ -85,7 +85,7 @@ FACTS = {
 }
 
 
-class Begin(Message):
+class Begin(WireMessage):
     """A block inside the message is as long as the message says."""
 
     @classmethod
@@ -93,30 +93,30 @@ class Begin(Message):
         return "block" not in values or len(values["block"]) == values["length_before_end"]
 
 
-class Partial(Message):
+class Partial(WireMessage):
     @classmethod
     def sound(cls, values: Mapping[str, Any]) -> bool:
         return bool(values["part"] <= MAX_PART)
 
 
-class Read(Message):
+class Read(WireMessage):
     @classmethod
     def sound(cls, values: Mapping[str, Any]) -> bool:
         return values["flags"] in LEGAL_FLAGS
 
 
-BASES: dict[str, type[Message]] = {"BeginAppendBlock": Begin, "PartialMessage": Partial, "SegmentRead": Read}
+BASES: dict[str, type[WireMessage]] = {"BeginAppendBlock": Begin, "PartialMessage": Partial, "SegmentRead": Read}
 MAX_PART = 3
 """Parts count from 0; from 1 they would end at 3."""
 LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
 """Both bits, from either end of the byte."""
 
 
-def make(code: int, name: str, names: Mapping[int, str]) -> type[Message]:
+def make(code: int, name: str, names: Mapping[int, str]) -> type[WireMessage]:
     fields = [*header(code, names), *body(name)]
     attributes = {"fields_desc": fields, "facts": FACTS[name], "type_name": name, "__module__": __name__}
     attributes["remade"] = layer_of, (tuple(names.items()), code)
-    return type(f"Proposed{name}", (BASES.get(name, Message),), attributes)
+    return type(f"Proposed{name}", (BASES.get(name, WireMessage),), attributes)
 
 
 class Assignment:
@@ -140,6 +140,6 @@ def _assigned(names: tuple[tuple[int, str], ...]) -> Assignment:
     return Assignment(dict(names))
 
 
-def layer_of(names: tuple[tuple[int, str], ...], code: int) -> type[Message]:
+def layer_of(names: tuple[tuple[int, str], ...], code: int) -> type[WireMessage]:
     """The layer of a code in an assignment of codes."""
     return _assigned(names).layers[code]

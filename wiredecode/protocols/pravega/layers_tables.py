@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from wiredecode.fields import Array, Binary, Boolean, Int32, Int64, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.pravega.layers_base import Message, blob, control, late, nullable, segment, stack_trace, token
+from wiredecode.protocols.pravega.layers_base import (
+    WireMessage,
+    blob,
+    control,
+    late,
+    nullable,
+    segment,
+    stack_trace,
+    token,
+)
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, Meaning
 
 KEY_FIXED = 12
@@ -72,12 +81,12 @@ def table_offset() -> Kind:
     )
 
 
-class GetTableSegmentInfo(Message):
+class GetTableSegmentInfo(WireMessage):
     fields_desc = control(68, segment("segment_name"), token())
     facts = ("segment_name",)
 
 
-class TableSegmentInfo(Message):
+class TableSegmentInfo(WireMessage):
     fields_desc = control(
         69,
         segment("segment_name"),
@@ -89,7 +98,7 @@ class TableSegmentInfo(Message):
     facts = ("segment_name", "entry_count", "length")
 
 
-class CreateTableSegment(Message):
+class CreateTableSegment(WireMessage):
     fields_desc = control(
         70,
         segment(),
@@ -101,66 +110,66 @@ class CreateTableSegment(Message):
     facts = ("segment", "key_length")
 
 
-class DeleteTableSegment(Message):
+class DeleteTableSegment(WireMessage):
     fields_desc = control(71, segment(), Boolean("must_be_empty", "refuse if it has entries"), token())
     facts = ("segment", "must_be_empty")
 
 
-class UpdateTableEntries(Message):
+class UpdateTableEntries(WireMessage):
     fields_desc = control(74, segment(), token(), entries("table_entries"), table_offset())
     facts = ("segment", "table_entries")
 
 
-class TableEntriesUpdated(Message):
+class TableEntriesUpdated(WireMessage):
     fields_desc = control(75, Array("updated_versions", Int64("updated_versions"), "in the order of the request"))
     facts = ("updated_versions",)
 
 
-class RemoveTableKeys(Message):
+class RemoveTableKeys(WireMessage):
     fields_desc = control(76, segment(), token(), keys(), table_offset())
     facts = ("segment", "keys")
 
 
-class TableKeysRemoved(Message):
+class TableKeysRemoved(WireMessage):
     fields_desc = control(77, segment())
     facts = ("segment",)
 
 
-class ReadTable(Message):
+class ReadTable(WireMessage):
     fields_desc = control(78, segment(), token(), keys())
     facts = ("segment", "keys")
 
 
-class TableRead(Message):
+class TableRead(WireMessage):
     fields_desc = control(79, segment(), entries())
     facts = ("segment", "entries")
 
 
-class ReadTableKeys(Message):
+class ReadTableKeys(WireMessage):
     fields_desc = control(
         83, segment(), token(), Int32("suggested_key_count", "how many"), Struct("args", IteratorArguments, "which")
     )
     facts = ("segment", "suggested_key_count")
 
 
-class TableKeysRead(Message):
+class TableKeysRead(WireMessage):
     fields_desc = control(84, segment(), keys(), blob("continuation_token", "for the next request; opaque"))
     facts = ("segment", "keys")
 
 
-class ReadTableEntries(Message):
+class ReadTableEntries(WireMessage):
     fields_desc = control(
         85, segment(), token(), Int32("suggested_entry_count", "how many"), Struct("args", IteratorArguments, "which")
     )
     facts = ("segment", "suggested_entry_count")
 
 
-class TableEntriesRead(Message):
+class TableEntriesRead(WireMessage):
     fields_desc = control(86, segment(), entries(), blob("continuation_token", "for the next request; opaque"))
     facts = ("segment", "entries")
 
 
-class TableEntriesDeltaRead(Message):
+class TableEntriesDeltaRead(WireMessage):
     """The reply: its code is below that of its request."""
 
     fields_desc = control(
@@ -174,17 +183,17 @@ class TableEntriesDeltaRead(Message):
     facts = ("segment", "entries")
 
 
-class ReadTableEntriesDelta(Message):
+class ReadTableEntriesDelta(WireMessage):
     fields_desc = control(
         88, segment(), token(), Int64("from_position", "where to start"), Int32("suggested_entry_count", "how many")
     )
     facts = ("segment", "from_position", "suggested_entry_count")
 
 
-def refusal(code: int, name: str) -> type[Message]:
+def refusal(code: int, name: str) -> type[WireMessage]:
     """An error of a table; the stack trace was there from the start."""
     fields = control(code, segment(), stack_trace())
-    return type(name, (Message,), {"fields_desc": fields, "facts": ("segment",), "__module__": __name__})
+    return type(name, (WireMessage,), {"fields_desc": fields, "facts": ("segment",), "__module__": __name__})
 
 
 TableSegmentNotEmpty = refusal(80, "TableSegmentNotEmpty")
@@ -195,7 +204,7 @@ TableKeyBadVersion = refusal(82, "TableKeyBadVersion")
 # Written by the Rust client when a key is empty: tried when the layouts above do not fit.
 
 
-class UpdateTableEntriesEager(Message):
+class UpdateTableEntriesEager(WireMessage):
     type_name = "UpdateTableEntries"
     fields_desc = control(
         74, segment(), token(), Array("table_entries", EagerTableEntry, "keys with values", bulk=True), table_offset()
@@ -203,13 +212,13 @@ class UpdateTableEntriesEager(Message):
     facts = ("segment", "table_entries")
 
 
-class RemoveTableKeysEager(Message):
+class RemoveTableKeysEager(WireMessage):
     type_name = "RemoveTableKeys"
     fields_desc = control(76, segment(), token(), Array("keys", EagerTableKey, "keys", bulk=True), table_offset())
     facts = ("segment", "keys")
 
 
-class ReadTableEager(Message):
+class ReadTableEager(WireMessage):
     type_name = "ReadTable"
     fields_desc = control(78, segment(), token(), Array("keys", EagerTableKey, "keys", bulk=True))
     facts = ("segment", "keys")
