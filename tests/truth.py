@@ -141,7 +141,7 @@ def cut_short(run: Run, base: Run) -> list[str]:
     """Everything before the cut, then one error."""
     wrong = [] if run.error is not None else ["the cut was not told"]
     read = run.totals.packets
-    expected = [frame for frame in base.frames if frame.ready <= read]
+    expected = [frame for frame in base.frames if frame.packet_ready <= read]
     ours = [frame for frame in run.frames if not frame.missing]
     for mine, theirs in zip(ours, expected, strict=False):
         said, told = meaning(mine), meaning(theirs)

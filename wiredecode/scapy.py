@@ -183,7 +183,7 @@ class Session(DefaultSession):
 
     def _packet(self, frame: Frame) -> Packet:
         """The frame on the headers of the packet that completed it."""
-        headers = self.headers.get(frame.packet_ready)
+        headers = self.headers.get(min(frame.packet_ready, self.count))  # after the last: at the end
         layer = frame.packet()
         if headers is None:
             return layer

@@ -64,7 +64,7 @@ class Checker:
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         ended = self._ended
-        while ended and ended[0].ended < frame.packet_ready:
+        while ended and ended[0].over < frame.ready:
             self._end(ended.popleft())
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
