@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,6 @@ class FrameBlock:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
-    dialect: str | None = None
     expects_response: Bools | None = None
     """Which frames ask for an answer; None: none does."""
     requests: Int64s | None = None
@@ -80,11 +79,6 @@ class FrameBlock:
     def types(self) -> tuple[str, ...]:
         """Type by kind."""
         return self.bulk.types
-
-    @property
-    def codes(self) -> tuple[int | None, ...]:
-        """Wire code by kind; empty: there is none."""
-        return self.bulk.codes
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -156,14 +150,12 @@ class BlockMessages(MessagePart):
 class Bulk(ABC):
     """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
 
-    Whatever is not plain is left to the row decoder, by a kind of 0 or by a :meth:`take` that answers no: so both ways
-    agree, and only what is common needs to be fast.
+    What is not plain is left to the row decoder: :meth:`cut` gives it kind 0, or :meth:`decode` returns False. So both
+    ways agree, and only what is common needs to be fast.
     """
 
     types: tuple[str, ...] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
-    codes: ClassVar[tuple[int | None, ...]] = ()
-    """Their wire code, as ``Frame.code`` has it; empty: there is none."""
     with_links: tuple[int, ...] = ()
     """Kinds of requests and responses."""
     protocols: tuple[str, ...] = ()

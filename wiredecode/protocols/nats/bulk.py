@@ -95,7 +95,7 @@ class NatsBulk(Bulk):
             return False
         if not (fits(conversation, block) if published else count_deliveries(conversation, block)):
             return False
-        conversation.client, block.dialect = client, conversation.link
+        conversation.client = client
         block.sender = conversation.sender(block)
         said.reached = int(block.base + block.stops[-1])
         for bulk, session, payloads in inner:
