@@ -118,9 +118,11 @@ def test_exports(run: Run, capture: tuple[str, Path], tmp_path: Path, level: str
     assert leaks(out.read_bytes() + found.err.encode()) == []
 
 
-@pytest.mark.parametrize("words", [("frames",), ("messages",), ("packets",), ("connections",)], ids=" ".join)
-def test_sql(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
-    found = run("sql", capture[1], f"from {words[0]}", "--bytes", "text")
+@pytest.mark.parametrize(
+    "level", ["frames", "messages", *(pytest.param(each, marks=SLOW) for each in ("packets", "connections"))]
+)
+def test_sql(run: Run, capture: tuple[str, Path], level: str) -> None:
+    found = run("sql", capture[1], f"from {level}", "--bytes", "text")
     assert found.code == 0
     assert leaks(found.out + found.err) == []
 
