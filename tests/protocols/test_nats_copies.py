@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.damage import CAPTURES, losses
@@ -12,7 +10,6 @@ from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import conversation_memory
-from wiredecode.tables.reader import TableReader
 
 ONE, TWO = b"PUB a 4\r\n\1\2\3\4\r\n", b"PUB a 4\r\n\5\6\7\x08\r\n"
 Said = tuple[int, int, bytes]
@@ -105,18 +102,6 @@ def test_more_is_published_than_is_remembered(monkeypatch: pytest.MonkeyPatch) -
     assert told(*said)[1] == [None] * 8 + [8, 9]
     monkeypatch.setattr(conversation_memory, "MAX_SAME", 2)
     assert told(*opened(SUB), (1, C, ONE * 9), (2, S, got(ONE)))[1] == [None]
-
-
-@pytest.mark.parametrize("name", ["10-split-writes", "50-server-links", "12-grammar-variants"])
-def test_copies_are_the_same_for_runs(name: str) -> None:
-    def rows(*, bulk: bool) -> list[Any]:
-        columns = ["frame", "layers.nats.copy_of"]
-        table = TableReader(open_capture([CAPTURES / "nats" / f"{name}.pcap"]), "frames", columns=columns, bulk=bulk)
-        return [row for batch in table for row in batch.to_pylist()]
-
-    expected = rows(bulk=False)
-    assert sum((row["layers"]["nats"] or {}).get("copy_of") is not None for row in expected) > 5
-    assert rows(bulk=True) == expected
 
 
 def test_where_packets_are_lost_no_copy_is_of_another_message() -> None:

@@ -1,4 +1,4 @@
-"""Results of whole captures as tables, with frames read one by one and with runs of them read at once."""
+"""Results of whole captures as tables; messages with frames read one by one, and with blocks of them in bulk."""
 
 from __future__ import annotations
 
