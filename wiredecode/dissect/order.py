@@ -33,13 +33,24 @@ def gap_since(connection: Connection) -> int | None:
 
 
 def own_order(frames: list[Any], since: int | None) -> None:
-    """Sort the frames of one connection by the moments that completed them, with :func:`sent_times` as a second key."""
+    """Sort the frames of one connection by the moments that completed them, those of one moment by when they were sent.
+
+    See :func:`sent_times`. Few moments complete frames of both sides, so only these are looked at one by one.
+    """
     frames.sort(key=attrgetter("ready"))
-    if since is not None and len(frames) > 1:
-        columns = (np.array([getattr(each, name) for each in frames]) for name in ("ready", "side", "time_ns"))
-        ready, side, time_ns = columns
-        order = np.lexsort((sent_times(ready, side, time_ns, since), ready))
-        frames[:] = [frames[at] for at in order.tolist()]
+    if since is None or len(frames) < 2:
+        return
+    ready = np.fromiter((frame.ready for frame in frames), np.int64, len(frames))
+    side = np.fromiter((frame.side for frame in frames), np.int8, len(frames))
+    both = np.flatnonzero((ready[1:] == ready[:-1]) & (side[1:] != side[:-1]) & (ready[1:] >= since))
+    for moment in dict.fromkeys(ready[both].tolist()):
+        low, high = np.searchsorted(ready, (moment, moment + 1)).tolist()
+        latest = [0, 0]
+        sent: list[tuple[int, int]] = []
+        for frame in frames[low:high]:
+            latest[frame.side] = max(latest[frame.side], frame.time_ns)
+            sent.append((latest[frame.side], len(sent)))
+        frames[low:high] = [frames[low + at] for _, at in sorted(sent)]
 
 
 def sent_times(ready: Int64s, side: Int64s, time_ns: Int64s, since: int) -> Int64s:

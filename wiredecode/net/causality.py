@@ -96,23 +96,24 @@ class Tracked:
 
     def expire(self, clock: float, out: list[Event]) -> None:
         """End what has waited long enough at ``clock``, ns: in order of time, for one end may bring another."""
-        while self.waits:
-            hold = self.hold
-            waits: list[tuple[int, int, Reassembler | AckHold]] = []
-            for side, stream in enumerate(self.streams):
-                if stream.may_expire(clock) and (deadline := stream.deadline()) is not None:
-                    waits.append((deadline, side, stream))
-            if hold is not None and (first := hold.oldest()) is not None:
-                waits.append((first.origin.clock + self.streams[0].hole_ns, 2, hold))
-            due, _, chosen = min(waits, default=(inf, 0, None))
-            if chosen is None or clock <= due:
+        hold, (first, second) = self.hold, self.streams
+        while True:
+            due: float = clock
+            chosen: Reassembler | AckHold | None = None
+            for stream in (first, second):
+                if stream.may_expire(due) and (deadline := stream.deadline()) is not None and deadline < due:
+                    due, chosen = deadline, stream
+            held = hold.oldest_clock() + first.hole_ns if hold is not None and hold.held else due
+            if held < due:
+                due, chosen = held, hold
+            if chosen is None:
                 return
             cause = self.end_of_wait(int(due))
             chosen.give_up(cause, out)
             if hold is not None:
                 hold.release(cause, out)
-            for stream in self.streams:
-                stream.flush(out)
+            first.flush(out)
+            second.flush(out)
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """Nothing more will come, as ``cause`` tells: end every wait, those first whose time is known."""
@@ -205,6 +206,13 @@ class AckHold:
         while arrivals and arrivals[0].delivered:
             arrivals.popleft()
         return Arrival(arrivals[0].awaited, arrivals[0].origin) if arrivals else None
+
+    def oldest_clock(self) -> int:
+        """Capture time since which the oldest waits; there must be one."""
+        arrivals = self._arrivals
+        while arrivals[0].delivered:
+            arrivals.popleft()
+        return arrivals[0].origin.clock
 
     def last_awaited(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
