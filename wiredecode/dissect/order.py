@@ -6,7 +6,7 @@ Merging connections never changes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -17,6 +17,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.span import Skipped
+from wiredecode.net.moments import BITS
 from wiredecode.net.types import Connection
 
 Item = Frame | FrameBlock | Skipped
@@ -111,10 +112,11 @@ class FrameOrder:
     connection.
     """
 
-    def __init__(self, connections: Iterable[list[Any]], number: int) -> None:
+    def __init__(self, connections: Sequence[list[Any]], number: int) -> None:
         """``connections``: in the order of their first packets."""
         self._ready = [frame for frames in connections for frame in frames]
-        self._ready.sort(key=attrgetter("ready"))
+        waited = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
+        self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # the same, but slower
         self._ready.reverse()
         self.last = number
         """The number of the last frame."""
@@ -137,7 +139,7 @@ class FrameOrder:
 class Order(FrameOrder):
     """The same where there are runs, too: these are given before the next frame of their connection."""
 
-    def __init__(self, connections: Iterable[list[Item]], number: int) -> None:
+    def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         items = [each for each in connections if each]
         order = _ranks(items)
         self.count = len(order)
@@ -227,7 +229,7 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
     every = np.concatenate(ready)
     if lossy:
         first = np.repeat(np.arange(len(ready)), [len(own) for own in ready])
-        order = np.lexsort((np.concatenate(sent), first, every))
+        order = np.lexsort((np.concatenate(sent), every, first, -(-every >> BITS)))
     else:
         order = np.argsort(every, kind="stable")
     ranks = np.empty(len(order), np.int64)
