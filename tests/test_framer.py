@@ -10,7 +10,6 @@ import pytest
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.framer import Framer
-from wiredecode.frames.span import Skipped
 from wiredecode.net.moments import at_packet
 from wiredecode.net.types import Chunk, Connection, Gap, Note
 from wiredecode.protocols.base import Found, Split
@@ -85,21 +84,6 @@ def test_bytes_behind_a_hole_are_cut_in_ever_larger_pieces(monkeypatch: pytest.M
         [("ok", ready) for ready in (65, 65, *range(65, 258))],
     )
     assert found == [*before, ("undecoded", 65), *after], "what was lost is looked for packet by packet again"
-
-
-def test_frames_that_are_skipped_have_the_same_places() -> None:
-    owner, out, counted = connection(), [], []
-
-    def skip(data: bytes, starts: list[int]) -> bool:
-        counted.extend(data[start : start + 3] for start in starts)
-        return True
-
-    framer = Framer(owner.directions[0], Letters(), out, False, skip)  # type: ignore[arg-type]
-    framer.chunk(packets(owner, 30, (2, b"<ab"), (3, b"<cd"), (5, b"<ef")))
-    framer.chunk(packets(owner, 39, (6, b"<gh<ij"), (8, b"<kl")))
-    assert all(isinstance(item, Skipped) for item in out)
-    assert [ready for item in out for ready in item.ready] == [5, 5, 5, 6, 6, 8]
-    assert counted == [b"<ab", b"<cd", b"<ef", b"<gh", b"<ij", b"<kl"]
 
 
 def frame(owner: Connection, side: int, ready: int) -> Frame:

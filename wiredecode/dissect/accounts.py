@@ -15,7 +15,6 @@ from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
 from wiredecode.net.moments import at_packet, place
 from wiredecode.net.types import Connection, Direction, Note
-from wiredecode.protocols.base import Conversation
 
 if TYPE_CHECKING:
     from wiredecode.dissect.tracker import Tracker
@@ -96,20 +95,6 @@ class Accounts:
             counts[key] = counts.get(key, 0) + count
             run.connection.protocols[key[0]] = None
             run.connection.directions[run.side].frames += count
-
-    def tally(
-        self, owner: tuple[Connection, Conversation], protocol: str, side: int, data: bytes, starts: list[int]
-    ) -> bool:
-        """Count frames of a connection that nobody will see; False: they have to be decoded."""
-        connection, conversation = owner
-        found = conversation.tally(side, data, starts)
-        counts = self.totals.frames
-        for type_, count in (found or {}).items():
-            key = protocol, type_, OK
-            counts[key] = counts.get(key, 0) + count
-            connection.protocols[protocol] = None
-            connection.directions[side].frames += count
-        return found is not None
 
     def findings(self, findings: Sequence[Finding]) -> None:
         """Count the limits that were reached, and mistakes of our own."""

@@ -39,9 +39,6 @@ class Demand:
     """Only messages are wanted: long stretches of plain frames may come as runs, out of :meth:`Dissector.mixed`."""
     select: Filter | None = None
     """What will be shown, where there are no runs: no records are made of frames that it excludes."""
-    tally: bool = False
-    """Frames of connections that ``select`` excludes may be counted without being made, long before their turn: so the
-    totals are right only if all frames are taken."""
     alone: bool = False
     """What ``select`` leaves is shown by itself: frames of connections that it excludes are only numbered, where
     nothing that is shown is lost, and nobody asks for totals."""
@@ -60,5 +57,5 @@ class Demand:
         return self.recorded is None and self.messages is None and not self.runs and self.select is None
 
     def __post_init__(self) -> None:
-        if self.runs and (self.select is not None or self.tally):
+        if self.runs and self.select is not None:
             raise ValueError("runs come whole: nothing selects among their frames")

@@ -225,13 +225,11 @@ class Dissector:
             self._pending[tracker] = None
 
     def _track(self, connection: Connection) -> Tracker:
-        runs, select = self.demand.runs, self.demand.select
-        unseen = self.demand.tally and select is not None and select.excluded(connection)
+        runs = self.demand.runs
         tracker = self._trackers[connection] = Tracker(
             *(connection, self._candidates.order(connection), self._decode_as),
             runs=runs,
             copies=self.demand.copies and not runs,
-            tally=self.accounts.tally if unseen else None,
         )
         return tracker
 
@@ -294,7 +292,7 @@ class Dissector:
         demand, limit = self.demand, END if watermark is None else at_packet(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
-        if not all(isinstance(item, Frame) for item in every) if demand.runs else demand.tally:
+        if demand.runs and not all(isinstance(item, Frame) for item in every):
             order: FrameOrder = Order([tracker.take(limit) for tracker in pending], self._number)
         else:
             order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)

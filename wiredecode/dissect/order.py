@@ -16,11 +16,10 @@ import numpy as np
 from wiredecode.arrays import Int64s
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.span import Skipped
 from wiredecode.net.moments import BITS
 from wiredecode.net.types import Connection
 
-Item = Frame | FrameBlock | Skipped
+Item = Frame | FrameBlock
 
 STEP_BYTES = 4 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
@@ -93,12 +92,11 @@ def take_ready(items: list[Item], limit: int) -> tuple[list[Item], list[Item]]:
 
 def partial_limits(items: Sequence[Item], limit: int) -> list[int]:
     """Moments before ``limit`` between which some :data:`STEP_BYTES` are ready; none where all is less."""
-    whole = [item for item in items if not isinstance(item, Skipped)]
-    total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in whole)
+    total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
     if total < 2 * STEP_BYTES:
         return []
-    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in whole]
-    ready = np.concatenate([moments_of(item) for item in whole])
+    sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in items]
+    ready = np.concatenate([moments_of(item) for item in items])
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
     marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]
@@ -223,7 +221,7 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
             continue
         lossy = True
         sizes = [1 if isinstance(item, Frame) else len(item) for item in items]
-        sides = np.repeat([0 if isinstance(item, Skipped) else item.side for item in items], sizes)
+        sides = np.repeat([item.side for item in items], sizes)
         times = np.concatenate([_times(item) for item in items])
         sent.append(sent_times(own, sides, times, since))
     every = np.concatenate(ready)
@@ -240,4 +238,4 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
 def _times(item: Item) -> Int64s:
     if isinstance(item, FrameBlock):
         return item.time_ns
-    return np.array([item.time_ns] if isinstance(item, Frame) else [0] * len(item), np.int64)
+    return np.array([item.time_ns], np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from wiredecode.dissect.order import Item, gap_since, own_order, take_ready
 from wiredecode.frames.failure import failure
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.frames.framer import Framer
-from wiredecode.frames.span import Skipped
 from wiredecode.net.types import Chunk, Connection, End, Event, Gap
 from wiredecode.protocols.base import Conversation, Found, Protocol, Split
 from wiredecode.protocols.registry import DecodeAs
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 AROUND = -1
 """Place of a frame that is no part of what is spoken: its offset is another count."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
-
-Tally = Callable[[tuple[Connection, Conversation], str, int, bytes, "list[int]"], bool]
-"""Counts frames that need not be made: see :meth:`Accounts.tally`."""
 
 
 class Unreadable:
@@ -59,11 +54,10 @@ class Tracker:
         *,
         runs: bool = False,
         copies: bool = True,
-        tally: Tally | None = None,
     ) -> None:
         self.connection = connection
         self.out: list[Any] = []
-        """Frames, runs and skipped frames, as they were framed, that wait for their moment."""
+        """Frames and blocks, as they were framed, that wait for their moment."""
         self.runs, self.copies = runs, copies
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
@@ -78,9 +72,8 @@ class Tracker:
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
         self.undecoded = 0
-        self.unseen = tally is not None
+        self.unseen = False
         """No frame of it will be shown."""
-        self.tally = tally
         forced = self.identifier.forced()
         if forced is not None:
             self._begin(forced)
@@ -175,12 +168,10 @@ class Tracker:
         self.conversation = protocol.conversation(self.connection, known.dialect)
         self.conversation.inner_frames, self.conversation.copies = [], self.copies
         self.conversation.identities = protocol.identities()
-        skip = None if self.tally is None else partial(self.tally, (self.connection, self.conversation), protocol.name)
         cutter = known.verdict.cutter if known.verdict else None
         self.conversation.cutter = cutter
         first, second = (
-            Framer(each, cutter or protocol, self.out, each.started, skip and partial(skip, each.side))
-            for each in self.connection.directions
+            Framer(each, cutter or protocol, self.out, each.started) for each in self.connection.directions
         )
         self.framers = first, second
         if known.verdict is not None:
@@ -196,11 +187,8 @@ class Tracker:
 
     def _delay(self, before: int, ready: int) -> None:
         """Nothing of what has waited was known before the protocol was: all of it follows that packet, in order."""
-        skipped = [item for item in self.out[before:] if isinstance(item, Skipped)]
-        for item in skipped:
-            item.ready = [max(each, ready) for each in item.ready]
-        frames = sorted((item for item in self.out[before:] if isinstance(item, Frame)), key=attrgetter("ready"))
-        self.out[before:] = [*frames, *skipped]
+        frames = sorted(self.out[before:], key=attrgetter("ready"))
+        self.out[before:] = frames
         for frame in frames:
             if frame.ready >= ready:
                 break

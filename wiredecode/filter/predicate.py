@@ -72,16 +72,6 @@ class Filter:
         key = connection.number << 1
         return self._known.get(key) is False and self._known.get(key | 1) is False
 
-    def excluded(self, connection: Connection) -> bool:
-        """Whether addresses and ports alone say that no frame of a connection can match."""
-        if not callable(self._connection):
-            return self._connection is False
-        from wiredecode.frames.frame import Frame
-
-        for side in (0, 1):
-            self.connection(Frame(connection, side, b"", 0, 0, 0, 0, 0, [], 0, 0, 0))
-        return self.excludes(connection)
-
     def arrival(self, frame: Frame) -> bool | None:
         """What can be said of a frame that was numbered, but not decoded."""
         decide = self._arrival

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
-from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, PacketMap, Skipped, Span
+from wiredecode.frames.span import COLUMNS, UNDECODED_SHOWN, UNDECODED_SPAN, PacketMap, Span
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wiredecode.frames.block import Bulk, Cut
     from wiredecode.protocols.base import Cutter, Split
 
@@ -30,10 +28,7 @@ LEAST_RUN_BYTES = 1024
 
 
 class Framer:
-    """Cuts one direction into frames; they go to ``frames``, in stream order.
-
-    ``skip`` counts frames that start at places in a buffer, and says whether they need not be made.
-    """
+    """Cuts one direction into frames; they go to ``frames``, in stream order."""
 
     def __init__(
         self,
@@ -41,10 +36,9 @@ class Framer:
         protocol: Cutter,
         frames: list[Any],
         in_step: bool,
-        skip: Callable[[bytes, list[int]], bool] | None = None,
     ) -> None:
         self.direction, self.protocol, self.frames = direction, protocol, frames
-        self.in_step, self.skip = in_step, skip
+        self.in_step = in_step
         self.bulk: Bulk | None = None
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
@@ -275,12 +269,6 @@ class Framer:
         pieces, base, out = self.pieces, self.base, self.frames
         piece_ends, packet, ready = pieces.ends, pieces.packet, pieces.ready
         ready_ns, time_ns = pieces.ready_ns, pieces.time_ns
-        if self.skip is not None:
-            if self.base + start == 0 and len(ends) > 1:  # the first of a stream may be something else
-                self._emit(data, ends[:1])
-                ends, start = ends[1:], ends[0]
-            if self._skip_frames(data, ends, start):
-                return
         connection, side, floor = self.direction.connection, self.direction.side, self.floor
         first, begin, low, high = len(out), start, 0, 0
         for stop in ends:
@@ -304,21 +292,6 @@ class Framer:
             start = stop
         self.framed += ends[-1] - begin
         self._attach(out[first])
-
-    def _skip_frames(self, data: bytes, ends: list[int], start: int) -> bool:
-        """Let frames go that nobody will see; not the first of a stream, and not one that has something to tell."""
-        assert self.skip is not None
-        if self.findings or self.base + start == 0 or not self.skip(data, [start, *ends[:-1]]):
-            return False
-        piece_ends, ready, base, high = self.pieces.ends, self.pieces.ready, self.base, 0
-        kept = []
-        for stop in ends:
-            while piece_ends[high] < base + stop:
-                high += 1
-            kept.append(max(ready[high], self.floor))
-        self.frames.append(Skipped(self.direction.connection, kept))
-        self.framed += ends[-1] - start
-        return True
 
     def _attach(self, frame: Frame) -> None:
         if self.findings:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Finding
-from wiredecode.net.types import Chunk, Connection
+from wiredecode.net.types import Chunk
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
@@ -56,21 +56,6 @@ UNDECODED_SPAN = 1024 * 1024
 """Longest span reported as one undecoded record."""
 UNDECODED_SHOWN = 4096
 """Bytes of it that are kept to be looked at."""
-
-
-@dataclass(slots=True, eq=False)
-class Skipped:
-    """Whole frames that nobody will see, already counted: only their places in the capture order matter."""
-
-    connection: Connection
-    ready: list[int]
-
-    def __len__(self) -> int:
-        return len(self.ready)
-
-    def part(self, low: int, high: int) -> Skipped:
-        """Those of ``low`` up to ``high``."""
-        return Skipped(self.connection, self.ready[low:high])
 
 
 @dataclass(slots=True)

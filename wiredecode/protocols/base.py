@@ -210,10 +210,6 @@ class Conversation(ABC):
         """Whether a frame of a connection that nobody will see, nor count, tells nothing about other connections."""
         return False
 
-    def tally(self, side: int, data: bytes, starts: list[int]) -> Mapping[str, int] | None:
-        """The same of whole frames of a connection of which none will be seen, before their turn: frames by type."""
-        return None
-
     def messages(self, frame: Frame, out: Messages) -> None:
         """Add the published or delivered messages of a frame that was just decoded, without a style."""
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -126,18 +125,6 @@ class RabbitMQConversation(Conversation):
         frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
         frame.sender = "client" if frame.side == self.client else "server"
         return True
-
-    def tally(self, side: int, data: bytes, starts: list[int]) -> Mapping[str, int] | None:
-        if self.client is None:
-            return None
-        codes = Counter([data[start + 4 : start + 6] for start in starts])
-        counts: dict[str, int] = {}
-        for raw, count in codes.items():
-            code = int.from_bytes(raw)
-            if code not in names.KEYS or (code in UNMARKED and side != self.client):
-                return None
-            counts[names.KEYS[code]] = counts.get(names.KEYS[code], 0) + count
-        return counts
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.add is None:

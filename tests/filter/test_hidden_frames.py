@@ -1,4 +1,4 @@
-"""A filter on frames that are only counted gives the lines and totals of frames one by one."""
+"""A filter that skips hidden frames gives the lines and totals of decoding all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_rows(name: str, text: str) -> tuple[list[str], Totals]:
 @pytest.mark.parametrize("name", [BASIC, NATS, "rabbitmq-stream/d_snap96.pcap"])
 def test_lines_and_totals(name: str, text: str) -> None:
     select, lines = compile_filter(text), SummaryLines()
-    dissector = Dissector(Demand(link_responses=False, tally=True, select=select))
+    dissector = Dissector(Demand(link_responses=False, select=select))
     frames = dissector.frames(select.watch(open_capture([CAPTURES / name])))
     shown = [lines.line(frame, select.clock.first_ns) for frame in frames if select.matches(frame)]
     expected, totals = by_rows(name, text)
