@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.check.support import STORIES, check, seconds_in
+from tests.check.support import CAPTURES, STORIES, check, named, seconds_in
 from tests.cli.conftest import Run, run
 from tests.conftest import long_are_slow
 from wiredecode import read
@@ -224,3 +224,9 @@ def test_a_refused_publish_is_told_by_one_code() -> None:
 
 def test_credit_that_is_given_before_chunks_are_read() -> None:
     assert set(told("early-credit.pcap")) == {"rabbitmq_stream.early-credit", "tcp.zero-window"}
+
+
+def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -> None:
+    """The packets after it belong to connections that end before the last frame."""
+    (problem,) = named(check(CAPTURES / "rabbitmq-stream" / "d_drop1pct.pcap"), "request.unanswered")
+    assert problem.what == "Open of rabbitmq_stream was not answered, but not all that came back was captured"

@@ -25,7 +25,7 @@ __all__ = ["folder"]
 PING = b'CONNECT {"verbose":false,"lang":"raw"}\r\nPING\r\n'
 SAID: Said = [(0, PING), (1, b"+OK\r\n"), (0, b"SUB orders.> 17\r\n"), (1, b"+OK\r\n"), (0, b"PONG\r\n")]
 """No line begins with a letter that is a command of s_server or s_client."""
-PATIENCE = 4
+PATIENCE = 30
 
 
 class Relay:

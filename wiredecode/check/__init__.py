@@ -86,15 +86,20 @@ class Checker:
     def finish(self) -> list[Problem]:
         """The capture is over: all problems, the worst first, and of these what explains others."""
         for connection in self._ended:
-            if connection.health is not None:
-                self.report.last_ns = max(self.report.last_ns, connection.health.last_ns)
+            self._reach(connection)
         while self._ended:
             self._end(self._ended.popleft())
         for rule in self._rules:
             self._guarded(rule.finish)
         return sorted(self.report.problems.values(), key=order)
 
+    def _reach(self, connection: Connection) -> None:
+        """The capture lasts at least until the last packet of a connection."""
+        if connection.health is not None:
+            self.report.last_ns = max(self.report.last_ns, connection.health.last_ns)
+
     def _end(self, connection: Connection) -> None:
+        self._reach(connection)
         for rule in self._rules:
             self._guarded(rule.ended, connection)
 

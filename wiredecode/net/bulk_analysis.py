@@ -188,7 +188,8 @@ class BulkAnalysis:
         assert side is not None
         waiting = slice(int(begin[flow]) + (int(acked[across[-1]]) if len(across) else 0), int(begin[flow + 1]))
         found = trip[across]
-        health.rtt.add_all(found[found >= 0])
+        for trip_ns in found[found >= 0].tolist():
+            health.rtt.add(trip_ns)
         if len(places):
             last, sent = int(places[-1]), self.length[places]
             health.packets += len(places)

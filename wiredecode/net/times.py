@@ -6,12 +6,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import log2
 
-import numpy as np
-
-from wiredecode.arrays import Int64s
-
-COLUMNS_PAY_FROM = 24
-"""Times from which on adding them as a column is faster (measured)."""
 FINENESS = 32
 """Buckets per doubling of a time: percentiles are right within 2.2 %."""
 
@@ -37,21 +31,6 @@ class Times:
             self.largest = ns
         bucket = int(log2(ns) * FINENESS) if ns else -1
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-
-    def add_all(self, times: Int64s) -> None:
-        """Many more."""
-        if len(times) < COLUMNS_PAY_FROM:
-            for ns in times.tolist():
-                self.add(ns)
-            return
-        times = np.maximum(times, 0)
-        self.count += len(times)
-        smallest, largest = int(times.min()), int(times.max())
-        self.smallest = smallest if self.smallest is None else min(self.smallest, smallest)
-        self.largest = largest if self.largest is None else max(self.largest, largest)
-        buckets = np.where(times > 0, (np.log2(np.maximum(times, 1)) * FINENESS).astype(np.int64), -1)
-        for bucket, count in zip(*(column.tolist() for column in np.unique(buckets, return_counts=True)), strict=True):
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def percentile(self, percent: float) -> int | None:
         """The time that ``percent`` % of all do not exceed; None: there are none."""
