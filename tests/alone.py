@@ -111,14 +111,17 @@ def difference(expected: Frames, found: Frames) -> str | None:
     return None
 
 
-def differences(whole: PacketBatch, sizes: Iterable[int] = SIZES) -> Iterator[tuple[str, str]]:
-    """What differs by the way of reading."""
+def differences(
+    whole: PacketBatch, sizes: Iterable[int] = SIZES, *, strangers: bool = True
+) -> Iterator[tuple[str, str]]:
+    """What differs by the way of reading; ``strangers``: also what other connections change."""
     count = max(len(whole), 1)
     expected, numbered = frames_of([whole]), frames_of([whole], NUMBERED)
     ways = [(f"batches of {size}", frames_of(in_batches(whole, size), NUMBERED), numbered) for size in sizes]
     ways.append(("pickled", frames_of(in_batches(whole, 16), NUMBERED, 2), numbered))
-    ways.append(("alone", alone(whole, count), expected))
-    ways.append(("alone in batches of 3", alone(whole, 3), expected))
+    if strangers:
+        ways.append(("alone", alone(whole, count), expected))
+        ways.append(("alone in batches of 3", alone(whole, 3), expected))
     for name, found, wanted in ways:
         if (told := difference(wanted, found)) is not None:
             yield name, told
