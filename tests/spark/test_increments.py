@@ -17,6 +17,7 @@ import pytest
 from tests.spark.support import capture, expected, in_order, mixed, same_rows
 from tests.spark.test_state import rows, without_reports
 from tests.support import packets
+from wiredecode.capture.listing import Listed
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Found, Problem, find, settled
@@ -213,6 +214,9 @@ def test_a_file_is_complete_when_a_newer_one_is_there_or_nothing_was_written_for
     found = find([str(tmp_path)], heads=heads)
     assert len(heads) == 3
     assert find([str(tmp_path)], heads=heads) == found
+    heads |= {Listed(f"{tmp_path}/gone.pcap", 0x0102, 3.5): 4}
+    assert find([str(tmp_path)], heads=heads) == found
+    assert len(heads) == 3, "a ring deletes its files"
     found.problems.append(Problem("", "broken", "broken: is no capture"))
     found.changed = dict.fromkeys([*found.sizes, "broken"], 1000.0)
 

@@ -198,8 +198,8 @@ class SparkRun:
         while True:
             begun = time.monotonic()
             found = settled(find(options.inputs, options.source, heads), settle, time.time())
-            found.problems = [each for each in found.problems if each not in reported]
-            reported.update(found.problems)
+            known, reported = reported, set(found.problems)
+            found.problems = [each for each in found.problems if each not in known]
             accounts = increment.run(spark, found)
             for _, _, problem in () if accounts is None else accounts.problems:
                 complain(escape(problem))

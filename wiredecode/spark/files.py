@@ -53,7 +53,8 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
     ``folder``: the name of the folder that holds the file. Else a regular expression, searched for in the full name:
     its first group is the source, and ``""`` that of files where it is not found.
 
-    heads: first packet times of files that an earlier call has read; this call adds its own.
+    heads: first packet times of files that an earlier call has read; this call adds its own and drops those of files
+    that are gone.
 
     What cannot be opened, or is no capture, is a problem, and does not stop the others. Raises ``ValueError`` for
     ``sources`` that do not work.
@@ -68,6 +69,8 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
             found.problems.append(Problem(source_of(error.path), error.path, str(error)))
     if sources == FOLDER:
         _check_folders(listed)
+    for gone in heads.keys() - set(listed.values()):
+        del heads[gone]
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
         unread = {name: pool.submit(first_ns, name) for name, each in listed.items() if each not in heads}
         for name, each in listed.items():
