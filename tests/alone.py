@@ -1,17 +1,15 @@
 """One capture decoded in several ways that must not matter: batches, pickled between them, one connection alone.
 
-``python -m tests.alone CAPTURE_OR_FOLDER ...`` prints what differs. Connections of protocols whose connections know of
+``python -m tests.sweep --kind ...`` does so with any captures. Connections of protocols whose connections know of
 each other are decoded together.
 """
 
 from __future__ import annotations
 
 import pickle
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,14 @@ import numpy as np
 
 from tests.damage import read
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.net.buckets import pairs
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
+from wiredecode.tables.confirms import CONFIRM_COLUMNS
+from wiredecode.tables.reader import TableReader
 
 DEMAND = Demand(style=Style(), stable_ids=True)
 NUMBERED = Demand(style=Style())
@@ -61,6 +60,63 @@ def frames_of(batches: Iterable[PacketBatch], demand: Demand = DEMAND, pickled: 
     return dict(found)
 
 
+Outcomes = dict[tuple[Any, ...], tuple[Any, ...]]
+"""What became of requests and of published messages, by connection and place."""
+
+
+def outcomes_of(packets: PacketBatch, last_ns: int) -> Outcomes:
+    """Outcomes of requests, in frames; ``last_ns``: time of the last packet of the whole capture."""
+    dissector = Dissector(Demand())
+    dissector.totals.last_ns = last_ns
+    frames = [*dissector.frames([packets])]
+    places = {frame.number: (frame.connection.endpoints, frame.side, frame.offset, frame.place) for frame in frames}
+    return {
+        places[frame.number]: (places.get(frame.response or 0), frame.outcome, frame.latency_ns, len(frame.answers))
+        for frame in frames
+    }
+
+
+def messages_of(packets: PacketBatch, last_ns: int, *, bulk: bool) -> Outcomes:
+    """Outcomes of messages, in tables."""
+    columns = ["connection", "time", "src", "dst", "type", "index", "topic", "body", *CONFIRM_COLUMNS]
+    reader = TableReader([packets], "messages", columns=columns, bulk=bulk, stable_ids=False)
+    reader.totals.last_ns = last_ns
+    count: Counter[tuple[Any, ...]] = Counter()
+    found: Outcomes = {}
+    for batch in reader:
+        for row in batch.to_pylist():
+            key = tuple(row[name] for name in columns[1:8])
+            count[key] += 1
+            found[*key, count[key]] = tuple(row[name] for name in CONFIRM_COLUMNS if name != "confirm_frame")
+    return found
+
+
+def outcome_differences(whole: PacketBatch) -> Iterator[str]:
+    """Outcomes that differ between connections decoded alone, in buckets, together, in bulk and one by one."""
+    last_ns = int(whole.time_ns.max())
+    expected, rows = outcomes_of(whole, last_ns), messages_of(whole, last_ns, bulk=False)
+    found: Outcomes = {}
+    for packets in connections(whole):
+        found |= outcomes_of(packets, last_ns)
+    yield from told("alone", expected, found)
+    yield from told("in bulk", rows, messages_of(whole, last_ns, bulk=True))
+    for count in (2, 7):
+        frames, messages = Outcomes(), Outcomes()
+        for packets in connections(whole, count):
+            frames |= outcomes_of(packets, last_ns)
+            messages |= messages_of(packets, last_ns, bulk=True)
+        yield from told(f"{count} buckets", expected, frames)
+        yield from told(f"{count} buckets, messages", rows, messages)
+
+
+def told(way: str, expected: Outcomes, found: Outcomes) -> Iterator[str]:
+    """The first difference, for people."""
+    for key in [*expected, *(found.keys() - expected.keys())]:
+        if expected.get(key) != found.get(key):
+            yield f"{way}: {key!s:.300}: {expected.get(key)} | {found.get(key)}"
+            return
+
+
 def in_batches(whole: PacketBatch, size: int) -> Iterator[PacketBatch]:
     """The packets in batches of so many."""
     for at in range(0, len(whole), size):
@@ -76,15 +132,20 @@ def sessions(whole: PacketBatch) -> set[int]:
     return {port for _, port in dissector.accounts.sessions}
 
 
-def connections(whole: PacketBatch) -> Iterator[PacketBatch]:
-    """The packets of each connection, or of connections that know of each other; packets without TCP go to all."""
-    segments = HeaderReader(Limits(), Counter(), Counter()).read(whole, whole.time_ns)
+def connections(whole: PacketBatch, buckets: int = 0) -> Iterator[PacketBatch]:
+    """The packets of each connection, or of connections that know of each other; packets without TCP go to all.
+
+    ``buckets``: connections are dealt out to this many, in place of one for each.
+    """
+    segments = HeaderReader(Limits(), Counter(), Counter()).read(whole)
     owner = pairs(segments).astype(object)
     ports = segments.ports
     for port in sessions(whole):
         owner[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = -1
     others = np.setdiff1d(np.arange(len(whole)), segments.row)
-    for key in set(owner.tolist()):
+    if buckets:
+        owner = owner % buckets
+    for key in sorted(set(owner.tolist())):
         yield whole.select(np.sort(np.concatenate([segments.row[owner == key], others])))
 
 
@@ -127,20 +188,6 @@ def differences(
             yield name, told
 
 
-def captures(paths: Iterable[str]) -> Iterator[Path]:
-    """Capture files below some paths."""
-    for path in map(Path, paths):
-        yield from sorted(each for each in path.rglob("*") if ".pcap" in each.name) if path.is_dir() else [path]
-
-
 def packets_of(path: Path) -> PacketBatch:
     """All packets of a capture."""
-    whole = read(path)
-    return replace(whole, clock=None)
-
-
-if __name__ == "__main__":
-    for capture in captures(sys.argv[1:]):
-        with suppress(CaptureError):
-            for way, text in differences(packets_of(capture)):
-                print(f"{capture.name}: {way}: {text}", flush=True)
+    return read(path)

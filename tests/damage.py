@@ -1,8 +1,6 @@
 """Captures cut at packets and by snapshot lengths, held against the whole ones: nothing may be told that is not so.
 
-``python -m tests.damage starts N [CAPTURE...]`` prints, for each protocol, what is lost and what is wrong when captures
-begin at N of their later packets; ``python -m tests.damage snaplens STEP [CAPTURE...]`` the same for packets cut at 70
-to 130 bytes; ``python -m tests.damage losses N [CAPTURE...]`` for packets lost at random. Frames are known by their
+``python -m tests.sweep`` makes such variants of any captures. Frames are known by their
 endpoints and TCP sequence number.
 """
 
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import OK, PARTIAL, UNDECODED, Frame
 from wiredecode.net.headers import HeaderReader
@@ -39,6 +35,7 @@ HEADER_BYTES = 8
 """Most bytes of a frame that its length does not count."""
 LARGE = 200_000
 """Bytes of a capture of which many variants would take long."""
+INVENTED = "no such frame"
 NEAR_NS = 200_000_000
 """Packets further apart in time do not change places."""
 STYLE = Style()
@@ -58,8 +55,11 @@ Place = tuple[str, str, int, int, int]
 
 def whole_captures(root: Path = CAPTURES) -> list[Path]:
     """Captures of whole connections."""
-    found = sorted(path for path in root.rglob("*") if ".pcap" in path.name and path.is_file())
-    return [path for path in found if not any(part in path.name for part in DAMAGED) and HOSTILE not in path.parts]
+    return [
+        path
+        for path in captures([root])
+        if not any(part in path.name for part in DAMAGED) and HOSTILE not in path.parts
+    ]
 
 
 def read(path: Path) -> PacketBatch:
@@ -76,6 +76,13 @@ def read(path: Path) -> PacketBatch:
         np.concatenate([batch.start + start for batch, start in zip(batches, starts, strict=False)]),
         **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in columns},
     )
+
+
+def captures(places: Iterable[Path]) -> Iterator[Path]:
+    """The captures among these files and below these folders."""
+    for place in places:
+        found = sorted(place.rglob("*")) if place.is_dir() else [place]
+        yield from (path for path in found if ".pcap" in path.name and ".json" not in path.name and path.is_file())
 
 
 def small_captures() -> list[Path]:
@@ -135,7 +142,7 @@ def dissect(packets: PacketBatch) -> Dissected:
 def _sequence_numbers(packets: PacketBatch) -> dict[int, int]:
     """Of each packet that carries TCP the sequence number behind its captured bytes."""
     reader = HeaderReader(Limits(), Counter(), Counter())
-    segments = reader.read(packets, packets.time_ns)
+    segments = reader.read(packets)
     rows = zip(segments.number.tolist(), segments.seq.tolist(), segments.captured.tolist(), strict=True)
     return {number: seq + captured for number, seq, captured in rows}
 
@@ -254,24 +261,24 @@ def losses(path: Path, turns: Iterable[int], seed: int = 1) -> Report:
     return report
 
 
-def compare(whole: Dissected, damaged: Dissected, first: int = 1, *, learned: bool = True) -> Report:
-    """Hold a damaged capture against the whole one; ``first`` is the packet of the whole one that it begins with.
+def compare(
+    whole: Dissected, damaged: Dissected, first: int = 1, *, learned: bool = True, values: bool | None = None
+) -> Report:
+    """Compare a damaged capture with the whole one; ``first`` is the packet of the whole one that it begins with.
 
-    Where connections begin in the middle, what other frames tell cannot be the same: then only the frames are compared,
-    without those inside others, whose offsets count from what was seen first. Not ``learned``: without the fields that
-    frames before tell.
+    ``values``: also compare values and frames inside others, which no late start leaves the same (default: if ``first``
+    is 1). ``learned``: also the fields that earlier frames give.
     """
-    report = Report()
+    report, values = Report(), first == 1 if values is None else values
     began: dict[tuple[str, str], int] = {}
     unfinished = {place[:-1]: frame for place, frame in whole.frames.items() if frame.status == PARTIAL}
     for place, frame in damaged.frames.items():
         if frame.status != UNDECODED:
             began.setdefault((frame.source, frame.destination), frame.packets[0])
-            if first == 1 or not frame.place:
-                other = whole.frames.get(place) or unfinished.get(
-                    place[:-1]
-                )  # its end may be lost, and with it its size
-                said = differences(place, frame, other, values=first == 1)
+            if values or not frame.place:
+                # The end of an unfinished frame may be lost, and its size with it.
+                other = whole.frames.get(place) or unfinished.get(place[:-1])
+                said = differences(place, frame, other, values=values)
                 report.wrong += [line for line in said if learned or not LEARNED.intersection(WORD.findall(line))]
     for place, frame in whole.frames.items():
         if frame.status != OK or frame.place or frame.packets[0] < first:
@@ -291,7 +298,7 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
     if frame.place and (whole is None or whole.data != frame.data):
         return  # inside others: its offset counts from what was seen first, and not what was lost
     if whole is None:
-        yield f"{where}: no such frame"
+        yield f"{where}: {INVENTED}"
         return
     if frame.protocol not in (whole.protocol, *(whole.layers or {})):
         yield f"{where}: it is {whole.protocol} {whole.type}"
@@ -362,23 +369,3 @@ def snaplens(path: Path, sizes: Iterable[int]) -> Report:
         found.wrong = [f"{path.name} snaplen {size}: {line}" for line in found.wrong]
         report.add(found)
     return report
-
-
-def main(arguments: list[str]) -> int:
-    what, count, roots = arguments[0], int(arguments[1]), arguments[2:]
-    total = Report()
-    for root in roots or [str(CAPTURES)]:
-        for path in [Path(root)] if Path(root).is_file() else whole_captures(Path(root)):
-            if what == "snaplens":
-                report = snaplens(path, range(70, 131, count))
-            else:
-                report = starts(path, count) if what == "starts" else losses(path, range(count))
-            print(f"{path.name}: {len(report.wrong)} wrong, {sum(report.missed.values())} missed", file=sys.stderr)
-            total.add(report)
-    print("\n".join(total.wrong))
-    print(total.table())
-    return 1 if total.wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

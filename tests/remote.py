@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from urllib.request import Request, urlopen
 
 import pytest
@@ -21,6 +23,15 @@ input()
 """Not a thread of the test: a library that waits for it may keep Python to itself. It ends with its standard input."""
 
 
+@cache
+def server_address() -> str:
+    """Where the server of this process of tests listens; it lives as long as the process."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen([sys.executable, "-c", SERVER], text=True, **pipes)  # type: ignore[call-overload]
+    atexit.register(server.communicate)
+    return "http://{}:{}".format(*server.stdout.readline().split())
+
+
 @contextmanager
 def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The bucket ``s3://captures``, empty; gives its URI."""
@@ -28,22 +39,20 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     pytest.importorskip("s3fs")
     from wiredecode.capture import remote
 
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", SERVER], text=True, **pipes) as server:  # type: ignore[call-overload]
-        try:
-            host, port = server.stdout.readline().split()
-            for name, value in {
-                "AWS_ACCESS_KEY_ID": "nobody",
-                "AWS_SECRET_ACCESS_KEY": "nothing",
-                "AWS_DEFAULT_REGION": "us-east-1",
-                "AWS_REGION": "us-east-1",
-                "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-            }.items():
-                monkeypatch.setenv(name, value)
-            with urlopen(Request(f"http://{host}:{port}/{BUCKET}", method="PUT")):
-                pass
-            remote.file_system.cache_clear()
-            yield f"s3://{BUCKET}"
-        finally:
-            remote.file_system.cache_clear()
-            server.stdin.close()
+    address = server_address()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+    }.items():
+        monkeypatch.setenv(name, value)
+    for method, path in (("POST", "moto-api/reset"), ("PUT", BUCKET)):
+        with urlopen(Request(f"{address}/{path}", method=method)):
+            pass
+    remote.file_system.cache_clear()
+    try:
+        yield f"s3://{BUCKET}"
+    finally:
+        remote.file_system.cache_clear()

@@ -16,8 +16,9 @@ from tests.damage import read
 from tests.net.craft import Talk, batches
 from tests.support import dissect
 from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.dissect import dissector as dissector_module
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 
@@ -82,8 +83,7 @@ def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
     every = read(CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap")
     kept = np.delete(np.arange(len(every)), lost)
     limits, whole = Limits(), rows_of(every, kept)
-    whole = replace(whole, clock=Clock(int(limits.hole_seconds * 1e9)).advance(whole.time_ns))
-    segments = HeaderReader(limits, Counter(), Counter()).read(whole, whole.time_ns)
+    segments = HeaderReader(limits, Counter(), Counter()).read(whole)
     clients = np.maximum(segments.ports >> 16 & 0xFFFF, segments.ports & 0xFFFF)
     apart = []
     for client in set(clients.tolist()):
@@ -94,7 +94,7 @@ def test_connections_apart_have_the_times_of_the_whole(lost: int) -> None:
 def rows_of(batch: PacketBatch, rows: np.ndarray) -> PacketBatch:
     names = ("start", "captured", "original", "time_ns", "linktype", "interface", "number")
     columns = {name: getattr(batch, name)[rows] for name in names}
-    return replace(batch, **columns, clock=None if batch.clock is None else batch.clock[rows])
+    return replace(batch, **columns)
 
 
 def told(source: list[PacketBatch]) -> list[tuple[Any, ...]]:
@@ -128,3 +128,22 @@ def test_an_operation_whose_end_the_bytes_behind_it_tell_comes_with_them() -> No
     whole = [said(frame) for frame in dissect(batches(source)).frames]
     for size in (1, 2, 3):
         assert [said(frame) for frame in dissect(batches(source, size)).frames] == whole
+
+
+def test_packets_full_of_tiny_frames_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of `+OK` made a million frames at once (nats-ok-small)."""
+    whole = read(CAPTURES / "nats" / "08-pipelined-small.pcap")
+    expected = [frame.number for frame in Dissector().feed(whole)]
+    monkeypatch.setattr(dissector_module, "PART_FRAMES", 100)
+    monkeypatch.setattr(dissector_module, "LEAST_PART_BYTES", 1000)
+    parted = Dissector()
+    sizes: list[int] = []
+    feed = parted.network.feed
+
+    def counted(part: PacketBatch) -> Any:
+        sizes.append(len(part))
+        return feed(part)
+
+    monkeypatch.setattr(parted.network, "feed", counted)
+    assert [frame.number for frame in parted.feed(whole)] == expected
+    assert len(sizes) > len(expected) // 200 and sum(sizes) == len(whole)

@@ -10,13 +10,13 @@ import pytest
 from wiredecode.fields import UInt16, compiler, protobuf
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import write_varint
-from wiredecode.fields.protobuf import message, messages, wire
+from wiredecode.fields.protobuf import kinds, message, messages
 
 STYLE = Style()
 
 
 class Inside(protobuf.Message):
-    fields_desc = message(protobuf.String(1, "text"), protobuf.Repeated(protobuf.Int32(2, "numbers")))
+    fields_desc = message(protobuf.String(1, "text"), protobuf.Repeated(protobuf.Int32(2, "integers")))
 
 
 class Everything(protobuf.Message):
@@ -91,7 +91,7 @@ USUAL = [
     ("4805", {"moment": 5}),
     ("52030a0178", {"inside": {"text": "x"}}),
     ("5200", {"inside": {}}),
-    ("520612040102ac02", {"inside": {"numbers": [1, 2, 300]}}),
+    ("520612040102ac02", {"inside": {"integers": [1, 2, 300]}}),
     ("5a005a030a0178", {"many": [{}, {"text": "x"}]}),
     ("6201616200", {"texts": ["a", ""]}),
     ("a201020001", {"truths": [False, True]}),
@@ -114,7 +114,7 @@ def test_all_fields_at_once() -> None:
 
 def test_building_new_messages() -> None:
     """Ascending numbers, numbers packed, nothing that is not set."""
-    made = Everything(many=[Inside(), Inside(numbers=[1, -1])], long=0, text="x", truths=[True])
+    made = Everything(many=[Inside(), Inside(integers=[1, -1])], long=0, text="x", truths=[True])
     assert bytes(made).hex() == "0800" + "3a0178" + "5a00" + "5a0d120b01ffffffffffffffffff01" + "a2010101"
 
 
@@ -126,10 +126,10 @@ LEGAL = [
     ("2802", {"truth": True}),
     ("28808000", {"truth": False}),
     ("3a820061 62", {"text": "ab"}),
-    ("52041001 1002", {"inside": {"numbers": [1, 2]}}),
-    ("5205 1001 120102", {"inside": {"numbers": [1, 2]}}),
-    ("5202 1200", {"inside": {"numbers": []}}),
-    ("5207 1203 810002 1003", {"inside": {"numbers": [1, 2, 3]}}),
+    ("52041001 1002", {"inside": {"integers": [1, 2]}}),
+    ("5205 1001 120102", {"inside": {"integers": [1, 2]}}),
+    ("5202 1200", {"inside": {"integers": []}}),
+    ("5207 1203 810002 1003", {"inside": {"integers": [1, 2, 3]}}),
     ("10010801", {"int": 1, "long": 1}),
     ("5a00 0801 5a00", {"many": [{}, {}], "long": 1}),
 ]
@@ -184,8 +184,8 @@ BROKEN = [
     ("0e", "tag"),
     ("52030a0578", "inside.text"),
     ("5a005a030a0578", "many[1].text"),
-    ("52021205", "inside.numbers"),
-    ("5203120180", "inside.numbers"),
+    ("52021205", "inside.integers"),
+    ("5203120180", "inside.integers"),
     ("7a05", "unknown_fields.15"),
     ("7d0102", "unknown_fields.15"),
 ]
@@ -316,9 +316,16 @@ def test_mutations() -> None:
 def test_long_varints_of_every_width(width: int) -> None:
     """The compiled decoders' reader, on values that differ in all of their bytes, whatever follows them."""
     for value in (1 << 7 * width, 0x8182838485868788 & (1 << 7 * width) - 1 | 1 << 7 * width, (1 << 7 * width + 1) - 1):
-        raw = write_varint(value & wire.U64)
+        raw = write_varint(value & kinds.U64)
         for rest in (b"", b"\xff" * 9, b"\0" * 9):
             data = b"x" + raw + rest
-            assert wire.fast_varint(data, 1, len(data)) == (value & wire.U64, 1 + len(raw))
+            assert kinds.fast_varint(data, 1, len(data)) == (value & kinds.U64, 1 + len(raw))
         with pytest.raises(compiler.FAILED):
-            wire.fast_varint(b"x" + raw, 1, len(raw))
+            kinds.fast_varint(b"x" + raw, 1, len(raw))
+
+
+def test_a_packed_number_that_crosses_the_end_of_its_list_is_malformed_for_all_readers() -> None:
+    """Found by mutation: the fast decoder took the byte after the list."""
+    assert agree(Inside, bytes.fromhex("12018001"))[1] == "integers"
+    assert agree(Inside, bytes.fromhex("12028001")) == ({"integers": [128]}, None)
+    assert agree(Inside, bytes.fromhex("12018001 0a00"))[1] == "integers"

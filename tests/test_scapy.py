@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 import shutil
@@ -80,6 +81,38 @@ def test_every_layer_can_be_fuzzed_and_shown(protocol: wiredecode.protocols.base
 def test_every_packet_of_a_capture_can_be_shown(path: Path) -> None:
     shown = {frame.type: frame.packet().show2(dump=True) for frame in wiredecode.read(path)}
     assert shown and all(shown.values())
+
+
+ODD_LINES = [
+    b"SUB foo  1\r\n",
+    b"sub foo 1\n",
+    b"SUB\tfoo \t 1\r\n",
+    b"PUB foo 01\r\na\r\n",
+    b'CONNECT  {"a": 1, "verbose" : true }\r\n',
+    b'INFO {"server_id":"A","server_id":"B", "x":1e2}  \r\n',
+    b"HPUB a 017  019\r\nNATS/1.0\r\nA:b\r\n\r\nok\r\n",
+    b"hmsg a 1 r  12 14\r\nNATS/1.0\r\n\r\nok\r\n",
+]
+
+
+@pytest.mark.parametrize("raw", ODD_LINES)
+def test_copies_and_changed_packets_keep_the_spelling_of_a_line(raw: bytes) -> None:
+    """Issue 27, point 5: ``SUB foo  1`` became ``SUB foo 1``."""
+    layer = BASES["nats"](raw)
+    assert bytes(layer) == bytes(layer.copy()) == bytes(layer.copy().copy()) == bytes(next(iter(layer))) == raw
+    packet = IP(bytes(IP() / TCP(dport=4222) / raw))
+    assert layers_of(packet), "the frame is dissected"
+    changed = packet.copy()
+    del changed[IP].chksum, changed[TCP].chksum
+    assert bytes(packet.copy()) == bytes(changed) == bytes(packet)
+    assert bytes(pickle.loads(pickle.dumps(packet))) == bytes(packet)
+
+
+def test_a_changed_copy_does_not_change_the_packet() -> None:
+    layer = BASES["nats"](b"SUB  foo  1\r\n")
+    other = layer.copy()
+    other.subject = "bar"
+    assert (bytes(other), bytes(layer)) == (b"SUB  bar  1\r\n", b"SUB  foo  1\r\n")
 
 
 def test_fuzz_tries_the_ends_of_integers() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.lookahead import KnownOutcome
+    from wiredecode.dissect.ledger import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 Path_ = str | os.PathLike[str] | BinaryIO
 Item = TypeVar("Item")
 
-FRAMES, MESSAGES, PACKETS, CONNECTIONS = "frames", "messages", "packets", "connections"
-LEVELS = (FRAMES, MESSAGES, PACKETS, CONNECTIONS)
+FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 RAW = "raw"
 CAPTURE, STABLE = "capture", "stable"
 SHOWN = 10
@@ -88,9 +87,8 @@ def read(
         from wiredecode.filter import compile_filter
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
-    known = [each for path in several for each in _found(path)]
     return Dissection(
-        paths=known,
+        paths=[each for path in several for each in _found(path)],
         level=level,
         columns=None if columns is None else list(columns),
         filter=filter,
@@ -138,11 +136,11 @@ class Dissection:
     ids: str
     utc: bool = False
     two_passes: bool = False
-    errors: list[CaptureError] = field(default_factory=list)
+    errors: list[CaptureError] = field(default_factory=list, init=False)
     """What the last run could not read."""
-    _reader_in_use: Any = None
-    _length: int | None = None
-    _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet)
+    _reader_in_use: Any = field(default=None, init=False)
+    _length: int | None = field(default=None, init=False)
+    _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet, init=False)
 
     def __iter__(self) -> Iterator[Any]:
         return self._started(self._frames() if self.level == FRAMES else self._rows())
@@ -154,7 +152,7 @@ class Dissection:
         if self._is_stream:
             raise TypeError("a stream can be read once: count while iterating")
         if self._length is None:
-            narrow = replace(self, columns=self.schema.names[:1], strict=False, **self._fresh())
+            narrow = replace(self, columns=self.schema.names[:1], strict=False)
             with warnings.catch_warnings(action="ignore", category=DamagedCapture):
                 self._length = sum(len(batch) for batch in narrow.batches())
         return self._length
@@ -179,13 +177,7 @@ class Dissection:
         return self._at(CONNECTIONS)
 
     def _at(self, level: str) -> Dissection:
-        if level == self.level:
-            return self
-        return replace(self, level=level, columns=None, **self._fresh())
-
-    def _fresh(self) -> dict[str, Any]:
-        """What another dissection of the same captures must not share."""
-        return {"errors": [], "_reader_in_use": None, "_length": None, "_running": weakref.WeakSet()}
+        return self if level == self.level else replace(self, level=level, columns=None)
 
     # Frames and rows.
 
@@ -195,7 +187,7 @@ class Dissection:
             return None
         if self._is_stream:
             raise TypeError("a stream can be read once: leave out two_passes")
-        from wiredecode.dissect.answers import find_answers
+        from wiredecode.dissect.dissector import find_answers
 
         return find_answers(open_capture(self.paths), self.limits, self.decode_as, stable_ids=self.ids == STABLE)
 
@@ -228,8 +220,7 @@ class Dissection:
 
     def _dissector(self, wanted: dict[str, Any], **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``build_dissector``."""
-        from wiredecode.dissect.build import build_dissector
-        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Demand, build_dissector
 
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, **wanted)
         made = self._reader_in_use = build_dissector(demand, self.limits, **how)
@@ -322,12 +313,11 @@ class Dissection:
         from wiredecode.tables.reader import TableReader, prefer_bulk
 
         display = self._display()
-        bulk = prefer_bulk(packets)
         return TableReader(
             packets if display is None else display.watch(packets),
             self.level,
             columns=self.columns,
-            bulk=bulk,
+            bulk=prefer_bulk(packets),
             display=display,
             decode_as=self.decode_as,
             limits=self.limits,
@@ -382,7 +372,7 @@ class Dissection:
         head = f"<p>{escape(repr(self))}</p>"
         if self.level != FRAMES or self._is_stream:
             return head
-        shown, running = [], replace(self, strict=False, **self._fresh())
+        shown, running = [], replace(self, strict=False)
         with running, warnings.catch_warnings(action="ignore", category=DamagedCapture):
             for frame in running:
                 shown.append(frame._repr_html_())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import wiredecode
+from tests.capture.build import pcap, record
 from tests.conftest import sampled
 from wiredecode.anonymize import disguises
 from wiredecode.capture import open_capture
@@ -19,6 +20,7 @@ from wiredecode.cli.app import run
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.names import MAGIC
+from wiredecode.testing import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 KEY = bytes(range(1, 33))
@@ -119,6 +121,34 @@ def test_with_names_and_bodies_neither_comes_through(name: str, key: Path) -> No
     after = anonymized(CAPTURES / name, key, "--names", "--bodies").read_bytes()
     for each in told(CAPTURES / name, words) - OWN:
         assert each not in after, each
+
+
+PLANTED = "CustomerIban-DE4412345"
+STRANGE_LINES = (
+    *(
+        f"-ERR '{PLANTED}'",
+        f"-ERR 'Authorization Violation {PLANTED}'",
+        f"WHAT {PLANTED}",
+        f"PUB {PLANTED} x 9{PLANTED}",
+    ),
+    *(f"SUB a {PLANTED}", f'CONNECT {{"lang":"{PLANTED}","version":"{PLANTED}","name":{{"{PLANTED}":"{PLANTED}"}}}}'),
+    f'INFO {{"version":"{PLANTED}","go":"{PLANTED}","git_commit":"{PLANTED}","zz":["{PLANTED}"],"{PLANTED}":1}}',
+    f"HPUB a 42 42\r\nNATS/1.0 503 {PLANTED}\r\n{PLANTED[:3]}:\r\n\r\n",
+    f"HPUB a 51 51\r\nNATS/1.0\r\n{PLANTED}:{PLANTED[:10]}\r\n\r\n{PLANTED[:3]}",
+)
+
+
+def test_texts_in_places_of_the_protocol_are_replaced_unless_they_are_words_of_it(tmp_path: Path, key: Path) -> None:
+    talk = Talk(client=("10.0.0.1", 50_000), server=("10.0.0.2", 4222))
+    packets = talk.handshake()
+    for line in STRANGE_LINES:
+        packets += talk.send(int(line.startswith(("-ERR", "INFO"))), f"{line}\r\n".encode())
+    source = tmp_path / "in.pcap"
+    source.write_bytes(pcap(*map(record, packets)))
+    out = anonymized(source, key, "--names", "--bodies")
+    assert b"-ERR 'Authorization Violation " in out.read_bytes(), "what nats-server says stays"
+    assert PLANTED.encode() not in out.read_bytes()
+    assert len(frames(out)) == len(frames(source)) >= len(STRANGE_LINES)
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")

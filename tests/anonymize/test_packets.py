@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,7 @@ from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.info import Interface
 from wiredecode.capture.write import write_pcap
 from wiredecode.cli.app import run
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net import Network
 from wiredecode.net.limits import Limits
 from wiredecode.protocols.rabbitmq_stream import layers
@@ -187,3 +187,17 @@ def test_errors_are_one_line_and_leave_no_file(tmp_path: Path, capsys: pytest.Ca
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pcap", "short"]
     with pytest.raises(BadKey, match="at least 16"):
         read_key(str(short))
+
+
+@pytest.mark.parametrize("address", ["fd00::9", "fe80::3", "2001:db8::1", "10.0.0.1", "192.168.1.7"])
+def test_no_address_is_its_own_image_under_any_key(address: str) -> None:
+    raw = ip_address(address).packed
+    for number in range(60):
+        key = Key(number.to_bytes(32, "big"))
+        assert (key.ipv4 if len(raw) == 4 else key.ipv6)(raw) != raw
+
+
+def test_short_groups_of_ipv6_have_images_of_their_own() -> None:
+    key = Key(bytes(range(32)))
+    images = {key.ipv6(ip_address(f"fd00::{group:x}").packed) for group in range(1, 256)}
+    assert len(images) == 255

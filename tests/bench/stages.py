@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
-from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 
 if TYPE_CHECKING:
@@ -50,10 +48,10 @@ def read(path: str) -> None:
 
 def headers(path: str) -> None:
     limits = Limits()
-    reader, clock = HeaderReader(limits, Counter(), Counter()), Clock(int(limits.hole_seconds * 1e9))
+    reader = HeaderReader(limits, Counter(), Counter())
     for batch in open_capture([path]):
         if len(batch):
-            reader.read(batch, clock.advance(batch.time_ns))
+            reader.read(batch)
 
 
 def reassemble(path: str) -> None:

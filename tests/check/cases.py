@@ -55,6 +55,8 @@ def produce_answered(result: bytes) -> list[Problem]:
 
 
 CRAFTED: Mapping[str, Case] = {
+    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
+    "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.slow-response": partial(slow_answer, lost=True),
     "capture.clock": partial(crafted.pause, -90.0, 200),
@@ -115,10 +117,19 @@ NEAR: Mapping[str, Case] = {
     "nats.redelivered": "nats/08-pipelined-small.pcap",
     "nats.slow-consumer": "nats/08-pipelined-small.pcap",
     "nats.stale": "nats/04-request-reply.pcap",
+    "nats.unanswered": "nats/13-jetstream.pcap",
     "rabbitmq_stream.advertised-host": "rabbitmq-stream/c310_basic.pcap",
     "rabbitmq_stream.guest-not-local": "rabbitmq-stream/c43_authfail.pcap",  # guest, with a wrong password
     "rabbitmq_stream.authentication": "stories/guest-not-local.pcap",  # a code of its own
-    "rabbitmq_stream.duplicate-ids": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"other"),
+    "rabbitmq_stream.messages-dropped": partial(crafted.published_twice, b"body"),  # a retry
+    "rabbitmq_stream.stream-deleted": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.consumer-crash-loop": "rabbitmq-stream/c43_offsets.pcap",
+    "tcp.no-handshake": "stories/advertised-refused.pcap",
+    "server.stalled": "stories/healthy-tail.pcap",
+    "server.ended": "nats/17-tls.pcap",  # clients that turn to TLS, and end
+    "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.not-started": "rabbitmq-stream/c43_metaupdate.pcap",
     "rabbitmq_stream.credit-starvation": "rabbitmq-stream/c43_credit.pcap",
     "rabbitmq_stream.consumer-stopped": "stories/consumer-lags.pcap",  # slow, but it goes on

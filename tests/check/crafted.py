@@ -10,7 +10,7 @@ from tests.view.frames import CLIENT, HANDSHAKE, SERVER, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream.layers_base import Property
+from wiredecode.protocols.rabbitmq_stream.layers import Property
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.shared.problems import Problem
 
@@ -86,6 +86,34 @@ def large_publish(frame_max: int) -> list[Problem]:
     confirm = layers.PublishConfirm(publisher_id=7, publishing_ids=[1])
     opened = [(CLIENT, layers.Open(correlation_id=2, virtual_host="/")), answer(21, 2)]
     return rabbitmq([*tunes, *opened, (CLIENT, declare), answer(1, 3), (CLIENT, publish), (SERVER, confirm)], later=1.5)
+
+
+# Publishers.
+
+
+def published_twice(again: bytes) -> list[Problem]:
+    """A publisher with a name publishes one id twice: first "body", then ``again``."""
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, publisher_reference="orders", stream="orders")
+    said: list[Said] = [(CLIENT, declare), answer(1, 3)]
+    for body in (b"body", again):
+        message = layers.PublishedMessage(publishing_id=17, data=body)
+        said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
+        said.append((SERVER, layers.PublishConfirm(publisher_id=7, publishing_ids=[17])))
+    return rabbitmq(said)
+
+
+def reset_inside_a_publish() -> list[Problem]:
+    """2,000 of 5,133 bytes were sent."""
+    talk = craft.Talk()
+    made: list[bytes | tuple[float, bytes]] = [*talk.handshake()]
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, stream="orders")
+    for side, layer in (*HANDSHAKE, (CLIENT, declare), answer(1, 3)):
+        made += talk.send(side, bytes(layer))
+    message = layers.PublishedMessage(publishing_id=1, data=bytes(5112))
+    publish = bytes(layers.Publish(publisher_id=7, messages=[message]))
+    reset = talk.packet(CLIENT, flags=craft.RST | craft.ACK)
+    made += [*talk.send(CLIENT, publish[:2000]), talk.ack(SERVER), (0.5, reset)]
+    return check(craft.batches(made))
 
 
 # Cursus: texts.

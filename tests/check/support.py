@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 from tests.net import craft
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.check import Checker, Problem
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.check.causes import order
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net import Network
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -25,9 +25,21 @@ def check_file(path: Path) -> list[Problem]:
 
 
 def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
-    """All problems, notes too."""
+    """All problems, notes too, and those that are consequences of others."""
     if isinstance(source, Path):
         return check_file(source)
+    return sorted((one for each in checked(source).finish() for one in each_of(each)), key=order)
+
+
+def each_of(problem: Problem) -> Iterator[Problem]:
+    """A problem, or those that were joined to it, and its consequences."""
+    yield from problem.parts or [problem]
+    for effect in problem.effects:
+        yield from each_of(effect)
+
+
+def checked(source: Iterable[PacketBatch]) -> Checker:
+    """A checker that has seen all frames."""
     checker = Checker()
     dissector = Dissector(Demand(link_responses=False), Network(analyse=True), on_end=checker.end)
     batches = list(source)
@@ -36,7 +48,7 @@ def check(source: Path | Iterable[PacketBatch]) -> list[Problem]:
         checker.look(batch)
     for frame in dissector.frames(batches):
         checker.frame(frame)
-    return checker.finish()
+    return checker
 
 
 def seconds_in(problem: Problem, before: str) -> float:

@@ -18,7 +18,6 @@ from wiredecode.check.codes import CODES
 from wiredecode.check.rules import PATIENCE_NS
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.protocols.rabbitmq_stream.problems import Admission
 from wiredecode.protocols.shared.problems import Problem
 
@@ -112,8 +111,8 @@ METADATA = layers.Metadata(correlation_id=0x0B0C0D0E, streams=["orders"])
 
 
 def told(host: str, port: int) -> Layer:
-    brokers = [responses.Broker(reference=3, host=host, port=port)]
-    streams = [responses.StreamMetadata(stream="orders", response_code=1, leader_reference=3)]
+    brokers = [layers.Broker(reference=3, host=host, port=port)]
+    streams = [layers.StreamMetadata(stream="orders", response_code=1, leader_reference=3)]
     return layers.LAYERS[0x800F, 1](correlation_id=0x0B0C0D0E, brokers=brokers, streams=streams)
 
 
@@ -218,7 +217,7 @@ def test_what_comes_from_the_wire_is_escaped() -> None:
     problem = Problem(CODES["tcp.refused"], "error", "tcp.refused", "nasty \x1b[31m name \u202e", 1)
     problem.detail("\r\nERROR")
     problem.connections[1] = "a\x07b"
-    shown = "\n".join(text.lines([problem], 0))
+    shown = "\n".join(line for _, line in text.report_lines([problem], 0))
     assert "\x1b" not in shown
     assert "\\x1b[31m" in shown
     assert all(line.isprintable() for line in shown.split("\n"))

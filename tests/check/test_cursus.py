@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.check.support import CAPTURES, check, named, talk, worse
 from tests.protocols.test_cursus_surprises import cmd, framed
 from wiredecode.check import Problem
 
+EDGES = Path(__file__).parent.parent / "protocols" / "edges"
 OPENING = ((0.1, 0, cmd("LIST")), (0.2, 1, framed("OK count=1 topics=orders")))
 MEMBER = "topic=orders group=g member=m-1234 generation=1"
 JOINED = ((0.5, 0, cmd("JOIN_GROUP topic=orders group=g member=m")), (0.6, 1, framed("OK generation=1 member=m-1234")))
@@ -101,3 +104,23 @@ def test_a_reply_that_was_cut_after_its_length_is_no_keep_alive() -> None:
     assert not named(found, "cursus.empty-reply")
     empty = said(*JOINED, (2.0, 0, cmd(f"LEAVE_GROUP {MEMBER}")), (2.1, 1, bytes(4)))
     assert named(empty, "cursus.empty-reply")
+
+
+def test_a_broker_that_closes_without_an_answer() -> None:
+    """A broker with gzip takes plain commands for damage."""
+    found = named(check(EDGES / "cursus-closed-unanswered.pcap"), "cursus.closed-unanswered")
+    assert [problem.what for problem in found] == [
+        f"127.0.0.1:9000 closed the connection (FIN) and did not answer {name}" for name in ("CREATE", "METADATA")
+    ]
+    assert {problem.severity for problem in found} == {"error"}
+
+
+def test_forwarded_publishes_are_refused_once() -> None:
+    refused = framed("ERROR: NOT_LEADER leader=b:9000")
+    publish = "topic=a acks=1 producerId=p message=hello"
+    turns = (
+        *((1.0, 0, cmd(f"PUBLISH {publish}")), (1.1, 1, refused)),
+        *((1.2, 0, cmd(f"PUBLISH internal_token=s3 {publish}")), (1.3, 1, refused)),
+    )
+    (problem,) = named(said(*turns), "publish.refused")
+    assert problem.count == 1

@@ -51,7 +51,7 @@ def test_publishes_that_waited_for_a_stopped_replica_have_late_acks(story: list[
         if "error" not in each and each.get("stream") == "quorum-stream" and each.get("acked_ns")
     ]
     (late,) = [each for each in named(story, "publish.slow-confirm") if "quorum-stream" in each.what]
-    assert f"of {len(took)} confirms" in late.what
+    assert f"of {len(took)} messages" in late.what
     assert late.count == sum(seconds > 0.2 for seconds in took)
     worst = seconds_in(late, "worst")
     assert worst == pytest.approx(max(took), abs=0.05)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from operator import itemgetter
 
 import pytest
 
 from tests.check.support import CAPTURES, check, worse
 from tests.net import craft
 from tests.view.frames import CLIENT, SERVER
+from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
 LIMITS = CAPTURES / "nats" / "60-limits.pcap"
+ACCIDENTS = CAPTURES.parent / "tests" / "accidents"
 SECOND = 10**9
 
 
@@ -111,3 +114,99 @@ def test_a_client_that_reads_is_no_slow_consumer() -> None:
 
 def test_a_capture_that_ends_inside_a_message_is_no_trouble() -> None:
     assert worse(talk((1.0, CLIENT, b"PUB orders 16909060\r\nhalf of it"))) == []
+
+
+def test_a_pong_that_came_before_its_ping_in_a_late_start_is_an_answer() -> None:
+    """Between two servers; the frames of one side come later, because its beginning was searched for."""
+    found = check(open_capture([str(ACCIDENTS / "route-ping-late.pcap")]))
+    assert [problem.name for problem in found if problem.name.startswith("nats.")] == []
+
+
+def asked(count: int, reply: str = "_INBOX.r") -> list[tuple[float, int, bytes]]:
+    """Requests that a server delivers to a service."""
+    line = b"MSG price.get 1 %s%d 1\r\n?\r\n"
+    return [(0.1 + step / 10, SERVER, line % (reply.encode(), step)) for step in range(count)]
+
+
+def replies(*steps: int, reply: str = "_INBOX.r") -> list[tuple[float, int, bytes]]:
+    return [(0.15 + step / 10, CLIENT, b"PUB %s%d 1\r\n!\r\n" % (reply.encode(), step)) for step in steps]
+
+
+def spoken(*said: tuple[float, int, bytes], until: float = 9.0) -> dict[str, Problem]:
+    turns = sorted([*said, (0.05, CLIENT, b"SUB price.get 1\r\n"), (until, CLIENT, b"PING\r\n")], key=itemgetter(0))
+    return {problem.name: problem for problem in talk(*turns, (until + 0.01, SERVER, b"PONG\r\n"))}
+
+
+def test_a_service_that_answers_no_more_is_named_with_its_requests() -> None:
+    silent = spoken(*asked(6), *replies(0, 1))["nats.service-silent"]
+    assert (silent.severity, silent.count) == ("error", 4)
+    assert re.fullmatch(
+        r"billing \(#1\) has answered no request since 0.[23]\d\d s: 4 were delivered to it", silent.what
+    )
+    assert silent.details[-1] == "4 of 6 requests to price.get got no answer"
+
+
+def test_a_service_that_still_answers_others_is_not_silent() -> None:
+    found = spoken(*asked(6), *replies(0, 1, 5))
+    assert "nats.service-silent" not in found
+    assert found["nats.unanswered"].what == "3 of 6 requests to price.get got no answer"
+    assert found["nats.unanswered"].severity == "warning"
+
+
+def test_requests_whose_answers_are_still_to_come_are_none_unanswered() -> None:
+    assert not {"nats.service-silent", "nats.unanswered"} & spoken(*asked(6), *replies(*range(6))).keys()
+    assert "nats.unanswered" not in spoken(*asked(6), *replies(0, 1), until=0.9)
+
+
+def test_one_message_with_a_reply_subject_that_nobody_uses_is_a_remark() -> None:
+    assert spoken(*asked(1, reply="log.to."))["nats.unanswered"].severity == "note"
+
+
+def delivered(sequence: int, step: float) -> tuple[float, int, bytes]:
+    return (
+        step,
+        SERVER,
+        b"MSG ord.eu 1 $JS.ACK.ORD.work.1.%d.%d.1700000000000000000.0 1\r\nx\r\n" % (sequence, sequence),
+    )
+
+
+def acked(sequence: int, step: float) -> tuple[float, int, bytes]:
+    return step, CLIENT, b"PUB $JS.ACK.ORD.work.1.%d.%d.1700000000000000000.0 0\r\n\r\n" % (sequence, sequence)
+
+
+def consumer(acks: int, most: int = 4, deliveries: int = 6, newest: int = 16909060) -> dict[str, Problem]:
+    """A consumer that was created with a limit, and a publisher beside it."""
+    config = b'{"stream_name":"ORD","config":{"durable_name":"work","max_ack_pending":%d}}' % most
+    said = [(0.06, CLIENT, b"PUB $JS.API.CONSUMER.DURABLE.CREATE.ORD.work %d\r\n%s\r\n" % (len(config), config))]
+    said += [delivered(each, 0.1 * each) for each in range(1, deliveries + 1)]
+    said += [acked(each, 0.1 * each + 0.05) for each in range(1, acks + 1)]
+    stored = b'{"stream":"ORD","seq":%d}' % newest
+    said.append((2.0, CLIENT, b"PUB ord.eu _INBOX.p 1\r\nx\r\n"))
+    said.append((2.1, SERVER, b"MSG _INBOX.p 2 %d\r\n%s\r\n" % (len(stored), stored)))
+    return spoken(*said)
+
+
+def test_a_consumer_that_stopped_acknowledging_at_its_limit_is_stuck() -> None:
+    stuck = consumer(acks=2)["nats.consumer-stuck"]
+    assert (stuck.severity, stuck.count) == ("error", 4)
+    assert stuck.what == "billing (#1) stopped acknowledging ORD, consumer work: 16,909,054 messages wait"
+    assert stuck.details[-1] == "unacknowledged: 4 messages, as many as max_ack_pending allows (4)"
+
+
+@pytest.mark.parametrize("near", [{"acks": 3}, {"acks": 2, "most": 5}, {"acks": 2, "newest": 6}])
+def test_a_consumer_below_its_limit_or_with_nothing_to_come_is_not_stuck(near: dict[str, int]) -> None:
+    assert "nats.consumer-stuck" not in consumer(**near)
+
+
+def test_a_server_in_lame_duck_mode_explains_the_ends_that_follow() -> None:
+    leaves = b'INFO {"server_id":"A","server_name":"n1","version":"2.9.10","ldm":true}\r\n'
+    duck = spoken((0.5, SERVER, leaves))["nats.lame-duck"]
+    assert (duck.what, duck.severity) == ("n1 announced that it shuts down", "warning")
+    assert "tcp.reset" in duck.code.explains
+
+
+def test_a_route_does_not_ask() -> None:
+    """What servers hand to each other is no request of theirs."""
+    passed = [(0.1 * step, SERVER, b"RMSG $G a.b _INBOX.%d 1\r\nx\r\n" % step) for step in range(1, 5)]
+    found = talk(*passed, (9.0, CLIENT, b"PING\r\n"))
+    assert not [problem.name for problem in found if "unanswered" in problem.name]

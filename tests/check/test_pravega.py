@@ -8,7 +8,6 @@ from tests.check.support import CAPTURES, check, named, talk, worse
 from tests.protocols.test_pravega_surprises import HELLO, SEGMENT, SET_UP, SETUP, W, block, block_end, event
 from wiredecode.check import Problem
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega import layers_errors as errors
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 
 PORT = 12345
@@ -38,7 +37,7 @@ def test_a_reader_behind_the_truncation_is_told_what_there_is() -> None:
 
 def truncated(request_id: int) -> bytes:
     return bytes(
-        errors.SegmentIsTruncated(
+        layers.SegmentIsTruncated(
             request_id=request_id, segment=SEGMENT, start_offset=0x01020304, server_stack_trace="", offset=0x10203
         )
     )
@@ -58,7 +57,7 @@ def test_a_writer_that_is_not_set_up(answer: bytes, told: list[str]) -> None:
 
 
 def test_a_refused_set_up_is_answered() -> None:
-    refused = bytes(errors.NoSuchSegment(request_id=7, segment=SEGMENT, server_stack_trace="", offset=-1))
+    refused = bytes(layers.NoSuchSegment(request_id=7, segment=SEGMENT, server_stack_trace="", offset=-1))
     assert worse(said((1.0, 0, SETUP), (1.5, 1, refused), (3.0, 0, KEEP), (3.1, 1, KEEP))) == []
 
 

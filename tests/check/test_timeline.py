@@ -105,7 +105,8 @@ def test_check_has_it_below_the_problems(run: Run) -> None:
     assert both.removeprefix(problems) == run("stats", story, "--timeline", "-q").out
     objects = [json.loads(line) for line in run("check", story, "--json", "--timeline").lines]
     assert "events" in objects[-1]
-    assert all("code" in each for each in objects[:-1])
+    assert "verdict" in objects[-2]
+    assert all("code" in each for each in objects[:-2])
 
 
 def test_it_is_no_table(run: Run) -> None:

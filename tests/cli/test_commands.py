@@ -31,7 +31,7 @@ def test_protocols_are_listed(run: Run) -> None:
 def test_every_field_of_every_record_is_listed(run: Run, captures: Path) -> None:
     """What the catalogue says against what records hold: nothing else but generated values."""
     names = {json.loads(line)["name"] for line in run("fields", "--json").lines}
-    inner = {"amqp", "messages", "problem", "offset"}
+    inner = {"messages", "problem", "offset"}
 
     def missing(value: object, prefix: str) -> set[str]:
         if isinstance(value, list):
@@ -40,7 +40,9 @@ def test_every_field_of_every_record_is_listed(run: Run, captures: Path) -> None
             return set()
         keys = {key: f"{prefix}.{key}" for key in value}
         found = {name for key, name in keys.items() if name not in names and key not in inner}
-        return found.union(*(missing(value[key], name) for key, name in keys.items() if name in names))
+        return found.union(
+            *(missing(value[key], name) for key, name in keys.items() if name in names and key != "amqp")
+        )
 
     for name in ("c43_basic", "c43_subentry", "c43_sac", "c43_superstream"):
         for frame in capture(captures / "rabbitmq-stream" / f"{name}.pcap").frames:

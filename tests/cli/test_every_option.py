@@ -102,7 +102,7 @@ class Replayed:
 def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of what changes this process or needs a terminal: it says on standard error what it was given."""
 
-    def confine(reads: Iterable[Path], writes: Iterable[Path]) -> None:
+    def confine(reads: Iterable[Path], writes: Iterable[Path], **_: object) -> None:
         print("confined: reads", *reads, "writes", *writes, file=sys.stderr)
 
     def show(files: list[str], select: Any, **reading: Any) -> int:

@@ -101,11 +101,11 @@ def test_a_mistake_of_ours_costs_the_contents_of_one_frame(
 ) -> None:
     plain, seen = getattr(place, name), []
 
-    def failing(self: object, frame: wiredecode.Frame, *rest: object) -> object:
+    def failing(self: object, frame: wiredecode.Frame, *rest: object, **named: object) -> object:
         seen.append(frame)
         if len(seen) == 4:
             raise KeyError("\x1bfrom the wire")
-        return plain(self, frame, *rest)
+        return plain(self, frame, *rest, **named)
 
     whole = run("pcap", PLAIN, "--summary").lines
     monkeypatch.setattr(place, name, failing)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from wiredecode.capture import PacketBatch
+from wiredecode.capture.reader import CaptureFile
+from wiredecode.cli import main
 
 COMMAND = [sys.executable, "-m", "wiredecode"]
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -81,3 +87,22 @@ def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str
         process.stdin.close()
     assert code == 130
     assert b"Traceback" not in errors
+
+
+def test_the_totals_of_an_interrupted_run_say_so(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An older file is replaced: it would be taken for the totals of this run."""
+    path, basic = tmp_path / "totals.json", str(captures / "rabbitmq-stream/d_basic.pcap.gz")
+    command = ["pcap", basic, "--summary", "--summary-json", str(path)]
+    assert main(command) == 0
+    assert "interrupted" not in json.loads(path.read_text())
+    whole = CaptureFile.batches
+
+    def interrupted(self: CaptureFile) -> Iterator[PacketBatch]:
+        yield next(whole(self))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CaptureFile, "batches", interrupted)
+    assert main(command) == 130
+    assert json.loads(path.read_text())["interrupted"] is True

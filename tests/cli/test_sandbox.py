@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,57 @@ def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: P
                 refused()
             assert told.value.errno in (1, 13, 18)
         if sandbox.version() >= 4:
-            with socket.socket() as client, pytest.raises(PermissionError):
+            with pytest.raises(PermissionError), socket.socket() as client:  # the socket, with pyseccomp
                 client.connect(server.getsockname())
         if sandbox.version() >= 6:
             with pytest.raises(PermissionError):
                 os.kill(os.getppid(), 0)
+
+    in_a_child(work)
+
+
+def escapes(path: Path) -> dict[str, Callable[[], object]]:
+    """What a decoder that was taken over by root's capture would try, on a file of its own."""
+
+    def run_memory() -> None:
+        program = os.memfd_create("program")
+        os.write(program, Path("/bin/true").read_bytes())
+        os.execve(program, ["true"], {})
+
+    return {
+        "execve of a memory file": run_memory,
+        "chmod": lambda: path.chmod(0o777),
+        "utime": lambda: os.utime(path, (1, 2)),
+        "setxattr": lambda: os.setxattr(path, "user.name", b"value"),
+        "chown": lambda: os.chown(path, 1234, 2345),
+        "chroot": lambda: os.chroot("/usr"),
+        "setuid": lambda: os.setuid(1234),
+        "a packet socket": lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW),
+        "a raw socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1),
+    }
+
+
+@needs_landlock
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("seccomp", [True, False], ids=["seccomp", "without seccomp"])
+def test_root_in_the_sandbox_has_no_rights_of_root(
+    tmp_path: Path, seccomp: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seccomp:
+        pytest.importorskip("pyseccomp", exc_type=(ImportError, RuntimeError))
+        allowed = set()
+    else:
+        monkeypatch.setitem(sys.modules, "pyseccomp", None)
+        allowed = {"execve of a memory file", "chmod", "utime", "setxattr"}
+    path = tmp_path / "file"
+    path.touch()
+
+    def work() -> None:
+        sandbox.confine([path], [tmp_path / "out"])
+        for name, attempt in escapes(path).items():
+            if name not in allowed:
+                with pytest.raises(PermissionError):
+                    attempt()
 
     in_a_child(work)
 
@@ -123,7 +170,7 @@ def test_programs_that_would_be_started_are_refused(run: Run, monkeypatch: pytes
 
 
 def test_spark_starts_java_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "confine", lambda *_: None)
+    monkeypatch.setattr(sandbox, "confine", lambda *_, **__: None)
     found = run("spark", "in.pcap", "-o", "out", "--sandbox")
     assert (found.code, found.err.count("\n")) == (2, 1)
     assert "leave out --sandbox" in found.err

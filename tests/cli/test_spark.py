@@ -103,7 +103,8 @@ def test_every_option_of_spark_stats_reaches_the_run(
 
 def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> None:
     limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
-    assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, "--columns", "length").code == 0
+    table = ["--level", "frames", "--columns", "length"]
+    assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, *table).code == 0
     demand = jobs[-1].demand()
     assert set(demand.decode_as) == {4333, 1}
     assert demand.decode_as[1] == "tank"
@@ -121,7 +122,10 @@ def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> 
     [
         ("--conf executor.memory=4g", "is not as in spark.executor.memory=4g"),
         ("--conf spark.executor.memory", "is not as in spark.executor.memory=4g"),
-        ("--columns nothing", "nothing"),
+        ("--level frames --columns nothing", "nothing"),
+        ("--columns time --level messages,frames", "columns are those of one level"),
+        ("--level frames,packets", "packets need no decoding"),
+        ("--level frames,bytes", "no level is called 'bytes'"),
         ("-Y connection==3", "connection"),
         ("--stream states", "--stream adds to tables: -o delta:PATH or iceberg:CATALOG"),
         ("--increment states", "--increment adds to tables: -o delta:PATH or iceberg:CATALOG"),

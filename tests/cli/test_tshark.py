@@ -43,7 +43,7 @@ WORKS = {
     "-r {f} -q -z io,phs": "frames",
     "-r {f} -q -z scsi,srt,0": "latency",
     "-r {f} -q -z rpc,srt,100003,3": "latency",
-    "-r {f} -q -z expert": "NOTES",
+    "-r {f} -q -z expert": "note[",
     "-r {f} -q -z follow,tcp,ascii,1": "Connection #2",
     "-D": "NAME",
     "-v": "wiredecode ",

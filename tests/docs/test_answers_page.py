@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGE = (DOCS / "answers.md").read_text()
 QUESTIONS = re.findall(r"## \d+\. (.+?)\n\n```console\n\$ wiredecode (.+?)\n(.+?)\n```", PAGE, re.DOTALL)
 WORDS = {
-    "Who is slow to consume?": "report-export (#1) is a slow consumer on subscription 7",
+    "Who is slow to consume?": "report-export (#1) is a slow consumer on subscription",
     "Which publishes were never confirmed?": "| 12088 | late | orders-stream |",
     "Why was this connection closed, and by whom?": "server RST: Authorization Violation",
     "Who logged in as what?": "| 7 | wd-consumer | guest | / | RabbitMQ Stream | 1.1.1 |",
@@ -39,7 +39,7 @@ def test_the_command_answers(question: str, command: str, shown: str, run: Run) 
     words = [str(DOCS.parent / word) if word.startswith("captures/") else word for word in shlex.split(command)]
     result = run(*words)
     assert result.code == 0
-    printed = [line.rstrip() for line in result.lines]
+    printed = [line.rstrip().replace(f"{DOCS.parent}/", "") for line in result.lines]
     wanted = shown.removesuffix("\n...").split("\n")
     assert printed[: len(wanted)] == wanted
     assert shown.endswith("\n...") or len(printed) == len(wanted)

@@ -16,7 +16,7 @@ from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, run_of
-from wiredecode.export.lake.writer import LakeWriter
+from wiredecode.export.lake.writer import LakeWriter, commit
 from wiredecode.tables.portable import converted, portable_schema
 from wiredecode.tables.reader import TableReader
 
@@ -157,6 +157,23 @@ def test_columns_come_later_and_the_library_says_so_to_all_readers(out: str) -> 
     assert len(rows) == len(expected(A)) + len(expected(B))
 
 
+def test_all_columns_after_a_few_are_never_nothing_to_do(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    export(out, A, more="--columns topic,size")
+    before = versions(out, "messages")
+    export(out, A, more="--columns topic,size")
+    export(out, A, code=2)
+    assert "already, with other columns (of an earlier --columns); --overwrite writes" in capsys.readouterr().err
+    assert versions(out, "messages") == before
+    export(out, A, more="--overwrite")
+    assert sorted(map(str, plain(table(out, "messages").select(expected_names())))) == sorted(map(str, expected(A)))
+    export(out, A, more="--columns topic")
+    assert capsys.readouterr().err == "", "all columns have those of fewer"
+
+
+def expected_names() -> list[str]:
+    return [*expected(A)[0]]
+
+
 def test_levels_and_selections_are_runs_of_their_own(out: str) -> None:
     export(out, A, level="connections")
     export(out, A, level="packets")
@@ -181,7 +198,7 @@ def writer(out: str, file: Path) -> tuple[LakeWriter, TableRun]:
 @pytest.mark.parametrize("other", [A, B], ids=["the same capture", "another one"])
 def test_two_writers_at_the_same_time(out: str, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one commits between the moment when the first one has looked, and its commit."""
-    first, second = writer(out, A)[0], writer(out, other)[0]
+    (first, one), (second, two) = writer(out, A), writer(out, other)
     replaces = TableRun.replaces
     calls: list[int] = []
 
@@ -189,13 +206,11 @@ def test_two_writers_at_the_same_time(out: str, other: Path, monkeypatch: pytest
         calls.append(1)
         found = replaces(run, known, overwrite=overwrite)
         if len(calls) == 1:
-            second.commit("messages", overwrite=False)
+            commit(open_lake(out), "messages", two, second.take(), "messages", overwrite=False)
         return found
 
     monkeypatch.setattr(TableRun, "replaces", between)
-    first.commit("messages", overwrite=False)
-    first.discard()
-    second.discard()
+    commit(open_lake(out), "messages", one, first.take(), "messages", overwrite=False)
     wanted = expected(A) if other == A else sorted([*expected(A), *expected(B)], key=lambda row: row["time_ns"])
     assert sorted(plain(table(out, "messages")), key=lambda row: row["time_ns"]) == wanted
     assert len(parquet(out)) == len({str(path) for path in parquet(out)}) == (2 if other == A else 4)

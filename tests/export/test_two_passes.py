@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from tests.damage import CAPTURES, read
 from wiredecode.capture import PacketBatch
 from wiredecode.capture.write import write_pcap
 from wiredecode.cli import main
-from wiredecode.dissect.answers import find_answers
-from wiredecode.dissect.lookahead import KnownOutcome
+from wiredecode.dissect.dissector import find_answers
+from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.frames.frame import LATE
 from wiredecode.net import Limits
 from wiredecode.tables.confirms import CONFIRM_COLUMNS
@@ -106,10 +107,39 @@ def test_the_command_reads_twice(tmp_path: Path) -> None:
     assert Counter(frame.outcome for frame in told) == Counter(told.table()["outcome"].to_pylist()) == found[1]
 
 
+def test_every_command_reads_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A filter on outcomes counts late ones and says what decides them; check and trace know them anyway."""
+    capture = tmp_path / "late.pcap"
+    late = slowly(read(CAPTURES / "rabbitmq-stream" / "c43_puberr.pcap"))
+    rows = zip(late.time_ns.tolist(), late.start.tolist(), late.captured.tolist(), strict=True)
+    write_pcap(capture, [(time_ns, bytes(late.buffer[start : start + size])) for time_ns, start, size in rows])
+    asked = ["-Y", 'frame.outcome == "ok"']
+
+    def output(*words: str) -> tuple[str, str]:
+        assert main([words[0], str(capture), *words[1:]]) == 0
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    for command in (["pcap", "--summary"], ["stats", "--table", "frames"]):
+        once, twice = output(*command, *asked), output(*command, *asked, "-2")
+        assert "answered too late for one pass: -2 finds the outcome" in once[1] and "too late" not in twice[1]
+        assert twice[0] != once[0]
+    assert (
+        '"outcome":"late"' in output("pcap", "--json")[0]
+        and '"outcome":"late"' not in output("pcap", "--json", "-2")[0]
+    )
+    assert output("check", "-q") == output("check", "-q", "-2")
+    assert output("trace", "--frame", "14", "-q", "-2")[0] == output("trace", "--frame", "14", "-q")[0]
+
+
 @pytest.mark.parametrize(
     "words",
-    [["export", "-", "-q", "-o", "-", "--format", "ndjson"], ["sql", "-", "from frames"]],
-    ids=["export", "sql"],
+    [
+        ["export", "-", "-q", "-o", "-", "--format", "ndjson"],
+        ["sql", "-", "from frames"],
+        *(["pcap", "-"], ["stats", "-"], ["check", "-"]),
+    ],
+    ids=itemgetter(0),
 )
 def test_standard_input_is_not_read_twice(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--two-passes"]) == 2

@@ -13,6 +13,7 @@ from tests.cli.conftest import Run, run
 from tests.filter.support import BASIC, CAPTURES, numbers, records
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, RECORD_NAMES
+from wiredecode.testing.kit import keys_of
 
 __all__ = ["run"]
 
@@ -53,6 +54,35 @@ def test_every_key_of_a_record_is_a_name_that_filters_know() -> None:
     for row in records(BASIC):
         for key in set(row) - {"layers"}:
             compile_filter(f"{key} || frame")
+
+
+@pytest.mark.parametrize(
+    ("name", "capture"),
+    [
+        ("cursus.member", "cursus/group.pcap"),
+        ("cursus.generation", "cursus/group.pcap"),
+        ("cursus.isolation", "cursus/consume.pcap"),
+        ("rabbitmq_stream.messages.amqp", "rabbitmq-stream/c310_basic.pcap"),
+        ("nats.options.unknown_option", "nats/12-grammar-variants.pcap"),
+    ],
+)
+def test_what_is_only_in_records_is_a_name(name: str, capture: str) -> None:
+    """Issue 27, point 14: parameters of Cursus, and members of JSON that no layer declares."""
+    there = [row["frame"] for row in records(capture) if name in keys_of(row["layers"] or {})]
+    assert numbers(name, capture) == there != []
+
+
+def test_a_parameter_is_compared() -> None:
+    assert numbers('cursus.group == "workers"', "cursus/group.pcap")
+    assert numbers("cursus.type == JOIN_GROUP", "cursus/group.pcap") == numbers(
+        "type == JOIN_GROUP", "cursus/group.pcap"
+    )
+    assert numbers("cursus.generation >= 1", "cursus/group.pcap") == numbers("cursus.generation", "cursus/group.pcap")
+
+
+def test_a_near_miss_of_a_member_of_json_is_an_error() -> None:
+    with pytest.raises(FilterError, match=r"did you mean 'nats\.options\.server_id'"):
+        compile_filter("nats.options.sever_id")
 
 
 def test_a_value_beside_a_field_is_a_value_even_where_records_have_a_key_of_that_name() -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 from functools import cache
+from pathlib import Path
 
+import orjson
+import pyarrow as pa
 import pytest
 
+import wiredecode
 from tests.cli.conftest import Run, run
 from tests.filter.support import CAPTURES, frames
-from tests.net.test_analysis import tsharks
+from tests.net.test_analysis import DIFFERENT, tsharks
 from wiredecode.filter import compile_filter
+from wiredecode.filter.tables import TableFilter
 from wiredecode.filter.tcp import ALIASES
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import KINDS
@@ -72,11 +77,97 @@ def test_connections_are_analysed_only_for_filters_that_ask() -> None:
 
 
 def test_every_command_with_a_filter_analyses(run: Run) -> None:
-    path, text = CAPTURES / "rabbitmq-stream/d_drop1pct.pcap", "tcp.analysis.flags"
+    path, text = CAPTURES / "rabbitmq-stream/d_drop1pct.pcap", "frame && tcp.analysis.flags"
     shown = run("pcap", path, "-q", "--summary", "-Y", text).lines
     assert 0 < len(shown) < 20
     assert len(run("export", path, "-q", "-o", "-", "--format", "ndjson", "-Y", text).lines) == len(shown)
     assert len(run("follow", path, "-q", "-Y", text).lines) > 0
+
+
+BLACK_HOLE = CAPTURES / "stories/mtu-black-hole.pcap"
+REPEATED = [42, 116, 117, 118, 119, 120, 121, 122, 123, 124]
+"""The retransmissions of that capture, as tshark numbers them; no frame has them."""
+
+
+def test_retransmissions_that_belong_to_no_frame_are_lines(run: Run) -> None:
+    shown = run("pcap", BLACK_HOLE, "--summary", "-Y", "tcp.retransmission")
+    assert [int(line.split()[0]) for line in shown.lines] == REPEATED
+    assert "[retransmission, spurious_retransmission]" in shown.lines[0]
+    assert "10 of 124 packets match the filter" in shown.err
+    assert len(run("pcap", BLACK_HOLE, "-q", "-Y", "tcp.retransmission", "-c", 3).lines) == 3
+    assert len(run("pcap", BLACK_HOLE, "-q", "-Y", "tcp.retransmission", "--to", 2).lines) == 6
+
+
+def test_retransmissions_are_records_with_the_columns_of_the_table_of_packets(run: Run) -> None:
+    exported = run(
+        *("export", BLACK_HOLE, "-q", "--level", "packets", "-o", "-", "--format", "ndjson", "-Y", "tcp.retransmission")
+    )
+    assert run("pcap", BLACK_HOLE, "-q", "--json", "-Y", "tcp.retransmission").lines == exported.lines
+    assert [orjson.loads(line)["packet"] for line in exported.lines] == REPEATED
+    array = run("pcap", BLACK_HOLE, "-q", "-T", "json", "-Y", "tcp.retransmission").out
+    assert orjson.loads(array) == [orjson.loads(line) for line in exported.lines]
+    counted = run("sql", BLACK_HOLE, "SELECT count(*) AS n FROM packets", "-q", "-Y", "tcp.retransmission")
+    assert counted.lines == ['{"n":10}']
+
+
+@pytest.mark.parametrize(("whole", "packets"), [((), 10), (("--whole-connections",), 99)])
+def test_retransmissions_are_written(run: Run, tmp_path: Path, whole: tuple[str, ...], packets: int) -> None:
+    out = tmp_path / "out.pcapng"
+    result = run("pcap", BLACK_HOLE, "-Y", "tcp.retransmission", "-w", out, *whole)
+    assert (result.code, f": {packets} packets\n" in result.err) == (0, True)
+    assert wiredecode.read(out, level="packets").table().num_rows == packets
+
+
+def test_retransmissions_before_the_end_of_a_truncated_file_are_written(run: Run, tmp_path: Path) -> None:
+    cut, out = tmp_path / "cut.pcap", tmp_path / "out.pcapng"
+    cut.write_bytes(BLACK_HOLE.read_bytes()[:-100])
+    lines = run("pcap", cut, "-q", "--summary", "-Y", "tcp.retransmission")
+    written = run("pcap", cut, "-Y", "tcp.retransmission", "-w", out)
+    assert (lines.code, len(lines.lines), written.code) == (2, 9, 2)
+    assert wiredecode.read(out, level="packets").table().num_rows == 9
+
+
+def test_a_filter_that_names_frames_chooses_frames(run: Run) -> None:
+    for text, packets in (
+        ("tcp.retransmission && ip.addr == 10.77.0.1 && tcp.stream == 1", True),
+        ("!tcp.flags.reset || tcp.port == 5552", True),
+        ("frame && tcp.retransmission", False),
+        ("tcp.retransmission && rabbitmq_stream", False),
+        ("tcp.port == 5552", False),
+    ):
+        assert compile_filter(text).chooses_packets is packets, text
+    assert "none of 69 matches" in run("pcap", BLACK_HOLE, "--summary", "-Y", "frame && tcp.retransmission").err
+    assert "pcap --summary -Y 'tcp.retransmission'" in run("stats", BLACK_HOLE, "-Y", "tcp.retransmission").err
+    refused = run("pcap", BLACK_HOLE, "-T", "fields", "-e", "frame.number", "-Y", "tcp.retransmission")
+    assert (refused.code, "for frames say -Y 'frame && (" in refused.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_packets_chosen_in_all_captures_are_those_of_tshark() -> None:
+    if shutil.which("tshark") is None and not os.environ.get("CI"):
+        pytest.skip("tshark is not installed")
+    for path in sorted(CAPTURES.rglob("*.pcap*")):
+        name = str(path.relative_to(CAPTURES))
+        if "cutfile" in name:
+            continue
+        theirs = tsharks(path)
+        for kind in {"retransmission", "fast_retransmission", "spurious_retransmission"} - DIFFERENT.get(name, set()):
+            chosen = wiredecode.read(path, level="packets", filter=f"tcp.{kind}").table()
+            assert set(chosen["packet"].to_pylist()) == theirs[kind], (name, kind)
+
+
+def test_flags_of_packets_without_tcp_are_not_known() -> None:
+    kinds = pa.array([["retransmission", "fast_retransmission"], None, None], pa.list_(pa.string()))
+    rows = {"tcp_analysis": kinds, "flags_code": [0x14, 0x10, None], "connection": [1, 2, None], "packet": [1, 2, 3]}
+    batch = pa.RecordBatch.from_pydict(rows)
+
+    def kept(text: str) -> list[int]:
+        found: list[int] = TableFilter(compile_filter(text), "packets").apply(batch)["packet"].to_pylist()
+        return found
+
+    assert kept("tcp.fast_retransmission") == kept("tcp.flags.reset == 1") == [1]
+    assert kept("!tcp.analysis.flags") == [2, 3]
+    assert kept("tcp.flags.reset == 0") == kept("tcp.stream != 1") == [2]
 
 
 def test_stable_ids_do_not_go_with_what_needs_packet_numbers(run: Run) -> None:

@@ -13,18 +13,19 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.fuzz.corpus import inputs
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.mutate import mutate_bytes
 
 if TYPE_CHECKING:
     from tests.fuzz.targets import Target
 
-ALL = "all"
-"""All targets in one run: the first byte of an input names one."""
+CORPUS_INPUTS = 12
+"""Inputs of the corpus in the repository that each target of a run of all begins with."""
 INPUT_BYTES = 8192
 LATEST = 32
 """Of the inputs that reached something new, so many are the latest."""
@@ -70,7 +71,7 @@ class Watch:
             name = f"{self.target.name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
             (self.folder / name).write_bytes(data)
             (self.folder / f"{name}.txt").write_text("".join(traceback.format_exception(error)), errors="replace")
-            print(f"FOUND {self.target.name}: {told}", file=sys.stderr, flush=True)
+            print(f"FOUND {self.target.name}: {told}\n    input {data.hex()}", file=sys.stderr, flush=True)
 
 
 def blind(watch: Watch, seeds: Iterable[bytes], chance: random.Random, executions: int) -> None:
@@ -125,28 +126,42 @@ def too_slow(*_: object) -> None:
     raise AssertionError(f"slow: more than {SLOW_SECONDS} s")
 
 
-def guided(name: str, seconds: float, work: Path) -> None:
-    """Fuzz a target for so many seconds of CPU time, from what reached new places; figures go to a file in ``work``."""
-    from tests.fuzz.targets import TARGETS, all_together
+def guided(names: Sequence[str], seconds: float, work: Path, seed: int) -> dict[str, bytes]:
+    """Fuzz each target for ``seconds`` of CPU time; inputs and figures go to ``work``. Returns what was found.
 
-    target, chance = all_together() if name == ALL else TARGETS[name], random.Random(time.time_ns())
-    watch, coverage, pool = Watch(target, work / "found"), Coverage(), Pool(work / "corpus" / name)
+    One target begins with all its seeds, several with a few from the corpus in the repository.
+    """
+    from tests.fuzz.targets import TARGETS
+
+    coverage, found = Coverage(), dict[str, bytes]()
     signal.signal(signal.SIGPROF, too_slow)
-    figures = work / "figures" / f"{name}-{time.time_ns()}.json"
+    for name in names:
+        target = TARGETS[name]
+        seeds = target.seeds() if len(names) == 1 else inputs(name)[:CORPUS_INPUTS]
+        found |= guide(target, seeds, seconds, work, coverage, random.Random(f"{seed} {name}"))
+    return found
+
+
+def guide(
+    target: Target, seeds: Iterable[bytes], seconds: float, work: Path, coverage: Coverage, chance: random.Random
+) -> dict[str, bytes]:
+    """Fuzz one target, from what reached new places."""
+    watch, pool = Watch(target, work / "found"), Pool(work / "corpus" / target.name)
+    figures = work / "figures" / f"{target.name}-{time.time_ns()}.json"
     figures.parent.mkdir(exist_ok=True)
     started = told = time.process_time()
 
     def run(data: bytes) -> None:
         nonlocal told
         signal.setitimer(signal.ITIMER_PROF, SLOW_SECONDS)
-        if coverage.of(watch.run, data):
+        if coverage.of(watch.run, data) or not pool.inputs:
             pool.add(data)
         signal.setitimer(signal.ITIMER_PROF, 0)
         if (now := time.process_time()) - told > TELL_SECONDS:
             told = now
             figures.write_text(json.dumps(_figures(watch, coverage, now - started)))
 
-    for data in pool.start(target.seeds()):
+    for data in pool.start(seeds):
         run(data)
     while time.process_time() - started < seconds:
         data = b""
@@ -156,6 +171,7 @@ def guided(name: str, seconds: float, work: Path) -> None:
             watch.keep(data, error)
         run(data)
     figures.write_text(json.dumps(_figures(watch, coverage, time.process_time() - started)))
+    return watch.found
 
 
 def _figures(watch: Watch, coverage: Coverage, seconds: float) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 
 from tests.fuzz import properties
-from tests.fuzz.corpus import inputs
 from tests.fuzz.mutate import mutate_bytes, mutate_packets, mutate_talk, words
 from tests.fuzz.properties import holds
 from tests.fuzz.shapes import PacketsInput, TalkInput
@@ -30,8 +29,6 @@ from wiredecode.testing.segments import Part
 CAPTURES = Path(__file__).parents[2] / "captures"
 TALK_BYTES, TALKS = 1500, 40
 """Of a seed, and seeds of a protocol."""
-CORPUS_INPUTS = 12
-"""Of each target in a run of all."""
 KITS: dict[str, type[ProtocolTests]] = {
     kit.protocol.name: kit for kit in (TestRabbitMQStream, TestNats, TestTank, TestCursus, TestPravega)
 }
@@ -217,8 +214,7 @@ def run_packets(data: bytes) -> None:
 
 def run_tls(data: bytes) -> None:
     """TLS records with secrets: the first half of the bytes is a key log, where they are no talk of two."""
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.net import Limits, Network
     from wiredecode.tls import Keyed, KeyLog
 
@@ -408,24 +404,3 @@ def _targets() -> Iterator[Target]:
 
 
 TARGETS = {target.name: target for target in _targets()}
-
-
-def all_together() -> Target:
-    """One target of all, from the corpus in the repository: for a run of a minute."""
-    targets = list(TARGETS.values())
-
-    def run(data: bytes) -> None:
-        if data:
-            targets[data[0] % len(targets)].run(data[1:])
-
-    def seeds() -> Iterator[bytes]:
-        for number, target in enumerate(targets):
-            for data in inputs(target.name)[:CORPUS_INPUTS]:
-                yield bytes([number]) + data
-
-    def mutate(data: bytes, chance: random.Random) -> bytes:
-        if not data:
-            return bytes([chance.randrange(len(targets))])
-        return data[:1] + targets[data[0] % len(targets)].mutate(data[1:], chance)
-
-    return Target("all", run, seeds, mutate)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +18,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.live.conftest import needs
 from wiredecode.capture.live import bpf, privileges
-from wiredecode.capture.live.errors import LiveError
+from wiredecode.capture.live.interfaces import LiveError
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.cli import capturing, sniff
 
@@ -280,3 +284,30 @@ def test_a_filter_is_compiled_for_its_kind_of_link(ethernet: bool) -> None:
     assert len(program) % 8 == 0
     assert (b"\x0c\0\0\0" in program[:8]) is ethernet  # the ethertype is looked at first
     assert bpf.accept(96) in program
+
+
+WATCHED = """
+import os, sys
+from wiredecode.capture.live.source import HelperSource
+from wiredecode.capture.live.source import LiveOptions
+source = HelperSource("tcpdump", LiveOptions("lo"))
+print(source._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl(2)")
+def test_the_program_that_captures_ends_with_a_killed_wiredecode_though_no_packet_comes(tmp_path: Path) -> None:
+    program = tmp_path / "tcpdump"
+    header = "\\324\\303\\262\\241\\002\\000\\004\\000" + "\\000" * 8 + "\\377\\377\\000\\000\\001\\000\\000\\000"
+    program.write_text(f"#!/bin/sh\nprintf '{header}'\nexec sleep 60\n")
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    killed = subprocess.run([sys.executable, "-c", WATCHED], env=environment, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    status = Path(f"/proc/{int(killed.stdout)}/stat")
+    for _ in range(200):
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    pytest.fail("it is still running")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.craft import ACK, Talk, batches
+from tests.net.craft import ACK, RST, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
@@ -138,3 +138,15 @@ def test_percentiles_are_near() -> None:
     assert times.largest == 100_900
     assert times.percentile(50) == pytest.approx(51_000, rel=0.03)
     assert times.percentile(99) == pytest.approx(100_000, rel=0.03)
+
+
+@pytest.mark.parametrize("size", [1, 7, None])
+def test_a_connection_that_is_forgotten_at_the_end_of_a_batch_is_analysed_to_its_end(size: int | None) -> None:
+    """Bytes that were not acknowledged were counted only if more packets came."""
+    talk, other = Talk(), Talk(client=("10.0.0.9", 1))
+    packets = [*talk.handshake(), *talk.send(1, bytes(14), 14), talk.packet(0, flags=RST)]
+    network, found = Network(analyse=True), []
+    for part in batches([*((0.0, each) for each in packets), (9.0, other.ack(0))], size):
+        network.feed(part)
+        found += network.pop_forgotten()
+    assert [each.health.directions[1].unacknowledged for each in found if each.health] == [14]

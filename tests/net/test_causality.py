@@ -10,8 +10,8 @@ from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import Chunk, Limits, Network
-from wiredecode.net.moments import at_packet
+from wiredecode.net import Chunk, Gap, Limits, Network
+from wiredecode.net.moments import at_packet, place
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2], ids=["whole", "single", "pairs"])
 FILLER = 60
@@ -53,9 +53,9 @@ def test_a_response_before_its_request_is_ready_after_it(size: int | None) -> No
 def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_hole(size: int | None) -> None:
     packets = ping_pong(2)
     del packets[5]  # the second request
-    timed = [*((0.0, packet) for packet in packets), *((1.0 + at / 100, packet) for at, packet in enumerate(filler()))]
+    timed = [*((0.0, packet) for packet in packets), *((2.0 + at / 100, packet) for at, packet in enumerate(filler()))]
     outcome = run(batches(timed, size))
-    assert readies(outcome, 1) == [(20, 5, 5), (40, 6, 8)], "the first packet after a second"
+    assert readies(outcome, 1) == [(20, 5, 5), (40, 6, 8)], "the first packet after two seconds"
     assert [ready_ns - time_ns for _, _, time_ns, _, ready_ns in outcome.pieces(side=1)] == [0, 0]
 
 
@@ -64,7 +64,7 @@ def test_only_what_waits_is_held_back_and_time_ends_it() -> None:
     del packets[5]
     network, seen = Network(), []
     timed = [(index / 1000, packet) for index, packet in enumerate(packets)]
-    for part in batches([*timed, (1.004, filler()[0]), (1.006, filler()[0])], 1):
+    for part in batches([*timed, (2.004, filler()[0]), (2.006, filler()[0])], 1):
         events = network.feed(part)
         seen.append((len(events), network.watermark))
     assert seen[-4:] == [(1, 6), (0, 7), (0, 8), (1, 9)]
@@ -179,8 +179,8 @@ def test_data_inside_a_reset_is_nothing_that_could_be_acknowledged(size: int | N
     packets.append(talk.packet(1, content(0, 6), flags=RST))
     talk.seq[1] += 6
     packets += talk.send(0, content(10, 10))
-    timed = [*((0.0, packet) for packet in packets), *((1.0 + at / 100, packet) for at, packet in enumerate(filler()))]
-    assert readies(run(batches(timed, size)), 0) == [(10, 4, 4), (20, 7, 9)], "the first packet after a second"
+    timed = [*((0.0, packet) for packet in packets), *((2.0 + at / 100, packet) for at, packet in enumerate(filler()))]
+    assert readies(run(batches(timed, size)), 0) == [(10, 4, 4), (20, 7, 9)], "the first packet after two seconds"
 
 
 @SIZES
@@ -255,3 +255,21 @@ def test_syn_flags_do_not_wait() -> None:
     for part in batches(packets, 1):
         network.feed(part)
     assert network.watermark == 4
+
+
+@SIZES
+def test_what_was_acknowledged_before_a_hole_opened_is_not_counted(size: int | None) -> None:
+    """A segment that waited for the other side shows a hole when that ends; the ACK just before does not count."""
+    talk = Talk()
+    start, _ = talk.handshake(), talk.send(0, content(0, 20), 10)
+    talk.seq[1] += 10  # a request that was not captured
+    waits = talk.packet(0, content(20, 10), flags=ACK)
+    talk.seq[0] += 10
+    talk.seq[1] -= 10
+    acks = talk.packet(1, flags=ACK)
+    talk.seq[0] -= 10
+    late = talk.packet(0, seq=talk.seq[0] - 20, flags=ACK)
+    own = [*((0.0, each) for each in (*start, waits)), (0.9, acks), (1.5, late), (2.5, late), (3.0, late)]
+    outcome = run(batches([*own, *((3.0, each) for each in filler())], size))
+    gaps = [place(each.ready) for each in outcome.events if isinstance(each, Gap) and each.direction.side == 0]
+    assert gaps == [len(own) + FILLER + 1], "only the end of the capture shows it"

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import pytest
 
-from tests.net.craft import Talk
+from tests.net.craft import ACK, Talk, batches
+from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Network
 
 
 @pytest.mark.parametrize("count", [1, 30])
-@pytest.mark.parametrize("times", [(2**63 - 1, 5), (0, 2**63 - 1, 0), (-5, 1_795_203_912_862_554_000, 2**63 - 1)])
+@pytest.mark.parametrize(
+    "times", [(2**63 - 1, 5), (0, 2**63 - 1, 0), (-5, 1_795_203_912_862_554_000, 2**63 - 1), (-(2**63), 2**63 - 1)]
+)
 def test_absurd_packet_times_never_overflow(times: tuple[int, ...], count: int) -> None:
     talk = Talk()
-    packets = [*talk.handshake(), *talk.send(0, b"x" * 50 * count, 10)]
+    packets = [*talk.handshake(), *talk.send(0, b"x" * 50 * count, 10), *talk.close()]
     timed = [(times[index % len(times)], packet) for index, packet in enumerate(packets)]
     network = Network()
     events = [*network.feed(PacketBatch.from_packets(timed)), *network.finish()]
     assert b"".join(event.data for event in events if isinstance(event, Chunk)) == b"x" * 50 * count
+
+
+@pytest.mark.parametrize("step", [0.0, 0.35, 0.9])
+def test_a_clock_of_strangers_ends_no_wait_that_a_packet_fills_in_time(step: float) -> None:
+    """Merged files: the other connection's packets are ahead of this one's."""
+    talk, other = Talk(), Talk(client=("10.0.0.9", 1))
+    first, second, third = talk.send(0, content(0, 30), size=10)
+    own = [(0.0, each) for each in talk.handshake()]
+    own += [(0.1, first), (0.2, third), (0.2, talk.packet(1, seq=talk.seq[1], flags=ACK)), (1.1, second)]
+    packets = [each for time, packet in own for each in ((time, packet), (time + step, other.ack(0)))]
+    for size in (1, 7, None):
+        assert run(batches(packets, size)).line() == "0-30"
+
+
+@pytest.mark.parametrize("size", [1, None])
+def test_time_between_packets_of_others_ends_no_datagram(size: int | None) -> None:
+    """Fragments have a clock of their own: an absurd time of another packet made the second one late."""
+    first, second = fragments(Talk().packet(0, content(0, 64)))
+    other = Talk(client=("10.0.0.9", 1)).ack(0)
+    packets = [(0.0, first), (1e6, other), (0.1, second)]
+    outcome = run(batches(packets, size))
+    assert outcome.network.not_decoded == {}
+    assert outcome.network.tcp_packets == 3
+
+
+def fragments(packet: bytes) -> list[bytes]:
+    """A packet of IPv4 as two fragments."""
+    ethernet, header, payload = packet[:14], packet[14:34], packet[34:]
+    made = []
+    for place, data in ((0x2000, payload[:32]), (32 // 8, payload[32:])):
+        fields = header[:2] + (20 + len(data)).to_bytes(2) + header[4:6] + place.to_bytes(2) + header[8:]
+        made.append(ethernet + fields + data)
+    return made

@@ -35,7 +35,7 @@ def forgotten(packets: list[tuple[float, bytes]], size: int | None, limits: Limi
 @pytest.mark.parametrize("end", [FIN, RST], ids=["FIN", "RST"])
 def test_a_closed_connection_is_forgotten_by_the_first_packet_after_its_time(end: int, size: int | None) -> None:
     closing = at(0.0, conversation(end=end))
-    packets = [*closing, *at(5.0, [OTHER] * 50), *at(5.1, [OTHER] * 3)]
+    packets = [*closing, *at(6.0, [OTHER] * 50), *at(6.1, [OTHER] * 3)]
     assert forgotten(packets, size, Limits()) == [(1, len(closing) + 51)]
 
 
@@ -57,7 +57,7 @@ def test_late_packets_belong_to_the_closed_connection_and_keep_it(size: int | No
 @SIZES
 def test_a_packet_after_its_time_belongs_to_a_new_connection(size: int | None) -> None:
     closing = conversation()
-    packets = [*at(0.0, closing), *at(1.0, [OTHER] * 50), *at(5.1, [OTHER]), *at(5.2, closing[3:4])]
+    packets = [*at(0.0, closing), *at(1.0, [OTHER] * 50), *at(6.1, [OTHER]), *at(6.2, closing[3:4])]
     outcome = run(batches(packets, size))
     assert outcome.network.connections == 3
     ended = [(c.number, c.ended) for c in outcome.network.pop_forgotten()]
@@ -81,7 +81,7 @@ def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | Non
     packets = at(0.0, [first, third, *talk.close(), *[OTHER] * 50])
     limits = Limits(hole_seconds=9.0, closed_seconds=1.0)
     network, events = Network(limits), []
-    for part in batches([*packets, (8.0, OTHER), (9.5, OTHER)], size):
+    for part in batches([*packets, (8.0, OTHER), (10.5, OTHER)], size):
         events += network.feed(part)
     assert [type(e).__name__ for e in events][-3:] == ["Gap", "Chunk", "End"]
     assert [(c.number, c.ended) for c in network.pop_forgotten()] == [(1, 57)]
@@ -97,9 +97,9 @@ def test_a_hole_behind_which_both_sides_closed_is_filled_later(later: float, siz
     ends = [talk.packet(0, flags=FIN | ACK)]
     talk.seq[0] -= 10
     ends.append(talk.packet(1, flags=FIN | ACK))
-    told = [*at(0.0, [*opening, first, *ends, *[OTHER] * 45]), *at(later, [last]), *at(later + 5.0, [OTHER] * 2)]
+    told = [*at(0.0, [*opening, first, *ends, *[OTHER] * 45]), *at(later, [last]), *at(later + 6.0, [OTHER] * 2)]
     network, events = Network(), []
-    for part in batches([*told, (later + 5.1, OTHER)], size):
+    for part in batches([*told, (later + 6.1, OTHER)], size):
         events += network.feed(part)
     ended = [(c.number, c.ended) for c in network.pop_forgotten()]
     assert [type(e).__name__ for e in events if e.direction.connection.number == 1 and e.direction.side == 0][
@@ -118,7 +118,7 @@ def test_a_closed_connection_lasts_until_its_last_hole_was_given_up(size: int | 
     ends = talk.close()
     acked = talk.packet(1, seq=talk.seq[1], flags=ACK)
     packets = [*at(0.0, [*opening, first, *ends]), *at(0.5, [OTHER] * 45), *at(4.8, [acked])]
-    packets += [*at(9.7, [OTHER]), *at(9.9, [OTHER] * 40)]
+    packets += [*at(10.7, [OTHER]), *at(10.9, [OTHER] * 40)]
     assert forgotten(packets, size, Limits(closed_seconds=5.0)) == [(1, len(packets) - 39)]
 
 
@@ -154,4 +154,4 @@ def test_memory_of_many_short_connections_is_bounded() -> None:
         network.feed(part)
         most = max(most, len(network._connections))
     assert network.connections == 1000
-    assert most <= 12
+    assert most <= 16

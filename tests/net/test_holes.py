@@ -48,7 +48,7 @@ def test_segment_2_of_4_is_lost_on_the_way_and_sent_again_later(wait: float, siz
     first = [(0.0, each) for each in start]
     again = [(0.01, one), (0.02, ack(10)), (0.03, three), (0.04, ack(10)), (0.05, four), (0.06, ack(10))]
     packets = [*first, *again, (0.06 + wait, two), (0.07 + wait, ack(40))]
-    outcome = run(batches([*packets, *((0.08 + wait, each) for each in filler())], size))
+    outcome = run(batches([*packets, *((1.08 + wait, each) for each in filler())], size))
     assert outcome.line() == "0-40"
     late = round(wait * 1000)
     assert placed(outcome) == [(10, 4, 0), (20, 10, 0), (30, 10, late + 30), (40, 10, late + 10)]
@@ -112,7 +112,7 @@ def test_the_ack_that_a_response_carries_counts_and_the_response_follows_what_wa
     talk.seq[0] = talk.isn[0] + 31
     answer = talk.send(1, content(0, 20))
     packets = [(0.0, each) for each in (*start, one, three, *answer)]
-    outcome = run(batches([*packets, *((2.0, each) for each in filler())], size))
+    outcome = run(batches([*packets, *((3.0, each) for each in filler())], size))
     assert outcome.line() == "0-10 [10-20] 20-30"
     assert (placed(outcome)[1:], placed(outcome, 1)) == ([(30, 7, 0)], [(20, 7, 0)])
     order = [(e.direction.side, e.offset) for e in outcome.events if isinstance(e, Chunk)]
@@ -150,7 +150,7 @@ def test_a_fin_is_no_end_of_a_hole_and_a_reset_is_one_after_a_second(flags: int,
 def test_a_reset_of_the_receiver_ends_a_hole_after_a_second() -> None:
     start, (one, _, three, _), talk = four_segments()
     reset = talk.packet(1, flags=RST)
-    packets = [(0.0, each) for each in (*start, one, three, reset)] + [(2.0, each) for each in filler()]
+    packets = [(0.0, each) for each in (*start, one, three, reset)] + [(3.0, each) for each in filler()]
     for size in (None, 1):
         outcome = run(batches(packets, size))
         assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [7]

@@ -167,7 +167,7 @@ def test_the_watermark_never_waits_for_a_hole() -> None:
 def test_a_hole_is_given_up_when_only_other_connections_have_packets() -> None:
     hole, other = Talk(), Talk(client=("10.0.0.9", 1))
     first, _, third = hole.send(0, content(0, 30), size=10)
-    packets = [(0.0, first), (0.1, third), (1.0, other.ack(0)), (1.2, other.ack(0)), (1.3, other.ack(0))]
+    packets = [(0.0, first), (0.1, third), (2.0, other.ack(0)), (2.2, other.ack(0)), (2.3, other.ack(0))]
     for size in (1, 2, 5):
         network = Network()
         parts = list(batches(packets, size=size))

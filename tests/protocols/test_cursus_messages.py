@@ -37,7 +37,7 @@ def said(frame: Frame) -> Iterator[Row]:
     if frame.type in PUBLISHING and "message" in record and not frame.missing:
         key, sequence = record.get("key"), record.get("seq_num")
         chosen = isinstance(record.get("partition"), int) and record["partition"] >= 0
-        place = frame.number, "publish", record.get("topic"), record["partition"] if chosen else None
+        place = frame.number, published(frame), record.get("topic"), record["partition"] if chosen else None
         sequence = sequence if isinstance(sequence, int) else None
         body = record["message"].encode()
         yield Row(*place, None if key is None else key.encode(), None, sequence, None, compression, body)
@@ -45,12 +45,16 @@ def said(frame: Frame) -> Iterator[Row]:
         yield from of_batch(frame, record, compression)
 
 
+def published(frame: Frame) -> str:
+    return "forward" if (frame.layers or {}).get("cursus", {}).get("forwarded") else "publish"
+
+
 def of_batch(frame: Frame, record: dict[str, Any], compression: str | None) -> Iterator[Row]:
     dialect = frame.dialect if frame.dialect in BATCHES else "cur"
     last = message_fields(dialect, False)[-1].name
     messages = [each for each in record.get("messages", ()) if last in each]
     placed = any(each.get("offset") for each in messages)
-    operation = "deliver" if frame.sender == "server" or (frame.sender is None and placed) else "publish"
+    operation = "deliver" if frame.sender == "server" or (frame.sender is None and placed) else published(frame)
     for each in messages:
         key = each["key"].encode() if "key" in each else None
         offset = each.get("offset") if placed or operation == "deliver" else None
@@ -162,11 +166,18 @@ def test_compressed_batches_that_are_cut_or_too_large(monkeypatch: pytest.Monkey
 def test_a_batch_forwarded_between_brokers() -> None:
     payload = base64.b64encode(batch("cur", b"a", b"b", seq=3)[4:]).decode()
     found = talk((C, cmd(f"INTERNAL_BATCH internal_token=s3 payload={payload}")))
-    assert [(row.topic, row.partition, row.sequence, row.body) for row in found] == [
-        ("orders", 10, 3, b"a"),
-        ("orders", 10, 3, b"b"),
+    assert [(row.operation, row.topic, row.partition, row.sequence, row.body) for row in found] == [
+        ("forward", "orders", 10, 3, b"a"),
+        ("forward", "orders", 10, 3, b"b"),
     ]
     assert talk((C, cmd("INTERNAL_BATCH internal_token=s3 payload=???"))) == []
+
+
+def test_a_publish_forwarded_between_brokers_is_no_second_publish() -> None:
+    (client,) = talk((C, cmd("PUBLISH topic=a acks=1 producerId=p message=hello")))
+    (between,) = talk((C, cmd("PUBLISH internal_token=s3 topic=a acks=1 producerId=p message=hello")))
+    assert (client.operation, between.operation) == ("publish", "forward")
+    assert client.body == between.body == b"hello"
 
 
 def test_a_message_that_holds_a_token_is_hidden() -> None:

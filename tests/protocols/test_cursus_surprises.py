@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cramjam
@@ -16,7 +17,7 @@ from tests.effort import grows_with_length_only
 from tests.net.craft import batches
 from tests.protocols.cursus_commands import command
 from tests.protocols.test_cursus_vectors import AS_TEXT, MESSAGE, raw_of, read
-from tests.support import Part, Run, craft, dissect, every
+from tests.support import Part, Run, capture, craft, dissect, every
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES
 from wiredecode.protocols.cursus.layers_batch import Batch, SeedBatch
@@ -572,3 +573,11 @@ def test_reading_hostile_bodies_stays_cheap(name: str) -> None:
 def test_crafted_commands_survive_the_stack() -> None:
     run = talk((C, bytes(command("CREATE", topic="t", partitions=2))), (S, OK), port=19000)
     assert record(run.frames[0])["partitions"] == 2
+
+
+def test_a_truncated_discovery_command_is_not_auth() -> None:
+    """The topic of the envelope decides; its reply is not told to answer AUTH."""
+    asked, told = capture(Path(__file__).parent / "edges" / "cursus-discovery-snap96.pcap").frames
+    assert (asked.type, asked.status, record(asked)["envelope_topic"]) == (None, "partial", "cluster")
+    assert (told.type, told.request) == ("DiscoveryReply", asked.number)
+    assert "in_reply_to" not in told.generated

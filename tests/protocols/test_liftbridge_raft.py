@@ -15,8 +15,10 @@ from wiredecode.protocols.liftbridge import conversation_raft_streams
 from wiredecode.protocols.liftbridge import layers_operations as operations
 from wiredecode.protocols.liftbridge import layers_packing as packing
 from wiredecode.protocols.liftbridge import layers_raft as raft
+from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStream
 from wiredecode.protocols.liftbridge.layers import PropagatedRequest
 from wiredecode.protocols.liftbridge.layers_raft import AppendEntries, Configuration, InstallSnapshot, LogEntry, Server
+from wiredecode.protocols.shared.pairing import Request
 
 GROUP = "ns.raft.metadata"
 CALLER = f"{GROUP}.server-a.request._INBOX.aaaaaaaaaaaaaaaaaaaaaa"
@@ -47,7 +49,7 @@ def test_dialling_ties_the_two_streams() -> None:
     ]
     assert {frame.protocol for frame in frames} == {"liftbridge"}
     assert [frame.request for frame in frames] == [None, frames[0].number, None, frames[2].number]
-    assert raft_of(frames[0]) == {"id": "server-a", "inbox": CALLER}
+    assert raft_of(frames[0]) == {"id": "server-a", "inbox": CALLER, "namespace": "ns"}
     assert raft_of(frames[3])["last_log"] == 10
     assert frames[2].expects_response
 
@@ -198,6 +200,26 @@ def test_answers_are_not_counted_across_a_message_that_was_not_captured() -> Non
     assert [frame.request for frame in frames if frame.type == "AppendEntriesResponse"] == [None]
 
 
+def test_answers_after_a_loss_are_none_of_rpcs_that_are_still_open() -> None:
+    """Two RPCs are on their way when bytes are lost: their answers belong to neither of those that follow at once."""
+    stream, lost = RaftStream(), 1_000_000_000
+    for step in (1, 2):
+        stream.send(Request(step, lost - step))
+    stream.lose_count(lost)
+    stream.send(Request(3, lost + 1_000_000))
+    assert [stream.answer(lost + 1_500_000), stream.answer(lost + 1_600_000)] == [None, None]
+    later = Request(4, lost + 100_000_000)  # all was quiet
+    stream.send(later)
+    assert stream.answer(later.time_ns + 1_000_000) is later
+
+
+def test_an_rpc_that_waited_for_a_gap_until_its_answer_had_come_is_not_open() -> None:
+    stream = RaftStream()
+    assert stream.answer(5_000_000) is None
+    stream.send(Request(1, 4_000_000))
+    assert stream.answer(130_000_000) is None
+
+
 def test_rpcs_that_are_too_large_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation_raft_streams, "MAX_RPC_BYTES", 100)
     big = bytes(AppendEntries(entries=[LogEntry(data=bytes(300))]))
@@ -274,7 +296,11 @@ def test_nesting_is_limited() -> None:
 
 def test_bootstrap_is_plain_text() -> None:
     frame = one(b"server-a", subject=f"{GROUP}.bootstrap", reply=f"{GROUP}.bootstrap.reply")
-    assert (frame.protocol, frame.type, raft_of(frame)) == ("liftbridge", "RaftBootstrap", {"server_id": "server-a"})
+    assert (frame.protocol, frame.type, raft_of(frame)) == (
+        "liftbridge",
+        "RaftBootstrap",
+        {"server_id": "server-a", "namespace": "ns"},
+    )
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b'{"inbox":1}', b"[]", b'"inbox"'])

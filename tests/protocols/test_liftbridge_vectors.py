@@ -367,6 +367,6 @@ def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
     assert told[1].generated["stream"] == "s"
     memory = conversation.Session()
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
-    assert memory.client_named("LIFT.my.ns.a.raft") == names
-    assert memory.client_named("LIFT.app") == {}
+    assert memory.client_named("LIFT.my.ns.a.raft", 1) == names
+    assert memory.client_named("LIFT.app", 2) == {}
     assert memory.meaning("my.ns.s.0.offset").message_type == 6

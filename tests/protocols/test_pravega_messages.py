@@ -19,7 +19,7 @@ from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.pravega.protocol import Pravega

@@ -5,29 +5,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.damage import cut_packets
 from tests.net.craft import batches
 from tests.protocols.test_pravega_vectors import TABLE
 from tests.protocols.truth_pravega import fields
-from tests.support import Part, Run, careful_values, craft, dissect, every
+from tests.support import Part, Run, capture, careful_values, craft, dissect, every
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega import layers_errors as errors
-from wiredecode.protocols.pravega import layers_tables as tables
-from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import assignment
 from wiredecode.protocols.pravega.messages import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.protocol import Pravega
+from wiredecode.protocols.registry import DecodeAs
 
 PORT = 12345
+EDGES = Path(__file__).parent / "edges"
 W, X = bytes(range(16)), bytes(range(16, 32))
 SEGMENT = "scope/stream/0.#epoch.0"
 HELLO = bytes(layers.Hello(high_version=17, low_version=5))
@@ -226,6 +228,60 @@ def test_one_acknowledgement_for_several_blocks() -> None:
     assert record(run.frames[-1])["acknowledged_appends"] == 2
 
 
+def appended(number: int, before: int, writer: bytes = W) -> tuple[int, bytes]:
+    values = {"request_id": 7, "current_segment_write_offset": 18}
+    return 1, bytes(layers.DataAppended(writer_id=writer, event_number=number, previous_event_number=before, **values))
+
+
+def test_how_many_appends_are_acknowledged_is_not_known_when_one_was_truncated() -> None:
+    """Three appends of which the second was truncated by the snapshot length: 2 would be wrong."""
+    ends = [block_end(9, event(data), last=number) for number, data in enumerate((b"a", bytes(300), b"c"), 1)]
+    parts = [Part(1, side, data) for side, data in (*OPENING, *((0, end) for end in ends), appended(3, 0))]
+    run = dissect([cut_packets(one, 200) for one in batches(craft(parts, every(9999)))], known=(Pravega(),))
+    last = run.frames[-1]
+    assert [frame.status for frame in run.of("AppendBlockEnd")] == ["ok", "partial", "ok"]
+    assert last.type == "DataAppended" and "acknowledged_appends" not in record(last)
+    assert len(last.confirmations) == 2
+
+
+def test_a_refused_append_is_not_acknowledged() -> None:
+    def conditional(number: int) -> tuple[int, bytes]:
+        values = {"writer_id": W, "expected_offset": 0, "request_id": 7}
+        return 0, bytes(layers.ConditionalAppend(event_number=number, event=layers.FramedEvent(data=b"a"), **values))
+
+    refused = bytes(layers.ConditionalCheckFailed(writer_id=W, event_number=1, request_id=7))
+    run = talk(*OPENING, conditional(1), conditional(2), conditional(3), (1, refused), appended(3, 0))
+    asked = run.of("ConditionalAppend")
+    assert [frame.outcome for frame in asked] == ["refused", "ok", "ok"]
+    assert record(run.frames[-1])["acknowledged_appends"] == 2
+    said = *OPENING, conditional(1), conditional(2), (1, refused), appended(2, 0)
+    packets = craft([Part(1, side, data) for side, data in said], every(9999))
+    lost = dissect(batches([packet for packet in packets if refused not in packet]), known=(Pravega(),))
+    assert [one.request for one in lost.of("DataAppended")] == [lost.of("ConditionalAppend")[1].number]
+
+
+def sealed(offset: int) -> tuple[int, bytes]:
+    return 1, bytes(layers.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=offset))
+
+
+def test_appends_in_flight_when_the_segment_was_sealed_are_refused() -> None:
+    """Two wait when the server says so, one is sent after it: the server answers none of them."""
+    first, second, third, last = ((0, block_end(9, event(b"a"), last=number)) for number in (1, 2, 3, 4))
+    run = talk(*OPENING, first, second, third, appended(1, 0), sealed(2), last)
+    told = run.of("SegmentIsSealed")[0].number
+    assert [(frame.outcome, frame.response) for frame in run.of("AppendBlockEnd")] == [
+        ("ok", run.of("DataAppended")[0].number),
+        *[("refused", told)] * 3,
+    ]
+
+
+def test_a_writer_that_was_set_up_again_is_not_sealed() -> None:
+    again = bytes(layers.SetupAppend(request_id=7, writer_id=W, segment="scope/other/1", delegation_token=""))
+    ends = [(0, block_end(9, event(b"a"), last=number)) for number in (1, 2)]
+    run = talk(*OPENING, ends[0], sealed(1), (0, again), ends[1], appended(2, 1))
+    assert [frame.outcome for frame in run.of("AppendBlockEnd")] == ["refused", "ok"]
+
+
 def test_a_large_event_in_slices() -> None:
     whole = event(bytes(range(100)))
     slices = [
@@ -285,6 +341,27 @@ def test_zeros_inside_an_event_do_not_make_a_segment_unframed(after: bytes) -> N
     assert not any("framed" in record(frame) for frame in run.of("SegmentRead"))
 
 
+@pytest.mark.parametrize("cut", [4, 6, 8, 14, 20])
+def test_zeros_inside_an_event_are_no_empty_event(cut: int) -> None:
+    """A capture that starts inside an event whose data holds zeros, in one read or in several."""
+    zeros = bytes(20)
+    whole = (0, HELLO), (1, HELLO)
+    run = talk(*whole, *read(106_496, zeros[:cut]), *(read(106_496 + cut, zeros[cut:]) if cut < 20 else ()))
+    for frame in run.of("SegmentRead"):
+        assert not {"events", "event_count", "unfinished_event_offset"} & set(record(frame))
+
+
+def test_an_empty_event_after_another_is_one() -> None:
+    run = talk(*OPENING, *read(50, event(b"one") + event(b"") + event(b"two")))
+    assert events_of(run.frames[-1]) == [b"one", b"", b"two"]
+
+
+def test_zeros_after_a_truncated_read_are_no_empty_event() -> None:
+    for name in ("pravega-zeros-midconn", "pravega-zeros-snap200"):
+        reads = [frame for frame in capture(EDGES / f"{name}.pcap").frames if frame.type == "SegmentRead"]
+        assert not any("event_count" in frame.generated for frame in reads)
+
+
 def test_bytes_behind_a_gap_are_not_known_to_be_no_events() -> None:
     first, lost, last = event(b"first"), event(b"12345678"), event(b"two")
     run = talk(*OPENING, *read(0, first), *read(len(first) + 10, (lost + last)[10:]))
@@ -301,7 +378,7 @@ def test_a_second_reply_to_one_read() -> None:
 
 
 def test_a_refused_read_carries_its_offset_for_an_id() -> None:
-    refused = errors.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
+    refused = layers.AuthTokenCheckFailed(request_id=4660, server_stack_trace="", error_code=0)
     run = talk(*OPENING, read(4660, b"")[0], (1, bytes(refused)))
     assert run.frames[-1].request == run.frames[-2].number
     assert codes(run.frames[-1]) == ["refused", "offset-as-id"]
@@ -342,12 +419,12 @@ def test_zeros_are_not_a_million_events() -> None:
             layers.SegmentTruncated(request_id=5, segment="a"),
         ),
         (
-            tables.ReadTableEntriesDelta(request_id=5, segment="a"),
-            tables.TableEntriesDeltaRead(request_id=5, segment="a"),
+            layers.ReadTableEntriesDelta(request_id=5, segment="a"),
+            layers.TableEntriesDeltaRead(request_id=5, segment="a"),
         ),
-        (tables.DeleteTableSegment(request_id=5, segment="a"), layers.SegmentDeleted(request_id=5, segment="a")),
+        (layers.DeleteTableSegment(request_id=5, segment="a"), layers.SegmentDeleted(request_id=5, segment="a")),
         (layers.FlushToStorage(container_id=1, request_id=5), layers.StorageFlushed(request_id=5)),
-        (layers.CreateSegment(request_id=5, segment="a"), errors.SegmentAlreadyExists(request_id=5, segment="a")),
+        (layers.CreateSegment(request_id=5, segment="a"), layers.SegmentAlreadyExists(request_id=5, segment="a")),
     ],
     ids=lambda layer: type(layer).__name__,
 )
@@ -358,7 +435,7 @@ def test_replies_that_do_not_look_like_it(request_: Any, reply: Any) -> None:
 
 def test_a_sealed_segment_answers_an_append_with_its_event_number() -> None:
     ends = block_end(9, event(b"a"), last=1) + block_end(9, event(b"b"), last=2)
-    sealed = errors.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=2)
+    sealed = layers.SegmentIsSealed(request_id=7, segment=SEGMENT, server_stack_trace="", offset=2)
     run = talk(*OPENING, (0, ends), (1, bytes(sealed)))
     assert run.frames[-1].request == run.frames[-2].number
 
@@ -453,6 +530,22 @@ def test_layouts_that_both_dialects_have() -> None:
     told = [{"message_type_code", "message_length", "body"}] * 2
     assert [(frame.type, frame.request) for frame in run.frames] == [(None, None)] * 2
     assert [set(record(frame)) for frame in run.frames] == told
+
+
+def test_a_truncated_message_that_both_dialects_may_have_is_not_read() -> None:
+    early = bytes(OLDER[1][0](connection_id=W, segment="scope/s"))
+    protocol = Pravega()
+    frame = talk((0, early[:-3]), known=protocol, decode_as={PORT: DecodeAs(protocol, None)}).frames[0]
+    assert frame.type is None and "dialect-undecided" in codes(frame)
+    assert set(record(frame)) == {"message_type_code", "message_length"}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_lone_read_on_the_port_is_read_as_wire(side: int) -> None:
+    """Without data both dialects have a message like this."""
+    frame = talk(read(193, b"")[side], port=6000).frames[0]
+    assert (frame.type, frame.dialect) == (("ReadSegment", "SegmentRead")[side], None)
+    assert (record(frame)["offset"], codes(frame)[0]) == (193, "dialect-undecided")
 
 
 def test_a_reply_without_the_id_of_its_request() -> None:
@@ -595,8 +688,6 @@ def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
 
 
 def test_codes_of_the_proposal_can_be_given() -> None:
-    from wiredecode.protocols.registry import DecodeAs
-
     table = {code + 10 if code >= 0 else code: name for code, name in PROPOSALS["proposal"].items()}
     protocol = Pravega({"proposal-mine": table})
     assert "proposal-mine" in protocol.dialects
@@ -667,7 +758,7 @@ def test_reads_of_one_place_that_overtake_are_linked_with_their_own_replies() ->
     """Two reads wait at the tail, a third comes; the segment is sealed: three replies, in turn."""
     place = {"request_id": 0x0A0B0C0D, "segment": "s", "offset": 0x01020304}
     reads = [layers.ReadSegment(**place, suggested_length=0x100 + size, delegation_token="") for size in range(3)]
-    sealed = errors.SegmentIsSealed(**place, server_stack_trace="")
+    sealed = layers.SegmentIsSealed(**place, server_stack_trace="")
     ended = layers.SegmentRead(**place, data=b"")
     replies = [(1, bytes(reply)) for reply in (sealed, sealed, ended)]
     frames = talk(*OPENING, *((0, bytes(each)) for each in reads), *replies).frames[4:]

@@ -13,13 +13,12 @@ from tests.support import STYLE, build
 from wiredecode.fields import compiler
 from wiredecode.fields.compiler import Decoded
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega import layers_tables as tables
+from wiredecode.protocols.pravega.conversation_shipped import rebuild
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
-from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
+from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
 from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
 from wiredecode.protocols.pravega.messages import walk
-from wiredecode.protocols.pravega.messages_appends import rebuild
 from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS
 from wiredecode.testing import readers_agree
 
@@ -199,15 +198,15 @@ def test_an_assignment_names_every_message_once() -> None:
 
 
 def test_an_empty_key_has_no_version() -> None:
-    assert bytes(tables.TableKey()) == bytes.fromhex("0000000c00000000")
+    assert bytes(layers.TableKey()) == bytes.fromhex("0000000c00000000")
 
 
 def test_an_empty_key_with_a_version_is_read_too() -> None:
     key = bytes.fromhex("0000000c00000000ffffffffffffffff")
     body = HEADER.pack(0, 7) + b"\0\1t\0\0" + (1).to_bytes(4) + key
     raw = HEADER.pack(78, len(body)) + body
-    assert layer_of(raw) is tables.ReadTableEager
-    parity(tables.ReadTableEager, raw)
+    assert layer_of(raw) is layers.ReadTableEager
+    parity(layers.ReadTableEager, raw)
 
 
 def test_codes_are_small() -> None:

@@ -22,9 +22,9 @@ BASE = 0x0102030405060708
 
 
 def frame(number: int) -> Any:
-    directions = [SimpleNamespace(captured=1, losses=[])] * 2
+    directions = [SimpleNamespace(first_ns=0, losses=[])] * 2
     told: dict[str, Any] = {"request": None, "latency_ns": None, "confirmations": (), "expects_response": False}
-    made = SimpleNamespace(id=number, side=0, time_ns=number * 10, findings=[], generated={}, **told)
+    made = SimpleNamespace(id=number, side=0, time_ns=number * 10, ready=number * 10, findings=[], generated={}, **told)
     made.connection = SimpleNamespace(directions=directions)
     made.all_seen = lambda: True
     made.generate = made.generated.__setitem__

@@ -20,7 +20,6 @@ from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craf
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.shared import compression, pairing
 
@@ -180,7 +179,7 @@ def test_deliver_is_not_bound_by_the_negotiated_frame_max() -> None:
         (C, "V01"),
         (S, "V02"),
         (S, rs.Tune(frame_max=4096)),
-        (C, responses.TuneResponse(frame_max=4096)),
+        (C, rs.TuneResponse(frame_max=4096)),
     ]
     opened += [(C, "V14"), (S, "V15"), *subscribe(1, "s", 20)]
     run = play(*opened, (S, deliver(1, bytes(10_000))), (C, publish(1, bytes(10_000))))
@@ -242,7 +241,7 @@ def test_correlation_ids_of_both_directions_overlap() -> None:
         (S, rs.Close(correlation_id=1, closing_code=13, closing_reason="unknown frame")),
         (C, plain(22, 1)),
         (S, plain(22, 1)),
-        (C, responses.ConsumerUpdateResponse(correlation_id=1, offset_type=0)),
+        (C, rs.ConsumerUpdateResponse(correlation_id=1, offset_type=0)),
         (S, plain(13, 1)),
     )
     answers = {frame.number: frame.request for frame in run.frames if frame.request}

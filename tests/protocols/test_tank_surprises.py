@@ -14,7 +14,7 @@ from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
 from tests.support import Part, Run, at, craft, dissect, every
 from wiredecode.fields import compiler
-from wiredecode.fields.varints import LongForm, shortest, varint
+from wiredecode.fields.numbers import LongForm, shortest, varint
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict

@@ -16,13 +16,10 @@ from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, repor
 from tests.support import beginning
 from tests.view.frames import CLIENT, SERVER, packets, write
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
-from wiredecode.protocols.rabbitmq_stream.layers_base import Property
-from wiredecode.protocols.rabbitmq_stream.layers_responses import plain_response
+from wiredecode.protocols.rabbitmq_stream.layers import Property
 from wiredecode.report.sequence import Sequence
 
 __all__ = ["run"]
@@ -52,12 +49,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
                 CLIENT,
                 layers.PeerProperties(correlation_id=2, properties=[pair, Property(key="product", value=EVIL)]),
             ),
-            (SERVER, responses.PeerPropertiesResponse(correlation_id=2, response_code=1, properties=[pair])),
+            (SERVER, layers.PeerPropertiesResponse(correlation_id=2, response_code=1, properties=[pair])),
             (CLIENT, layers.Open(correlation_id=3, virtual_host=EVIL)),
             (CLIENT, layers.Create(correlation_id=4, stream=EVIL)),
             (CLIENT, layers.DeclarePublisher(correlation_id=5, publisher_id=1, publisher_reference=EVIL, stream=EVIL)),
-            (SERVER, plain_response(13)(correlation_id=4, response_code=5)),
-            (SERVER, plain_response(1)(correlation_id=5, response_code=1)),
+            (SERVER, layers.LAYERS[0x800D, 1](correlation_id=4, response_code=5)),
+            (SERVER, layers.LAYERS[0x8001, 1](correlation_id=5, response_code=1)),
             (CLIENT, layers.Publish(publisher_id=1, messages=[message])),
             (CLIENT, layers.Subscribe(correlation_id=6, subscription_id=2, stream=EVIL, offset_type=1, credit=3)),
             (SERVER, layers.Close(correlation_id=7, closing_code=13, closing_reason=EVIL)),
@@ -215,7 +212,7 @@ def test_standard_input_is_read_once_and_used_twice(
 def test_an_empty_capture_has_a_report_and_damage_shows_what_there_is(run: Run, tmp_path: Path) -> None:
     empty = write(tmp_path / "empty.pcap", [])
     page = report(tmp_path / "empty.html", empty)
-    assert "Nothing is wrong" in page.text["findings"]
+    assert "Nothing could be judged: the capture has no packets." in page.text["findings"]
     assert "There is nothing to draw." in page.text["plots"]
     result = run("report", "-q", CAPTURES / "rabbitmq-stream/d_cutfile.pcap", "-o", tmp_path / "cut.html")
     assert (result.code, len(result.err.splitlines())) == (2, 1)

@@ -80,12 +80,24 @@ MEMBERS = (
 HEADERS = (
     *("Password", "apikey", "Authorization ", "authorization", "X-Api-Key", "X-Auth", "Auth-Token", "JWT", "Bearer"),
     *("Proxy-Authorization", "Cookie", "Session-Id", "Client-Secret", "PASSWD", "x-amz-security-token", "Signature"),
-    *("AccessKey", "private_key", "credentials", "X-Nkey", "Nats-Secret"),
+    *("AccessKey", "private_key", "credentials", "X-Nkey", "Nats-Secret", "pswd", "pw", "AccountKey", "dsn", "hmac"),
+    *("Ocp-Apim-Subscription-Key", "x-functions-key", "connection-string", "SSH-Key", "X-CSRF", "mfa", "ticket"),
 )
+VALUES = (
+    *("ApiKey {}", "Bearer: {}", 'Bearer "{}"', "password={}", "user=u;Password={};Server=x", '{{"password":"{}"}}'),
+    *("https://h/x?access_token={}", "https://h/x?sv=1&sig={}", "amqp://u:p/{}@h/", "amqp://u:p@{}@h/"),
+    *("amqp://u:p#{}@h/", "amqp://u:p?{}@h/", "amqp://u:p'{}@h/", "//u:{}@h", "u:{}@h:5672", "Basic\t{}"),
+    *("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "ghp_{}", "xoxb-1-{}", "AKIA{}", "token {}"),
+    *("AWS4-HMAC-SHA256 Credential=AKIA/x, Signature={}", "password is {}", "password -> {}", "password({})"),
+)
+"""Values that are credentials by their form."""
 
 
 def nats() -> Iterator[Case]:
     yield from (_nats(f"CONNECT {name}", connect(**{name: SECRET}), plain=True) for name in MEMBERS)
+    yield _nats("CONNECT other type", connect(tls_required=SECRET), plain=True)
+    status = f"NATS/1.0 401 token {SECRET}\r\n\r\n"
+    yield _nats("status", server=(f"HMSG orders 1 {len(status)} {len(status)}\r\n{status}\r\n",))
     yield _nats("CONNECT nested", connect(remote={"inner": [{"password": SECRET}], "x": SECRET}), plain=True)
     yield _nats("CONNECT twice", f'CONNECT {{"pass":"{SECRET}","pass":"x"}}\r\nPING\r\n', plain=True)
     yield _nats("CONNECT broken", f'CONNECT {{"user":"u","pass:"{SECRET}"}}\r\nPING\r\n', plain=True)
@@ -103,6 +115,8 @@ def nats() -> Iterator[Case]:
     yield _nats("ERR URL", server=(f"-ERR 'cannot reach nats://u:{SECRET}@h:1'\r\n",))
     for name in HEADERS:
         yield _nats(f"header {name}", message("HPUB orders", "body", f"{name}: {SECRET}", "Nats-Msg-Id: a1"))
+    for value in VALUES:
+        yield _nats(f"value {value}", message("HPUB orders", "body", f"X-Mine: {value.format(SECRET)}"))
     yield _nats("header value Bearer", message("HPUB orders", "body", f"X-Mine: Bearer {SECRET}"))
     yield _nats("header value JWT", message("HPUB orders", "body", f"X-Mine: {JWT}"))
     yield _nats("header value URL", message("HPUB orders", "body", f"X-Mine: amqp://me:{SECRET}@h/"))
@@ -153,8 +167,58 @@ def table(**pairs: bytes) -> bytes:
     return b"".join(bytes([len(key)]) + key.encode() + b"S" + blob(value) for key, value in pairs.items())
 
 
+def amqp_text(value: str | bytes) -> bytes:
+    """A value of AMQP 1.0: a string, or binary."""
+    raw = value.encode() if isinstance(value, str) else value
+    return bytes([0xA1 if isinstance(value, str) else 0xA0, len(raw)]) + raw
+
+
+def amqp_map(**pairs: bytes) -> bytes:
+    raw = b"".join(amqp_text(key.replace("_", "-")) + value for key, value in pairs.items())
+    return bytes([0xC1, len(raw) + 1, 2 * len(pairs)]) + raw
+
+
+def amqp_array(*values: str) -> bytes:
+    raw = b"".join(amqp_text(value)[1:] for value in values)
+    return bytes([0xE0, len(raw) + 2, len(values), 0xA1]) + raw
+
+
+def section(number: int, value: bytes) -> bytes:
+    return bytes([0, 0x53, number]) + value
+
+
+AMQP = {
+    "application property": section(0x74, amqp_map(password=amqp_text(SECRET))),
+    "binary": section(0x74, amqp_map(x_api_key=amqp_text(SECRET.encode()))),
+    "URL": section(0x74, amqp_map(note=amqp_text(f"amqp://u:{SECRET}@h/"))),
+    "URL as a name": section(
+        0x74, bytes([0xC1, 33, 2]) + amqp_text(f"amqp://u:{SECRET}@h/").ljust(30, b"/") + b"\x56\1"
+    ),
+    "nested": section(0x72, amqp_map(a=amqp_map(token=amqp_map(x=amqp_text(SECRET))))),
+    "array": section(0x71, amqp_map(secret=amqp_array("x", SECRET))),
+    "reply-to": section(0x73, bytes([0xC0, 34, 5]) + b"@@@@" + amqp_text(f"amqp://u:{SECRET}@h/").ljust(29, b"/")),
+    "malformed": section(0x74, bytes([0xC1, 77, 2]) + amqp_text("password") + amqp_text(SECRET)),
+}
+BODY = section(0x75, b"\xa0\4body")
+
+
+def published(*messages: bytes) -> bytes:
+    return stream(
+        2, b"\7" + struct.pack(">I", len(messages)) + b"".join(struct.pack(">Q", 9) + each for each in messages)
+    )
+
+
 def rabbit() -> Iterator[Case]:
     secret = SECRET.encode()
+    for name, front in AMQP.items():
+        yield _rabbit(f"AMQP {name}", published(blob(front + BODY), blob(BODY)))
+    footer = BODY + section(0x78, amqp_map(token=amqp_text(SECRET)))
+    yield _rabbit("AMQP footer", published(blob(BODY), blob(footer)))
+    inside = blob(BODY) + blob(AMQP["application property"] + BODY)
+    batch = struct.pack(">BHII", 0x80, 2, len(inside), len(inside)) + inside
+    yield _rabbit("AMQP in a sub-batch", published(batch))
+    yield _rabbit("virtual host", stream(21, struct.pack(">I", 5) + string(f"amqp://u:{SECRET}@h/")))
+    yield _rabbit("closing reason", stream(22, struct.pack(">IH", 7, 1) + string(f"bad token={SECRET}")))
     yield _rabbit("PLAIN", sasl("PLAIN", b"\0guest\0" + secret))
     yield _rabbit("PLAIN without authcid", sasl("PLAIN", b"guest\0" + secret))
     yield _rabbit("PLAIN begins with the secret", sasl("PLAIN", secret))
@@ -176,6 +240,9 @@ def rabbit() -> Iterator[Case]:
     yield _rabbit("challenge", server=(stream(0x8013, struct.pack(">IHI", 3, 1, len(secret)) + secret),))
     pairs = struct.pack(">II", 5, 2) + string("password") + string(SECRET) + string("product") + string("x")
     yield _rabbit("peer property", stream(17, pairs))
+    for value in VALUES:
+        pairs = struct.pack(">II", 5, 1) + string("note") + string(value.format(SECRET))
+        yield _rabbit(f"peer property {value}", stream(17, pairs))
     pairs = struct.pack(">II", 5, 1) + string("uri") + string(f"rabbitmq-stream://u:{SECRET}@h:5552")
     yield _rabbit("peer property with a URL", stream(17, pairs))
     yield _rabbit("stray", sasl("PLAIN", b"\0a\0b"), b"\xff\xff\xff\xff" + secret)
@@ -209,6 +276,17 @@ def cursus() -> Iterator[Case]:
     yield _cursus("API key", command(f"PUBLISH topic=a apikey={secret} password={secret} message=hello"))
     yield _cursus("upper", command(f"PUBLISH topic=a TOKEN={secret} Password={secret} message=hello"))
     yield _cursus("error", server=(frame(f"ERROR: bad_token token={secret} secret={secret}"),))
+    yield _cursus("topic", command("LIST", f"token={secret}"))
+    yield _cursus("AUTH comma", command(f"AUTH principal=u,password={secret}"))
+    yield _cursus("AUTH colon", command(f"AUTH user=u:{secret}@h"), command(f"AUTH mechanism={secret}"))
+    yield _cursus("log in", *(command(f"{verb} {secret}") for verb in ("LOGIN u", "PASS", "AUTHENTICATE")))
+    yield _cursus("short names", command(f"PUBLISH topic=a pw={secret} auth={secret} message=hello"))
+    yield _cursus("JSON escaped", command(f'JOIN {{"id":"a","\\u0074oken":"{secret}","pw":"{secret}"}}', "cluster"))
+    yield _cursus("error JSON", server=(frame(f'ERROR: {{"token":"{secret}"}}'),))
+    for number, value in enumerate(VALUES):
+        if value.startswith("u:"):
+            continue  # truncated before the @ it could be any word
+        yield _cursus(f"error {number}", server=(frame(f"ERROR: {value.format(secret)}"),))
     yield _cursus("error quoted", server=(frame(f'ERROR: bad password="{secret}"'),))
     yield _cursus("text", server=(frame(f"the token {secret} is not known, token: {secret}"),))
     yield _cursus("text URL", server=(frame(f"see http://u:{secret}@h:9000/"),))
@@ -231,6 +309,8 @@ def pravega() -> Iterator[Case]:
     yield Case("token too long", 12345, (hello, said(1, cut)), (hello,))
     create = struct.pack(">q", 2) + string("scope/stream/1") + b"\0" + struct.pack(">i", 0) + string(secret)
     yield Case("CreateSegment", 12345, (hello, said(20, create)), (hello,))
+    refused = struct.pack(">q", 1) + string(b"token " + secret) + struct.pack(">i", 1)
+    yield Case("stack trace", 12345, (hello,), (hello, said(60, refused)))
     yield Case("unknown type", 12345, (hello, said(1, writer + string(secret)), said(99, secret)), (hello,))
 
 

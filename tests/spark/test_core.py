@@ -17,19 +17,21 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.conftest import sampled
+from tests.spark.support import same_rows
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.net import Network
-from wiredecode.spark import parcels as module
-from wiredecode.spark.accounts import combined
+from wiredecode.spark import packets as module
+from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, decode
-from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
-from wiredecode.spark.parcels import opened, parcels
+from wiredecode.spark.packets import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
+from wiredecode.spark.packets import packets as in_order
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import TableReader
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
 BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
+DECODED = ("frames", "messages", "connections")
 KEYS = ("source", "connection", "frame", "index")
 NATS_PORTS = dict.fromkeys((14222, 14223, 14224, 14225, 16222, 17222, 17224, 17422, 18080), "nats")
 """Ports of a capture that are not known for what is spoken on them."""
@@ -39,7 +41,7 @@ Packets = list[tuple[int, bytes]]
 def file_rows(
     name: str, batches: Iterable[PacketBatch], first_ns: int, demand: TableDemand
 ) -> Iterator[pa.RecordBatch]:
-    return parcels(PacketRows(File(name, "s", first_ns), demand.dealt, demand.reassembly).rows(batches))
+    return PacketParcels(File(name, "s", first_ns), demand.dealt, demand.reassembly).rows(batches)
 
 
 def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -51,9 +53,24 @@ def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def decoded(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> tuple[pa.Table, list[dict[str, Any]]]:
     """The rows in an order of their own, and the reports."""
-    table = pa.Table.from_batches(list(decode(opened(shuffled(parts)), demand)), demand.row_schema())
-    reports = [json.loads(text) for text in table["report"].drop_null().to_pylist()]
-    return ordered(table.filter(table["report"].is_null()).drop_columns(["report"])), reports
+    tables, reports = decoded_levels(parts, demand)
+    return tables[demand.level], reports
+
+
+def decoded_levels(
+    parts: Iterable[pa.RecordBatch], demand: TableDemand
+) -> tuple[dict[str, pa.Table], list[dict[str, Any]]]:
+    """The rows of each level in an order of their own, and the reports."""
+    batches: dict[str, list[pa.RecordBatch]] = {level: [] for level in demand.levels}
+    reports = []
+    for item in decode(shuffled(parts), demand):
+        if isinstance(item, str):
+            reports.append(json.loads(item))
+        else:
+            batches[item[0]].append(item[1])
+    return {
+        level: ordered(pa.Table.from_batches(some, demand.schemas[level])) for level, some in batches.items()
+    }, reports
 
 
 def ordered(table: pa.Table) -> pa.Table:
@@ -65,7 +82,9 @@ def read(batches: Iterable[PacketBatch], demand: TableDemand) -> pa.Table:
     """The rows of one reader."""
     found: list[pa.RecordBatch] = []
     network = Network(analyse=demand.level == "connections")
-    reader = TableReader(batches, demand.level, decode_as=demand.decoding, stable_ids=True, network=network)
+    reader = TableReader(
+        *(batches, demand.level), decode_as=demand.decoding, display=demand.display(), stable_ids=True, network=network
+    )
     with suppress(CaptureError):
         found.extend(converted(batch, "s", demand.schema) for batch in reader)
     return ordered(pa.Table.from_batches(found, demand.schema))
@@ -90,11 +109,29 @@ def rows_of_files(files: list[Packets], demand: TableDemand) -> list[pa.RecordBa
 
 @pytest.mark.parametrize("path", sampled(capture_files()), ids=lambda path: path.name)
 def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
-    for level in ("frames", "messages"):
-        demand = TableDemand(level, buckets=5, decode_as=NATS_PORTS)
-        parts = file_rows(path.name, open_capture([path], batch_packets=100), first_ns(path), demand)
-        rows, _ = decoded(parts, demand)
-        assert rows.equals(read(open_capture([path]), demand))
+    """Whatever their number, each level alone and all decoded together."""
+    wanted = {level: read(open_capture([path]), TableDemand(level, decode_as=NATS_PORTS)) for level in DECODED}
+    for buckets in (1, 2, 7, 64):
+        demand = TableDemand(DECODED, buckets=buckets, decode_as=NATS_PORTS)
+        parts: list[pa.RecordBatch] = list(
+            file_rows(path.name, open_capture([path], batch_packets=100), first_ns(path), demand)
+        )
+        found, _ = decoded_levels(parts, demand)
+        for level, rows in wanted.items():
+            same_rows(found[level], rows)
+            if buckets == 7:
+                same_rows(decoded(parts, replace(demand, levels=level))[0], rows)
+
+
+@pytest.mark.parametrize("levels", [("messages", "connections"), DECODED, ("frames", "connections")])
+@pytest.mark.parametrize("display", ["frame.length > 60", "frame.response", 'frame.type == "Publish"'])
+def test_a_filter_chooses_the_rows_of_several_levels(levels: tuple[str, ...], display: str) -> None:
+    demand = TableDemand(levels, buckets=3, filter=display)
+    found, _ = decoded_levels(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)
+    for level in levels:
+        wanted = read(open_capture([BASIC]), TableDemand(level, filter=display))
+        assert len(wanted)
+        same_rows(found[level], wanted)
 
 
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/08-pipelined-small.drop1pct.pcap"])
@@ -128,17 +165,38 @@ def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: 
     monkeypatch.setattr(module, "WAITING_BYTES", 3 * most)
     every, demand = packets(BASIC), TableDemand("frames", buckets=3)
     files = [every[::3], every[1::3], every[2::3], every[50:60], every[:1]]
-    rows, sent = [], []
-    for number, file in enumerate(files):
-        same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in file]  # many at the same time
+    wanted: dict[int, list[tuple[int, int, int, int, bytes]]] = {}
+    sent = []
+    for number, several in enumerate(files):
+        same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in several]  # many at the same time
         batches = [PacketBatch.from_packets(same[low : low + 7]) for low in range(0, len(same), 7)]
-        made = list(PacketRows(File(f"{number}.pcap", "s", same[0][0]), demand.dealt, demand.reassembly).rows(batches))
-        rows += made
-        sent += list(parcels(made))
-    table = pa.Table.from_batches(rows)
-    wanted = table.take(pc.sort_indices(table, [(name, "ascending") for name in ORDER]))
-    assert pa.Table.from_batches(opened(shuffled(sent))).equals(wanted)
-    assert len(sent) < len(table) or most == 1
+        file = File(f"{number}.pcap", "s", same[0][0])
+        sent += list(PacketParcels(file, demand.dealt, demand.reassembly).rows(batches))
+        for bucket, place in buckets_of(same, demand):
+            wanted.setdefault(bucket, []).append((same[place][0], same[0][0], file.id, place, same[place][1]))
+    for _, bucket, parcels in by_bucket(shuffled(sent)):
+        if bucket == REPORTS:
+            continue
+        found: list[PacketBatch] = list(in_order(parcels))
+        assert [number for batch in found for number in batch.number] == list(range(1, len(wanted[bucket]) + 1))
+        assert [each for batch in found for each in pieces(batch)] == [
+            (key[0], key[-1]) for key in sorted(wanted.pop(bucket))
+        ]
+    assert not wanted
+
+
+def buckets_of(every: Packets, demand: TableDemand) -> Iterator[tuple[int, int]]:
+    """Bucket and place of each packet, sent alone."""
+    for place, packet in enumerate(every):
+        rows = PacketParcels(File("", "s", 0), demand.dealt, demand.reassembly).rows(
+            [PacketBatch.from_packets([packet])]
+        )
+        yield from ((row["bucket"][0].as_py(), place) for row in rows if row["bucket"][0].as_py() != REPORTS)
+
+
+def pieces(batch: PacketBatch) -> Iterator[tuple[int, bytes]]:
+    for time_ns, start, captured in zip(batch.time_ns, batch.start, batch.captured, strict=True):
+        yield int(time_ns), batch.buffer[start : start + captured]
 
 
 def fragmented(every: Packets, most: int) -> Packets:
@@ -171,8 +229,7 @@ def test_totals_of_all_reports_are_those_of_one_reader() -> None:
     reader = TableReader(open_capture([BASIC]), "frames", stable_ids=True)
     assert sum(map(len, reader)) > 0
     _, reports = decoded(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)
-    totals = [unpacked(told["totals"]) for told in reports]
-    packets_read, whole = totals[0], combined(totals[:1], totals[1:])
+    packets_read, whole = unpacked(reports[0]["totals"]), Accounts.of(map(json.dumps, reports)).totals
     assert (packets_read.packets, packets_read.tcp_packets) == (reader.totals.packets, reader.totals.tcp_packets)
     assert (whole.frames, whole.captured, whole.framed) == (
         *(reader.totals.frames, reader.totals.captured, reader.totals.framed),
@@ -200,7 +257,9 @@ def test_a_damaged_file_is_reported_with_name_and_place() -> None:
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
-        ({"level": "bytes"}, "bytes"),
+        ({"levels": "bytes"}, "bytes"),
+        ({"levels": ["frames", "packets"]}, "packets"),
+        ({"levels": ["frames", "messages"], "columns": ["time"]}, "one level"),
         ({"columns": ["tiem"]}, "time"),
         ({"decode_as": {1: "amqp"}}, "amqp"),
         ({"limits": {"holes": 1}}, "holes"),
@@ -209,4 +268,4 @@ def test_a_damaged_file_is_reported_with_name_and_place() -> None:
 )
 def test_a_wrong_plan_is_refused_before_anything_is_read(wrong: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        TableDemand(**{"level": "frames", **wrong})
+        TableDemand(**{"levels": "frames", **wrong})

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pytest
 
 from tests.spark.support import capture, expected, in_order, mixed, same_rows
-from tests.spark.test_state import rows, without_reports
+from tests.spark.test_state import divided, rows
 from tests.support import packets
 from wiredecode.capture.listing import Listed
+from wiredecode.export.lake.run import selection
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import TableDemand
+from wiredecode.spark.decode import Decoded, TableDemand, decode
 from wiredecode.spark.files import Found, Problem, find, settled
 from wiredecode.spark.folder import Occupied, alone
 from wiredecode.spark.increments import (
@@ -66,26 +67,25 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("level", ["frames", "messages", "connections"])
-def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, level: str) -> None:
-    demand, found = PLANS[level], list[pa.RecordBatch]()
+@pytest.mark.parametrize(
+    "levels", [("frames",), ("messages",), ("connections",), ("frames", "messages", "connections")]
+)
+def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, levels: tuple[str, ...]) -> None:
+    demand, found = PLANS[levels[0]] if len(levels) == 1 else TableDemand(levels, 2), list[Decoded]()
     files = sorted(days.iterdir())
     known: dict[tuple[str, int], str] = {}
     for number, file in enumerate(files):
-        batches = rows(file, demand).to_batches()
-        made = list(Carried(str(tmp_path), number, known)(batches, demand))
+        made = list(decode(rows(file, demand), demand, Carried(str(tmp_path), number, known)))
         found += made
-        known |= Accounts.of(reports(made)).states
+        known |= Accounts.of(divided(made, demand)[1]).states
     ends = [Carried(str(tmp_path), DAYS, known).load(source, bucket, demand) for source, bucket in known]
-    found += [batch for state in ends for batch in state.finish()]
-    wanted = expected(files, demand, "s")
-    same_rows(without_reports(pa.Table.from_batches(found, demand.row_schema())), wanted)
-    apart = pa.concat_tables([expected([file], demand, "s") for file in files])
-    assert not in_order(apart).equals(in_order(wanted)), "days that know nothing of each other have other rows"
-
-
-def reports(made: list[pa.RecordBatch]) -> list[str]:
-    return [text for batch in made for text in batch.column("report").drop_null().to_pylist()]
+    found += [item for state in ends for item in state.finish()]
+    for level in levels:
+        one = replace(demand, levels=level)
+        wanted = expected(files, one, "s")
+        same_rows(divided(found, demand, level)[0], wanted)
+        apart = pa.concat_tables([expected([file], one, "s") for file in files])
+        assert not in_order(apart).equals(in_order(wanted)), "days that know nothing of each other have other rows"
 
 
 class Nights:
@@ -101,7 +101,7 @@ class Nights:
             (self.inside / self.days[day].name).write_bytes(self.days[day].read_bytes())
 
     def run(self, **options: Any) -> Accounts | None:
-        increment = Increment(self.out, ProcessedFiles(str(self.states)), self.demand, self.demand.level, {})
+        increment = Increment(self.out, ProcessedFiles(str(self.states)), self.demand, selection)
         return increment.run(self.spark, find([str(self.inside)]), **options)
 
     def rows(self) -> pa.Table:
@@ -262,7 +262,7 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
         verbosity=SimpleNamespace(quiet=False),
     )
     with pytest.raises(KeyboardInterrupt):
-        spark_job.SparkRun(options, KEYS_ONLY).follow(spark, str(nights.states))
+        spark_job.SparkRun(options, KEYS_ONLY, Found()).follow(spark, str(nights.states))
     told = capfd.readouterr().err
     assert told.count("broken.pcap") == 1, "a problem is reported once"
     assert told.count("packets to delta:") == 3

@@ -9,7 +9,7 @@ import pytest
 
 from tests.export.test_lake import A, expected, export, out, plain, table, versions
 from tests.export.test_lake import pytestmark as libraries
-from wiredecode.export.lake.run import AlreadyThere, selection
+from wiredecode.export.lake.run import AlreadyThere, run_of, selection
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.reading import read
 from wiredecode.spark.stats import statistics
@@ -24,11 +24,14 @@ pytestmark = [*libraries, pytest.mark.slow]
 
 def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
     from wiredecode.spark import lake, pipeline
+    from wiredecode.spark.files import find
+    from wiredecode.spark.pipeline import planned
 
-    demand, names = TableDemand(level), [str(file) for file in files]
-    captures = lake.captures(names, selection(level))
-    run = lake.LakeRun(out, level, demand.schema.names, captures, selection(level), overwrite=False)
-    run.commit(pipeline.rows(spark, names, demand, sink=run.sink, partitions=3))
+    levels, names = level.split(","), [str(file) for file in files]
+    runs = {each: run_of(names, selection(each)) for each in levels}
+    run = lake.LakeRun(out, runs, selection, overwrite=False)
+    plan = planned(spark, find(names), TableDemand(levels), partitions=3)
+    run.commit(pipeline.decoded(spark, plan, run.sink))
 
 
 def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spark: SparkSession, out: str) -> None:

@@ -69,11 +69,7 @@ def written(place: Path, demand: TableDemand, captures: list[Path], monkeypatch:
         monkeypatch.setattr(writing, "attempt_name", lambda number=number: f"{number}")  # type: ignore[misc]
         rows = expected([capture], demand)
         mixed = rows.take(np.random.default_rng(1).permutation(len(rows))).combine_chunks().to_batches()
-        given = [
-            pa.record_batch([*part.columns, pa.nulls(len(part), pa.string())], demand.row_schema()) for part in mixed
-        ]
-        writer = writing.TaskWriter(str(place), demand.level, tuple(demand.schema.names))
-        told = pa.Table.from_batches(writer(iter(given))).to_pylist()
+        told = pa.Table.from_batches(writing.TaskWriter(str(place))((demand.level, part) for part in mixed)).to_pylist()
         found += [
             TaskFile(row["folder"], row["file"], row["bytes"], row["in_order"])
             for row in told

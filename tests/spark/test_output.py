@@ -60,8 +60,9 @@ def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen:
 def write(spark: SparkSession, wanted: SparkOptions) -> Accounts:
     """What the command does, in this session."""
     from wiredecode.cli.spark_job import SparkRun
+    from wiredecode.spark.files import find
 
-    return SparkRun(wanted, wanted.demand()).work(spark)
+    return SparkRun(wanted, wanted.demand(), find(wanted.inputs, wanted.source)).work(spark)
 
 
 def table(spark: SparkSession, place: Path, demand: TableDemand | None = None) -> pa.Table:
@@ -125,13 +126,9 @@ def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, mon
     monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
     demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
     rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)
-    nothing = [pa.nulls(16, pa.string())] * len(rows)
-    given = [
-        pa.record_batch([*row.columns, no[: len(row)]], demand.row_schema())
-        for row, no in zip(rows, nothing, strict=True)
-    ]
+    given = [("messages", row.select(["time", "time_ns", "offset"])) for row in rows]
     monkeypatch.setitem(writing.LEVELS, "messages", (writing.DAY,))
-    writer = writing.TaskWriter(str(tmp_path), "messages", ("time", "time_ns", "offset"))
+    writer = writing.TaskWriter(str(tmp_path))
     told = pa.Table.from_batches(writer(iter(given))).to_pylist()
     assert len(told) == len(given) > 1
     assert sum(row["rows"] for row in told) == sum(map(len, rows))
@@ -246,6 +243,15 @@ def test_findings_problems_and_totals_by_source_stand_beside(spark: SparkSession
         }
         assert frames == capture.totals.frames
     assert accounts.totals.closes
+
+
+def test_several_levels_are_decoded_together(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "lake"
+    write(spark, job([BASIC, SERVER_LINKS], out, level="messages,connections"))
+    assert visible(out) == {"messages", "connections", "totals", "problems", DONE}
+    for level in ("messages", "connections"):
+        demand = TableDemand(level)
+        same_rows(table(spark, out / level, demand), expected([BASIC, SERVER_LINKS], demand))
 
 
 def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from tests.spark.support import same_rows
-from wiredecode.capture import open_capture
-from wiredecode.spark.decode import TableDemand, decode, parted
-from wiredecode.spark.packets import ORDER, File, PacketRows, unpacked
+from wiredecode.capture import PacketBatch, open_capture
+from wiredecode.spark.decode import Decoded, TableDemand, decode
+from wiredecode.spark.packets import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
+from wiredecode.spark.packets import packets as in_order
 from wiredecode.spark.state import BucketState, OtherState
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
@@ -23,38 +24,51 @@ DAY_NS = 86_400 * 10**9
 BASIC = ROOT / "rabbitmq-stream" / "c43_basic.pcap"
 
 
-def rows(path: Path, demand: TableDemand) -> pa.Table:
-    """The packets of a capture in the order in which they are decoded."""
+def rows(path: Path, demand: TableDemand) -> list[pa.RecordBatch]:
+    """The parcels of a capture in the order in which they are decoded."""
     batches = open_capture([path], batch_packets=100)
-    table = pa.Table.from_batches(PacketRows(File(path.name, "s", 0), demand.dealt, demand.reassembly).rows(batches))
-    return table.sort_by([(name, "ascending") for name in ORDER])
+    made = PacketParcels(File(path.name, "s", 0), demand.dealt, demand.reassembly).rows(batches)
+    table = pa.Table.from_batches(made).sort_by([(name, "ascending") for name in ORDER])
+    return [part for batch in table.to_batches() for part in (batch.slice(at, 1) for at in range(len(batch)))]
 
 
-def of_buckets(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    for (_, bucket), parts in parted(table.to_batches()):
-        if bucket is not None:
-            yield bucket, pa.Table.from_batches(parts).combine_chunks()
+def of_buckets(parcels: list[pa.RecordBatch]) -> Iterator[tuple[int, list[PacketBatch]]]:
+    """The packets of each bucket."""
+    for _, bucket, parts in by_bucket(parcels):
+        if bucket != REPORTS:
+            yield bucket, list(in_order(parts))
 
 
-def in_turns(table: pa.Table, demand: TableDemand, turns: int) -> tuple[pa.Table, list[str]]:
+def cut(batches: list[PacketBatch], low: int, high: int) -> Iterator[PacketBatch]:
+    """Packets ``low`` up to ``high`` of a bucket."""
+    for batch in batches:
+        first = int(batch.number[0]) - 1
+        begin, end = max(low - first, 0), min(high - first, len(batch))
+        if begin < end:
+            yield batch.part(begin, end)
+
+
+def in_turns(parcels: list[pa.RecordBatch], demand: TableDemand, turns: int) -> tuple[pa.Table, list[str]]:
     """The rows, and the reports, where each bucket is cut at random and its state is stored in between."""
-    chance, found = random.Random(7), list[pa.RecordBatch]()
-    for bucket, packets in of_buckets(table):
-        inner = sorted(chance.sample(range(1, len(packets)), min(turns, len(packets)) - 1))
+    chance, found = random.Random(7), list[Decoded]()
+    for bucket, batches in of_buckets(parcels):
+        count = sum(map(len, batches))
+        inner = sorted(chance.sample(range(1, count), min(turns, count) - 1))
         stored = BucketState(demand, "s", bucket).dumps()
-        for low, high in pairwise([0, *inner, len(packets)]):
-            part = packets.slice(low, high - low)
+        for low, high in pairwise([0, *inner, count]):
             state = BucketState.loads(demand, "s", bucket, stored)
-            for batch in part.combine_chunks().to_batches():
+            for batch in cut(batches, low, high):
                 found += state.feed(batch)
             stored = state.dumps()
         found += BucketState.loads(demand, "s", bucket, stored).finish()
-    whole = pa.Table.from_batches(found, demand.row_schema())
-    return without_reports(whole), whole["report"].drop_null().to_pylist()
+    return divided(found, demand)
 
 
-def without_reports(table: pa.Table) -> pa.Table:
-    return table.filter(table["report"].is_null()).drop_columns(["report"])
+def divided(items: Iterable[Decoded], demand: TableDemand, level: str = "") -> tuple[pa.Table, list[str]]:
+    """The rows of a level, or of the only one, and the reports."""
+    made, level = list(items), level or demand.level
+    rows = [item[1] for item in made if not isinstance(item, str) and item[0] == level]
+    return pa.Table.from_batches(rows, demand.schemas[level]), [item for item in made if isinstance(item, str)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +88,7 @@ def test_rows_are_the_same_whatever_is_stored_in_between(name: str, level: str, 
     demand = TableDemand(level, buckets=2, filter=display)
     packets = rows(ROOT / name, demand)
     found, _ = in_turns(packets, demand, 6)
-    wanted = without_reports(pa.Table.from_batches(decode(packets.to_batches(), demand)))
+    wanted, _ = divided(decode(packets, demand), demand)
     assert len(wanted) > 0
     same_rows(found, wanted)
 
@@ -94,40 +108,31 @@ def test_a_request_waits_in_the_state_for_its_response() -> None:
     """Cut between the two: the row of the request comes with the turn of the response, and knows it."""
     demand = TableDemand("frames", columns=["frame", "request", "response"])
     ((bucket, packets),) = of_buckets(rows(BASIC, demand))
-    state, at = BucketState(demand, "s", bucket), 0
-    before: list[dict[str, int | None]] = []
-    while not state.reader.dissector._waiting:
-        before += pa.Table.from_batches(state.feed(batch_at(packets, at)), demand.row_schema()).to_pylist()
+    count, at = sum(map(len, packets)), 0
+    state, before = BucketState(demand, "s", bucket), list[Decoded]()
+    while not state.reader.dissector._held:
+        before += [row for batch in cut(packets, at, at + 1) for row in state.feed(batch)]
         at += 1
-    (request,) = state.reader.dissector._waiting
+    (request,) = state.reader.dissector._held
     state = BucketState.loads(demand, "s", bucket, state.dumps())
-    rest = pa.Table.from_batches(state.feed(packets.slice(at).to_batches()[0]), demand.row_schema()).to_pylist()
-    assert request.id not in [row["frame"] for row in before]
-    (told,) = (row for row in rest if row["frame"] == request.id)
-    assert [row["frame"] for row in rest if row["request"] == request.id] == [told["response"]]
-
-
-def batch_at(packets: pa.Table, at: int) -> pa.RecordBatch:
-    return packets.slice(at, 1).combine_chunks().to_batches()[0]
+    after = divided((row for batch in cut(packets, at, count) for row in state.feed(batch)), demand)[0].to_pylist()
+    assert request.id not in divided(before, demand)[0]["frame"].to_pylist()
+    (told,) = (row for row in after if row["frame"] == request.id)
+    assert [row["frame"] for row in after if row["request"] == request.id] == [told["response"]]
 
 
 def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
     """Each day new connections, as a ring of captures brings them; a request is left without its answer."""
-    demand, packets = (
-        TableDemand("frames", columns=["frame", "time_ns", "status", "latency_ns"]),
-        rows(BASIC, TableDemand("frames")),
-    )
-    ((bucket, day),) = of_buckets(packets)
-    day = day.slice(0, len(day) - 5)
+    demand = TableDemand("frames", columns=["frame", "time_ns", "status", "latency_ns"])
+    ((bucket, packets),) = of_buckets(rows(BASIC, TableDemand("frames")))
+    day = list(cut(packets, 0, sum(map(len, packets)) - 5))
     stored, sizes, counts = BucketState(demand, "s", bucket).dumps(), [], []
     for number in range(30):
-        shift = pa.scalar(number * DAY_NS)
-        later = day
-        for name in ("clock", "time_ns"):
-            at = day.schema.get_field_index(name)
-            later = later.set_column(at, day.schema.field(at), pc.add(day[name], shift))
-        state = BucketState.loads(demand, "s", bucket, stored)
-        counts.append(sum(len(made) for batch in later.combine_chunks().to_batches() for made in state.feed(batch)))
+        state, made = BucketState.loads(demand, "s", bucket, stored), 0
+        for batch in day:
+            later = replace(batch, time_ns=batch.time_ns + number * DAY_NS, number=batch.number + state.packets)
+            made += sum(len(rows) for _, rows in state.feed(later))
+        counts.append(made)
         stored = state.dumps()
         sizes.append(len(stored))
     assert len(set(counts[2:])) == 1, "rows of a day"
@@ -135,16 +140,11 @@ def test_a_state_is_as_large_after_a_month_as_after_some_days() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        (TableDemand("frames", buckets=2), "other options"),
-        (TableDemand("frames", filter="nats"), "other options"),
-        (TableDemand("messages"), "other options"),
-    ],
+    "other", [TableDemand("frames", buckets=2), TableDemand("frames", filter="nats"), TableDemand("messages")]
 )
-def test_a_state_of_another_plan_is_refused_in_one_line(other: TableDemand, why: str) -> None:
+def test_a_state_of_another_plan_is_refused_in_one_line(other: TableDemand) -> None:
     stored = BucketState(TableDemand("frames"), "s", 0).dumps()
-    with pytest.raises(OtherState, match=f"written with {why}: .* begin a new folder of states"):
+    with pytest.raises(OtherState, match=r"written with other options: .* a new folder of states"):
         BucketState.loads(other, "s", 0, stored)
 
 
@@ -152,7 +152,7 @@ def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.M
     demand = TableDemand("frames")
     stored = BucketState(demand, "s", 0).dumps()
     monkeypatch.setattr("wiredecode.spark.state.version", lambda name: "99.1")
-    with pytest.raises(OtherState, match=r"written with wiredecode .*, this is 99\.1"):
+    with pytest.raises(OtherState, match=r"written by wiredecode .*, and this is 99\.1: finish .* --finish"):
         BucketState.loads(demand, "s", 0, stored)
 
 

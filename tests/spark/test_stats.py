@@ -21,6 +21,8 @@ SEVERAL = (
     *("cursus/stream.pcap", "liftbridge/30-lb-publish-ack.pcap", "nats/14-cluster-routes.pcap"),
     *("pravega/read_cuts.pcap", "rabbitmq-stream/c43_puberr.pcap", "rabbitmq-stream/d_drop1pct.pcap"),
     *("rabbitmq-stream/d_shuffled_dups.pcap", "tank/tank_07_produce_multi_errors.pcap"),
+    *("rabbitmq-stream/c43_subentry.pcap", "cursus/produce.pcap", "pravega/append_basic.pcap"),
+    *("tank/tank_09_consume_tail.pcap", "nats/13-jetstream.pcap"),
 )
 pytest.importorskip("pyspark")
 pytest.importorskip("duckdb")
@@ -36,17 +38,19 @@ def wide(level: str) -> pa.Table:
     """All captures as the pipeline's table, with the columns that statistics read."""
     import pyarrow as pa
 
-    from wiredecode.stats.rows import wide_columns
+    from wiredecode.stats.sql import called, marks
     from wiredecode.stats.tables import STATISTICS
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    names = list(dict.fromkeys(name for each in STATISTICS if each.level == level for name in wide_columns(each)))
+    nested = [*marks(), *(name for _, name, _ in called())]
+    needed = [name for each in STATISTICS if each.level == level for name in each.needs if name != "layers"]
+    names = list(dict.fromkeys(["source", *needed, *(nested if level == "frames" else ())]))
     schema = select(portable_schema(table_schema(level)), names)
     parts = []
     for name in SEVERAL:
-        capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names), ids="stable")
+        capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names))
         parts += [converted(batch, name, schema) for batch in capture.nested()]
     return pa.Table.from_batches(parts, schema)
 
@@ -58,7 +62,7 @@ def here() -> dict[str, list[dict[str, Any]]]:
 
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
     for source in SEVERAL:
-        made = statistics(CAPTURES / source, interval="1s", ids="stable")
+        made = statistics(CAPTURES / source, interval="1s")
         for name, table in made.items():
             if name not in found:  # counted frame by frame only
                 continue
@@ -80,16 +84,22 @@ def test_numbers_and_order_are_those_of_one_machine(
     made = statistics(tables["frames"], tables["messages"], interval="1s", tables=[name])
     found = comparable(made[name].toArrow().to_pylist())
     assert found
-    assert found == comparable(sorted(here[name], key=lambda row: str(row["source"])))
+    assert found == comparable(here[name])
 
 
-SILENT = frozenset({"unanswered", "unconfirmed", "unknown"})
+LOSSY = "rabbitmq-stream/d_"
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what stable ids do not tell: what was not answered, where the type alone does not ask for an answer."""
-    kept = [row for row in rows if row.get("count", 1) and row.get("confirmed", 1)]
-    return [{name: value for name, value in row.items() if name not in SILENT} for row in kept]
+    """Rows by source. Of captures with losses tables and ``stats`` do not wait equally long for a missing answer."""
+    found = []
+    for row in sorted(rows, key=lambda row: str(row["source"])):
+        if not row["source"].startswith(LOSSY):
+            found.append(row)
+        elif row.get("count", 1) and row.get("confirmed", 1):
+            kept = {name: value for name, value in row.items() if name not in ("unanswered", "unconfirmed", "unknown")}
+            found.append(kept)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +126,7 @@ def test_the_command_prints_the_numbers_of_one_machine(
     assert err == b""
     found = json.loads(out)
     assert list(found) == ["confirms", "throughput"]
-    assert comparable(found["confirms"]) == comparable(sorted(here["confirms"], key=lambda row: str(row["source"])))
+    assert comparable(found["confirms"]) == comparable(here["confirms"])
     assert sum(row["messages"] for row in found["throughput"]) == sum(row["messages"] for row in here["throughput"])
 
 

@@ -59,7 +59,7 @@ def test_a_pipe_gets_all_columns_aligned_and_unwrapped(run: Run) -> None:
     heads = [index for index, line in enumerate(result.lines) if line.startswith("─")]
     assert [result.lines[index - 2].strip() for index in heads] == [
         "latency of requests, in microseconds",
-        "publish to confirm, in microseconds",
+        "publish to confirm of messages, in microseconds",
     ]
     assert result.lines[heads[0] - 1].split()[-1] == "unanswered"
     assert "p99_9_us" in result.lines[heads[1] - 1]

@@ -13,7 +13,6 @@ from tests.net.craft import Talk
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER, write
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.stats import statistics
 
 Step = tuple[int, Layer]
@@ -37,7 +36,7 @@ def refuse(*numbers: int, publisher: int = 1) -> Step:
 
 def declare(stream: str, publisher: int = 1, correlation: int = 7) -> list[Step]:
     asked = layers.DeclarePublisher(correlation_id=correlation, publisher_id=publisher, stream=stream)
-    return [(CLIENT, asked), (SERVER, responses.plain_response(1)(correlation_id=correlation, response_code=1))]
+    return [(CLIENT, asked), (SERVER, layers.LAYERS[0x8001, 1](correlation_id=correlation, response_code=1))]
 
 
 def talk(steps: list[Step], port: int = 40000) -> list[bytes]:

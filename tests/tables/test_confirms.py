@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from wiredecode.capture import open_capture
-from wiredecode.dissect import lookahead
+from wiredecode.dissect import ledger
 from wiredecode.stats import statistics
-from wiredecode.tables import confirms_blocks
 from wiredecode.tables.reader import TableReader
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -78,8 +77,7 @@ ACKED = "liftbridge/30-lb-publish-ack.pcap"
 def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
     most: int, every_run: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lookahead, confirms_blocks):
-        monkeypatch.setattr(module, "LOOKAHEAD_FRAMES", most)
+    monkeypatch.setattr(ledger, "WAIT_FRAMES", most)
     whole = table(ACKED, "messages")
     assert ("ok" if most > 1 else "late") in whole["outcome"].to_pylist()
     for batch_bytes in (1 << 20, 700):
@@ -191,3 +189,13 @@ def test_acks_come_within_the_times_that_the_client_measured() -> None:
             assert waited_ns > 1_000_000_000
         else:
             assert outcome == "ok" and latency_ns <= waited_ns
+
+
+@pytest.mark.parametrize("name", ["rabbitmq-stream/c43_multi.pcap", "cursus/produce.pcap"])
+def test_latencies_with_stable_ids_are_those_with_numbers(name: str) -> None:
+    """Stable ids are in no order: which came first follows from times."""
+    reader = TableReader(open_capture([CAPTURES / name]), "messages", stable_ids=True, bulk=False)
+    stable = pa.Table.from_batches([*reader], reader.schema).column("latency_ns").to_pylist()
+    numbered = table(name, "messages").column("latency_ns").to_pylist()
+    assert sorted(each for each in stable if each is not None) == sorted(each for each in numbered if each is not None)
+    assert any(numbered)

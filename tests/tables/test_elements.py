@@ -7,8 +7,7 @@ import pyarrow as pa
 from tests.bulk.test_blocks import table
 from tests.net.craft import batches
 from tests.support import Part, craft, every
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.message import DELIVER, FrameElements, Messages
 from wiredecode.protocols.rabbitmq_stream.layers import Deliver, FilteredMessage, Publish, PublishedMessage, PublishV2
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch

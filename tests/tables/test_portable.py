@@ -7,8 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from wiredecode.tables.meanings import in_file
-from wiredecode.tables.portable import converted, portable_schema, table_columns
+from wiredecode.tables.portable import converted, in_file, portable_schema, table_columns
 from wiredecode.tables.reader import LEVELS, table_schema
 from wiredecode.tables.schema import select
 

@@ -13,8 +13,7 @@ import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.trace import Collector, Criteria, Finder, Message, chosen, group
 from wiredecode.trace.sighting import Sighting
 
@@ -236,3 +235,17 @@ def test_a_cut_capture_is_traced_as_far_as_it_goes_and_its_damage_is_told_once(r
     result = run("trace", cut, "--text", "batch:4")
     assert (result.code, result.err.count("cut.pcap")) == (2, 1)
     assert "frame 125" in result.out
+
+
+def test_a_refused_publish_gives_the_reason(run: Run) -> None:
+    deleted = CAPTURES / "stories/stream-deleted.pcap"
+    record = traced(run, deleted, "--frame", 34, "--index", 0)
+    assert record["conclusions"][0].startswith("refused ")
+    assert record["conclusions"][0].endswith(": Publisher does not exist")
+
+
+def test_a_publish_that_the_broker_dropped_as_a_duplicate_says_so(run: Run) -> None:
+    dedup = CAPTURES / "rabbitmq-stream/c43_dedup.pcap"
+    again, fresh = (traced(run, dedup, "--frame", 22, "--index", index)["conclusions"][0] for index in (1, 7))
+    assert again.endswith(", but dropped: id 7 was already stored")
+    assert "dropped" not in fresh

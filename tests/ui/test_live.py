@@ -12,10 +12,10 @@ import pytest
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.capture.file import NOTHING
 from wiredecode.capture.info import FileInfo, Interface
 from wiredecode.capture.live.saving import Rotation
 from wiredecode.capture.live.sniffer import Sniffer
+from wiredecode.capture.reader import NOTHING
 from wiredecode.filter import compile_filter
 from wiredecode.ui import model, states
 from wiredecode.ui import packets as module

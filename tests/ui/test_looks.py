@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from math import dist
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
 from wiredecode.ui.looks import stretches
 from wiredecode.ui.screens import Listing
+from wiredecode.view.theme import SIDE
 
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 
@@ -154,5 +157,47 @@ def test_without_colours_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
             if colour is not None
         }
         assert used <= {"default"}, used
+
+    drive(BASIC, test)
+
+
+LINEAR = [value / 255 / 12.92 if value < 11 else ((value / 255 + 0.055) / 1.055) ** 2.4 for value in range(256)]
+EYES = {
+    "usual": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+}
+"""What is seen of red, green and blue light (Machado, Oliveira, Fernandes 2009)."""
+
+
+def lab(color: tuple[int, int, int], eyes: str) -> tuple[float, float, float]:
+    """Oklab of a colour as some eyes see it."""
+    light = [LINEAR[value] for value in color]
+    r, g, b = (max(0.0, sum(share * each for share, each in zip(row, light, strict=True))) for row in EYES[eyes])
+    first = (0.4122 * r + 0.5363 * g + 0.0514 * b) ** (1 / 3)
+    second = (0.2119 * r + 0.6807 * g + 0.1074 * b) ** (1 / 3)
+    third = (0.0883 * r + 0.2817 * g + 0.6300 * b) ** (1 / 3)
+    return (
+        0.2105 * first + 0.7936 * second - 0.0041 * third,
+        1.9780 * first - 2.4286 * second + 0.4506 * third,
+        0.0259 * first + 0.7828 * second - 0.8087 * third,
+    )
+
+
+def test_errors_have_no_colour_of_ordinary_traffic_in_any_theme() -> None:
+    """As drawn, for eyes without red or green cones, too; the terminal's own colours are the terminal's."""
+
+    async def test(ui: Driver) -> None:
+        for name in ui.app.available_themes:
+            if name.startswith("ansi"):
+                continue
+            ui.app.theme = name
+            shown = {word: Style.parse(word).color for word in ("red", "yellow", "cyan", "magenta", "green")}
+            drawn = {word: color.get_truecolor(ui.app.ansi_theme) for word, color in shown.items() if color}
+            for other in ("yellow", "cyan", "magenta", "green"):
+                for eyes in EYES:
+                    apart = dist(lab(drawn["red"], eyes), lab(drawn[other], eyes))
+                    least = 0.12 if other in (SIDE["server"], SIDE["client"]) else 0.08
+                    assert apart > least, f"{name}, {eyes}: red and {other} are {apart:.3f} apart"
 
     drive(BASIC, test)

@@ -9,12 +9,15 @@ import pytest
 
 from tests.ui.support import CAPTURES
 from wiredecode import read
+from wiredecode.capture import open_capture
 from wiredecode.cli.options import Decoding
+from wiredecode.dissect.dissector import Demand, build_dissector
 from wiredecode.ui import model as module
 from wiredecode.ui import states, store
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
-from wiredecode.ui.reports import statistics
+from wiredecode.ui.reports import ReportLine, connections, statistics
+from wiredecode.view.follow import Survey, table
 
 NAMES = (
     *("rabbitmq-stream/c43_basic.pcap", "rabbitmq-stream/d_basic.pcapng"),
@@ -83,7 +86,6 @@ def test_states_are_bounded_and_the_files_go_away(monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "PAGE_BITS", 4)
     monkeypatch.setattr(store, "PAGE", 16)
     made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
     rows = made.rows
@@ -139,3 +141,17 @@ def test_a_pcapng_file_is_read_on_from_where_a_state_was() -> None:
     made = whole(CAPTURES / "rabbitmq-stream/d_basic.pcapng")
     assert all(state.place.offset is not None for state in made.states._states)
     made.close()
+
+
+@pytest.mark.parametrize("name", ["stories/broker-stopped.pcap", "nats/22-port-reuse-abort.pcap", NAMES[0]])
+def test_the_list_of_connections_says_who_ended_them_as_follow_does(name: str) -> None:
+    survey = Survey()
+    dissector = build_dissector(Demand(link_responses=False), analyse=True, on_end=survey.end)
+    for frame in dissector.frames(open_capture([CAPTURES / name])):
+        survey.see(frame)
+    made, found = whole(CAPTURES / name), list[ReportLine]()
+    Job("connections", lambda job: found.extend(connections(made, job, 0, 100)), lambda job: None).wait()
+    made.close()
+    shown = [line.text.plain for line in found]
+    assert shown == table(survey.activities)
+    assert any(f"{who} {how}" in line for line in shown for who in ("client", "server") for how in ("FIN", "RST"))

@@ -138,3 +138,30 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
         await ui.until(lambda: "carries no message" in ui.text())
 
     drive(BASIC, test)
+
+
+def test_back_brings_the_filter_that_a_jump_took_away_without_reading_again() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.filter_as_typed('frame.type == "Publish"')
+        await ui.found()
+        count, number, job = ui.main.frames.count, ui.number, ui.main.filtering
+        await ui.press("r")
+        assert ui.main.select is None and ui.main.frames.count == 142
+        assert ui.main.model.rows[ui.number].type == "PublishConfirm"
+        await ui.press("b")
+        assert ui.main.select is not None and ui.main.select.text == 'frame.type == "Publish"'
+        assert (ui.main.frames.count, ui.number, ui.main.filtering) == (count, number, job)
+
+    drive(BASIC, test)
+
+
+def test_the_status_line_says_that_times_count_from_a_frame() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("j", "t")
+        assert "times since a frame: t ends it" in ui.main.status()
+        await ui.press("t")
+        assert "times since" not in ui.main.status()
+
+    drive(BASIC, test)

@@ -7,18 +7,16 @@ from pathlib import Path
 
 from tests.net import craft
 from wiredecode.capture import write_pcap
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
 from wiredecode.view.values import Raw
 
 CLIENT, SERVER = 0, 1
 HANDSHAKE: list[tuple[int, Layer]] = [
     (CLIENT, layers.PeerProperties(correlation_id=1)),
-    (SERVER, responses.PeerPropertiesResponse(correlation_id=1)),
+    (SERVER, layers.PeerPropertiesResponse(correlation_id=1)),
 ]
 
 

@@ -11,7 +11,7 @@ from tests.view.frames import CLIENT, SERVER, dissected
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
-from wiredecode.protocols.rabbitmq_stream.layers_base import Property
+from wiredecode.protocols.rabbitmq_stream.layers import Property
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.view.theme import SHOWN_ELEMENTS, TreeOptions
 from wiredecode.view.tree import frame_tree

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from random import Random
 from typing import ClassVar
 
 import pytest
 from scapy.all import Ether, wrpcap
 
+import wiredecode
 from tests.toy.kv import KV
 from tests.wireshark.compare import Agreement, compare
 from wiredecode.fields import Bits, Optional, UInt8, UInt16, Varint, When
@@ -36,6 +38,7 @@ FOLDERS = {
     "nats": ("nats", "liftbridge"),
     "cursus": ("cursus",),
 }
+PCAP = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 
 
@@ -76,6 +79,49 @@ def test_whole_folders_agree_as_far_as_documented(dissector: Path, protocol: str
             total.add(compare(dissector, path).get(protocol, Agreement()))
     print(f"{protocol}: {total.share():.2%} of {sum(total.total.values())} fields agree")
     assert total.share() >= LEAST[protocol], total.missed()
+
+
+def lua_errors(dissector: Path, capture: Path) -> set[str]:
+    command = ["tshark", "-r", str(capture), "-X", f"lua_script:{dissector}", "-V"]
+    shown = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
+    return {line.strip() for line in shown.splitlines() if "Lua Error" in line}
+
+
+@needs_tshark
+def test_a_member_of_json_that_is_no_number_is_not_shown_as_one(dissector: Path) -> None:
+    assert lua_errors(dissector, CAPTURES / "cursus" / "topic-mgmt.pcap") == set()
+
+
+@needs_tshark
+def test_a_chunk_that_counts_more_entries_than_it_has(dissector: Path, tmp_path: Path) -> None:
+    frames = wiredecode.read(CAPTURES / "rabbitmq-stream" / "c43_basic.pcap")
+    deliver = bytearray(next(frame.data for frame in frames if frame.type == "Deliver"))
+    deliver[11:13] = b"\xff\xff"
+    packets = craft([Part(1, 1, bytes(deliver))], every(99), 5552)
+    wrpcap(str(tmp_path / "a.pcap"), [Ether(raw) for raw in packets])
+    assert lua_errors(dissector, tmp_path / "a.pcap") == set()
+
+
+@needs_tshark
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", sorted(path.name for path in CAPTURES.iterdir() if path.is_dir()))
+def test_no_capture_and_no_damage_makes_the_script_fail(dissector: Path, tmp_path: Path, folder: str) -> None:
+    for path in sorted((CAPTURES / folder).glob("*.pcap*")):
+        assert lua_errors(dissector, path) == set(), path
+        if path.read_bytes()[:4] in PCAP:
+            (tmp_path / "a.pcap").write_bytes(damaged(path.read_bytes()))
+            assert lua_errors(dissector, tmp_path / "a.pcap") == set(), path
+
+
+def damaged(capture: bytes) -> bytes:
+    """A pcap with some bytes of its payloads replaced."""
+    raw, chance, at = bytearray(capture), Random(capture), 24
+    while at < len(raw):
+        first, stop = at + 16 + 66, min(len(raw), at + 16 + int.from_bytes(raw[at + 8 : at + 12], "little"))
+        for _ in range(chance.randrange(4) if first < stop else 0):
+            raw[chance.randrange(first, stop)] = chance.choice([*b'\x00\xff"x9.', chance.randrange(256)])
+        at = stop
+    return bytes(raw)
 
 
 @needs_tshark
@@ -156,7 +202,7 @@ def test_conditions_become_lua() -> None:
     def lua(condition: str) -> str:
         return LuaPrinter(writer).truth(When(condition).root)
 
-    assert lua("flags & 4 == 4") == '(compare(band(v.flags, 4), "==", 4))'
+    assert lua("flags & 4 == 4") == '(compare(sum(v.flags, "&", 4), "==", 4))'
     assert lua("left") == "truth((c.stop - c.pos))"
     assert lua("0 < left == size") == '(compare(0, "<", (c.stop - c.pos)) and compare((c.stop - c.pos), "==", v.size))'
     assert lua("not has(a) and b not in (1, 2)") == "((not (v.a ~= nil)) and (not_among(v.b, {1, 2})))"

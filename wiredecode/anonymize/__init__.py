@@ -166,13 +166,11 @@ class Anonymizer:
             self._give_up(packet)
 
     def _give_up(self, packet: Packet) -> None:
-        """Nothing of it will be replaced any more: what was not, is blank."""
         self._streams.release(packet)
         if not packet.is_done:
             self.disguise.blanked["bytes of no frame"] += packet.done.count(0)
 
     def _close(self, packet: Packet) -> None:
-        """It is written as it is now."""
         place = packet.place
         if place is None or place.start == place.stop:
             return
@@ -182,7 +180,6 @@ class Anonymizer:
         seal(packet, place.ip, place.tcp, place.stop)
 
     def _patch(self, packet: Packet) -> None:
-        """It was written before all of it was known."""
         place = packet.place
         assert place is not None and packet.written is not None
         seal(packet, place.ip, place.tcp, place.stop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from wiredecode.anonymize.key import BLANK, Key, blank
 from wiredecode.fields import Kind, plain
+from wiredecode.fields.jsonfields import STRING, JsonObject
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.protocols.shared.redaction import Disguises, Rules
@@ -17,8 +17,6 @@ from wiredecode.view.hexdump import secrets
 
 LOCAL = frozenset({"localhost"})
 DEFAULT = Rules()
-IS_KEY = re.compile(rb"\s*:")
-"""Behind a JSON text that is the key of a member."""
 
 
 class Leaf(NamedTuple):
@@ -44,6 +42,21 @@ def leaves(layer: Layer, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
         texts = any(isinstance(element, str | bytes | dict) for element in inner)
         if texts and name in layer.ranges and not any(isinstance(element, Layer) for element in inner):
             yield Leaf((*path, name), kinds[name], layer.ranges[name], value, layer)
+
+
+def undeclared(layer: Layer) -> Iterator[Range]:
+    """Where the members of JSON objects are that their layout does not declare, with their names."""
+    for value in layer.fields.values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, Layer):
+                yield from undeclared(each)
+    if isinstance(layer, JsonObject):
+        start = layer.start
+        for gap, path, raw in layer.layout:
+            stop = start + len(gap) + len(raw)
+            if path not in layer.fields:
+                yield start, stop
+            start = stop
 
 
 @dataclass
@@ -96,21 +109,21 @@ class Pseudonymizer:
         rules, layer = self._rules(kind), kind.within(data, start, stop)
         reached = layer.stop if layer.problem is None else min(layer.problem.start, stop)
         if rules.encrypted:
-            self._blank_contents(layer, data, out)
+            for leaf in leaves(layer):
+                first, last = leaf.range
+                out[first:last] = blank(data[first:last])
+                self.blanked["encrypted bytes"] += last - first
             return
         for leaf in leaves(layer):
             self._leaf(leaf, rules, data, out)
+        if self.names:
+            for first, last in undeclared(layer):
+                out[first:last] = self._json(data[first:last], rules)
         for first, last in secrets(layer, stop):
             out[first:last] = blank(data[first:last])
         if reached < stop:
             out[reached:stop] = blank(data[reached:stop])
             self.blanked["bytes of frames that are cut, or that cannot be read"] += stop - reached
-
-    def _blank_contents(self, layer: Layer, data: bytes, out: bytearray) -> None:
-        for leaf in leaves(layer):
-            first, last = leaf.range
-            out[first:last] = blank(data[first:last])
-            self.blanked["encrypted bytes"] += last - first
 
     def _leaf(self, leaf: Leaf, rules: Rules, data: bytes, out: bytearray) -> None:
         path = leaf.path
@@ -136,7 +149,7 @@ class Pseudonymizer:
         path = leaf.path
         is_text = not isinstance(leaf.value, bytes) and not rules.among(rules.bodies, path)
         if rules.among(rules.kept, path):
-            return raw
+            return self._named(raw, rules) if self.names and is_text else raw
         if rules.among(rules.hosts, path):
             return self._named(raw, rules)
         if rules.among(rules.texts, path):
@@ -151,15 +164,7 @@ class Pseudonymizer:
         return self.key.names(raw, rules.words | LOCAL, digits=rules.digits)
 
     def _json(self, raw: bytes, rules: Rules) -> bytes:
-        """JSON: texts are replaced, the keys of objects stay."""
-        from wiredecode.fields.jsonfields import STRING as TEXT
-
-        out, done = [], 0
-        for found in TEXT.finditer(raw):
-            text = found[0] if IS_KEY.match(raw, found.end()) else b'"' + self._named(found[0][1:-1], rules) + b'"'
-            out += [raw[done : found.start()], text]
-            done = found.end()
-        return b"".join((*out, raw[done:]))
+        return STRING.sub(lambda found: b'"' + self._named(found[0][1:-1], rules) + b'"', raw)
 
 
 def places(leaf: Leaf, data: bytes) -> Iterator[Range]:

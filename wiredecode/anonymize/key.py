@@ -34,6 +34,8 @@ LITERAL = re.compile(
 )
 """What may be an address in a text: IPv4 or IPv6."""
 LOOPBACK = 127
+SMALL_GROUP = 240
+"""A permutation of so few IPv6 groups is likely to keep one where it is; a cycle keeps none."""
 SMALL_NUMBER = 3
 """Numbers of so many digits in names stay: partitions, segments, epochs."""
 
@@ -70,13 +72,12 @@ class Key:
         self._part = lru_cache(REMEMBERED)(self._disguised)
 
     def _number(self, *parts: bytes) -> int:
-        """A number that only the key tells."""
         return int.from_bytes(blake2b(b"\0".join(parts), key=self._secret, digest_size=16).digest(), "big")
 
     def _permuted(self, low: int, high: int, value: int, *context: bytes) -> int:
-        """The image of ``value`` in a permutation of ``low`` up to ``high`` that the context chooses."""
+        """The image of ``value`` in a cycle of ``low`` up to ``high`` that the context chooses: never ``value``."""
         order = sorted(range(low, high), key=lambda each: self._number(b"order", *context, each.to_bytes(4, "big")))
-        return order[value - low]
+        return order[(order.index(value) + 1) % len(order)]
 
     # Addresses.
 
@@ -114,6 +115,8 @@ class Key:
         if group == 0 or (not place and group >> 8 in (0xFE, 0xFC, 0xFD)):
             return group
         low = 1 << (group.bit_length() - 1) // 4 * 4
+        if low * 15 <= SMALL_GROUP:
+            return self._permuted(low, low * 16, group, b"v6", before)
         return low + self._feistel(group - low, low * 15, b"v6", before)
 
     def _mac(self, address: bytes) -> bytes:

@@ -100,7 +100,6 @@ class Packets:
             self._blank(packet, offset, "packets that are neither IP nor ARP, or cut in their headers")
 
     def _blank(self, packet: Packet, start: int, why: str) -> None:
-        """Nothing from ``start`` on stays."""
         start = min(start, len(packet.now))
         count = len(packet.now) - start
         if not count:
@@ -109,7 +108,6 @@ class Packets:
         packet.now[start:] = bytes(count)
 
     def _link(self, packet: Packet, stop: int) -> None:
-        """Hardware addresses."""
         mac, now = self.key.mac, packet.now
         if packet.linktype == ETHERNET and stop >= 12:
             now[:6], now[6:12] = mac(packet.was[:6]), mac(packet.was[6:12])
@@ -192,7 +190,6 @@ class Packets:
 
 
 def _padding(size: int) -> bytes:
-    """An option of IPv6 that fills."""
     return bytes([1, size - 2]) + bytes(size - 2) if size >= 2 else bytes(size)
 
 

@@ -9,6 +9,9 @@ import numpy as np
 
 from wiredecode.arrays import Int32s, Int64s
 
+COLUMNS = ("start", "captured", "original", "time_ns", "linktype", "interface", "number")
+"""The columns of a batch, in order."""
+
 
 @dataclass(slots=True, frozen=True)
 class PacketBatch:
@@ -33,8 +36,6 @@ class PacketBatch:
     """Interface index, counted over all files and sections of the capture."""
     number: Int64s
     """1, 2, 3 ... over the whole capture, as Wireshark numbers frames."""
-    clock: Int64s | None = None
-    """Capture time, which never goes back, where it does not follow from ``time_ns``: not all packets are here."""
     origin: int | None = None
     """Where ``buffer`` begins in its file; None: it is compressed, or not of one file."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
@@ -52,17 +53,7 @@ class PacketBatch:
 
     def select(self, chosen: slice | Int64s) -> PacketBatch:
         """The packets at some places, over the same buffer."""
-        return replace(
-            self,
-            start=self.start[chosen],
-            captured=self.captured[chosen],
-            original=self.original[chosen],
-            time_ns=self.time_ns[chosen],
-            linktype=self.linktype[chosen],
-            interface=self.interface[chosen],
-            number=self.number[chosen],
-            clock=None if self.clock is None else self.clock[chosen],
-        )
+        return replace(self, **{name: getattr(self, name)[chosen] for name in COLUMNS})
 
     @classmethod
     def from_packets(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,8 @@ class Damage(NamedTuple):
     advice: str = "everything before it has been read"
 
 
-@dataclass(slots=True)
-class Columns:
-    """The columns of a PacketBatch but for the packet number; interfaces counted within the file."""
+class Columns(NamedTuple):
+    """The columns of a PacketBatch but for the packet number, in its order; interfaces counted within the file."""
 
     start: Int64s
     captured: Int64s
@@ -35,9 +34,6 @@ class Columns:
     time_ns: Int64s
     linktype: Int32s
     interface: Int32s
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 @dataclass(slots=True)
@@ -50,18 +46,6 @@ class Parsed:
     need: int
     """Bytes that must lie in the buffer from ``position`` on for any progress (at least 1)."""
     damage: Damage | None = None
-
-
-class Format(Protocol):
-    """A file format, fed with bytes: no files here."""
-
-    def parse(self, buffer: bytes, position: int, limit: int) -> Parsed:
-        """Index at most ``limit`` packets of ``buffer[position:]``."""
-        ...
-
-    def unit(self) -> str:
-        """Name of what is cut when the file ends too early."""
-        ...
 
 
 def gather(buffer: bytes, at: Int64s, dtype: str) -> npt.NDArray[np.int64]:

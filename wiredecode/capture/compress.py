@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.source import RawSource
@@ -17,19 +17,9 @@ _SKIPPABLE = b"\x2a\x4d\x18"  # bytes 1 to 3 of a zstd or lz4 frame of user data
 _ZSTD_INPUT_BYTES = 2048  # its decoder has no limit of output, and 4 bytes of input can give 128 KiB
 
 
-class Codec(Protocol):
-    """One member (frame) of a compressed stream."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes | None: ...
-
-
 class _Gzip:
+    """One member of a compressed stream, as ``lz4.frame.LZ4FrameDecompressor`` reads one."""
+
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
         self.needs_input = True
@@ -74,14 +64,13 @@ class _Zstd:
         return self._inner.unused_data + self._rest
 
 
-def _lz4() -> Codec:
+def _lz4() -> Any:
     import lz4.frame
 
-    codec: Codec = lz4.frame.LZ4FrameDecompressor()
-    return codec
+    return lz4.frame.LZ4FrameDecompressor()
 
 
-_CODECS: dict[bytes, tuple[str, Callable[[], Codec]]] = {
+_CODECS: dict[bytes, tuple[str, Callable[[], Any]]] = {
     b"\x1f\x8b": ("gzip", _Gzip),
     b"\x28\xb5\x2f\xfd": ("zstd", _Zstd),
     b"\x04\x22\x4d\x18": ("lz4", _lz4),
@@ -123,7 +112,7 @@ class DecompressedSource:
                     self.error = self._raw.error or self._damaged("is cut", "the end is missing")
                     break
             try:
-                output = self._codec.decompress(data, max(size, _LEAST_OUTPUT))
+                output: bytes = self._codec.decompress(data, max(size, _LEAST_OUTPUT))
             except Exception as error:  # every library has its own
                 self.error = self._damaged("is corrupt", str(error).strip() or type(error).__name__)
                 break

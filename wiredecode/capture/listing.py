@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow.fs as pafs
 
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.remote import Place, line_of, place_of
+from wiredecode.capture.remote import Location, line_of, place_of
 
 CAPTURE_NAME = re.compile(r".+\.(pcap|pcapng|cap)([.\d]*\d)?(\.(gz|zst|lz4))?", re.IGNORECASE | re.DOTALL)
 """The name of a capture; ``.pcap0``, ``.pcap12``, ``.pcap.1`` are of rings of files."""
@@ -47,7 +47,7 @@ def listing(path: str) -> Iterator[Listed]:
         raise CaptureError(place.name(place.path), f"cannot be listed: {line_of(error)}") from None
 
 
-def _listed(place: Place, info: Any) -> Listed:
+def _listed(place: Location, info: Any) -> Listed:
     """What a file system says of a file. Stores of objects tell no time: there a file is complete when it is seen."""
     return Listed(place.name(info.path), info.size or 0, (info.mtime_ns or 0) / 1e9)
 
@@ -62,14 +62,14 @@ def is_hidden(path: str) -> bool:
     return any(part.startswith(HIDDEN) for part in path.split("/"))
 
 
-def _inside(place: Place, folder: str) -> Iterator[Listed]:
+def _inside(place: Location, folder: str) -> Iterator[Listed]:
     for info in place.system.get_file_info(pafs.FileSelector(folder, recursive=True)):
         below = info.path.removeprefix(folder).lstrip("/")
         if info.type == pafs.FileType.File and is_capture_name(info.base_name) and not is_hidden(below):
             yield _listed(place, info)
 
 
-def _globbed(place: Place) -> Iterator[Listed]:
+def _globbed(place: Location) -> Iterator[Listed]:
     """Files that fit, and the captures of folders that fit."""
     parts = place.path.split("/")
     fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
@@ -84,7 +84,7 @@ def _globbed(place: Place) -> Iterator[Listed]:
             yield _listed(place, info)
 
 
-def _matching(place: Place, folder: str, parts: list[str]) -> Iterator[Any]:
+def _matching(place: Location, folder: str, parts: list[str]) -> Iterator[Any]:
     head, *rest = parts
     selector = pafs.FileSelector(folder, allow_not_found=True)
     infos = [info for info in place.system.get_file_info(selector) if not is_hidden(info.base_name)]

@@ -9,16 +9,21 @@ hundreds of rotated files need one open file.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from wiredecode.arrays import Int32s, Int64s
-from wiredecode.capture.batch import PacketBatch
+from wiredecode.capture.batch import COLUMNS, PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.file import FIRST_BATCH_BYTES, CaptureFile
 from wiredecode.capture.info import Interface
+from wiredecode.capture.source import FIRST_BATCH_BYTES
+
+CaptureFile = Any
+"""That of :mod:`wiredecode.capture.reader`, which imports this module."""
 
 
 class _Waiting(NamedTuple):
@@ -26,50 +31,35 @@ class _Waiting(NamedTuple):
 
     time_ns: int
     given: int
-    batch: PacketBatch | None
-    rest: Generator[PacketBatch] | None
+    batches: Iterator[PacketBatch] | None
 
 
 class _Open:
     """A file in the merge: the part of its batch that has not been handed on."""
 
-    def __init__(self, rank: int, file: CaptureFile, first: PacketBatch | None, rest: Iterator[PacketBatch]) -> None:
+    def __init__(self, rank: int, file: CaptureFile, batches: Iterator[PacketBatch]) -> None:
         self.rank = rank
         self.file = file
         self.interfaces: dict[int, int] = {}
         """Interface of the file to interface of the capture."""
         self.error: CaptureError | None = None
-        self._rest = rest
+        self._batches = batches
         self._comments_done = 0
-        self.done = False
-        if first is None:
-            self.advance()
-        else:
-            self._open(first)
-
-    def _open(self, batch: PacketBatch) -> None:
-        self.batch, self.at = batch, 0
-        self.keys: Int64s = np.maximum.accumulate(batch.time_ns)
-        """Time, but never earlier than the packet before in the batch (a batch is left only when its last
-        packet is the earliest of all, so that the batch before does not matter)."""
-        self.last = int(self.keys[-1])
+        self.advance()
 
     def advance(self) -> None:
         """Go on to the next batch; ``done``, and nothing of it in memory, when there is none."""
+        batch = None
         try:
-            self._open(next(self._rest))
-            return
-        except StopIteration:
-            pass
+            batch = next(self._batches, None)
         except CaptureError as error:
             self.error = error
-        self.done = True
-        self._close()
-
-    def _close(self) -> None:
-        self.batch, self.at = PacketBatch.from_packets(()), 0
-        self.keys = self.batch.time_ns
-        self._rest = iter(())
+        self.done = batch is None
+        self.batch, self.at = batch or PacketBatch.from_packets(()), 0
+        self.keys: Int64s = np.maximum.accumulate(self.batch.time_ns)
+        """Time, but never earlier than the packet before in the batch (a batch is left only when its last
+        packet is the earliest of all, so that the batch before does not matter)."""
+        self.last = 0 if self.done else int(self.keys[-1])
 
     def until(self, edge: _Open) -> int:
         """End of the packets that come before whatever ``edge`` has after its batch."""
@@ -123,7 +113,6 @@ class Merge:
         self._add_unused_interfaces(opened)
 
     def _peek(self) -> Iterator[_Waiting]:
-        """Time of the first packet of every file that has one."""
         for given, file in enumerate(self._files):
             batches = file.batches()
             try:
@@ -135,17 +124,16 @@ class Merge:
                 continue
             time_ns = int(first.time_ns[0])
             if file.size is None:
-                yield _Waiting(time_ns, given, first, batches)
+                yield _Waiting(time_ns, given, chain([first], batches))
             else:
                 batches.close()
-                yield _Waiting(time_ns, given, None, None)
+                yield _Waiting(time_ns, given, None)
 
     def _open(self, one: _Waiting, rank: int) -> _Open:
         file = self._files[one.given]
-        return _Open(rank, file, one.batch, file.batches() if one.rest is None else one.rest)
+        return _Open(rank, file, one.batches or file.batches())
 
     def _emit(self, ends: list[tuple[_Open, int]]) -> Iterator[PacketBatch]:
-        """Hand on the packets ``at`` to end of every file, in order."""
         parts = [(one, one.at, end) for one, end in ends if end > one.at]
         whole, order = _joined(parts)
         count = len(whole)
@@ -158,20 +146,11 @@ class Merge:
             mine = owner == one.rank
             one.number_comments(whole.number[mine], number[mine])
             one.at = end
+        secrets = tuple(secret for one, _, _ in parts for secret in one.batch.secrets)
+        names = tuple(name for one, _, _ in parts for name in one.batch.names)
+        whole = replace(whole, interface=interface, number=number, origin=None, secrets=secrets, names=names)
         for low in range(0, count, self._batch_packets):
-            cut = slice(low, low + self._batch_packets)
-            yield PacketBatch(
-                buffer=whole.buffer,
-                start=whole.start[cut],
-                captured=whole.captured[cut],
-                original=whole.original[cut],
-                time_ns=whole.time_ns[cut],
-                linktype=whole.linktype[cut],
-                interface=interface[cut],
-                number=number[cut],
-                secrets=tuple(secret for one, _, _ in parts for secret in one.batch.secrets),
-                names=tuple(name for one, _, _ in parts for name in one.batch.names),
-            )
+            yield whole.part(low, low + self._batch_packets)
 
     def _renumbered(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:
         """Interfaces of the files as interfaces of the capture, new ones in order of first packet."""
@@ -200,8 +179,7 @@ def _joined(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
     """
     if len(parts) == 1:
         one, at, end = parts[0]
-        columns = [getattr(one.batch, name)[at:end] for name in _COLUMNS]
-        return PacketBatch(one.batch.buffer, *columns), np.arange(end - at, dtype=np.int64)
+        return one.batch.part(at, end), np.arange(end - at, dtype=np.int64)
     pieces: list[bytes] = []
     starts: list[Int64s] = []
     size = 0
@@ -212,10 +190,6 @@ def _joined(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
         starts.append(batch.start[at:end] + (size - low))
         size += high - low
     order = np.argsort(np.concatenate([one.keys[at:end] for one, at, end in parts]), kind="stable")
-    columns = [np.concatenate(starts)[order]]
-    for name in _COLUMNS[1:]:
-        columns.append(np.concatenate([getattr(one.batch, name)[at:end] for one, at, end in parts])[order])
+    others = ([getattr(one.batch, name)[at:end] for one, at, end in parts] for name in COLUMNS[1:])
+    columns: list[Any] = [np.concatenate(column)[order] for column in (starts, *others)]
     return PacketBatch(b"".join(pieces), *columns), order
-
-
-_COLUMNS = ("start", "captured", "original", "time_ns", "linktype", "interface", "number")

@@ -39,7 +39,7 @@ _FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units 
 
 
 class Pcap:
-    """Index the records of a pcap file; see ``columns.Format``."""
+    """Index the records of a pcap file."""
 
     def __init__(self, magic: bytes, info: FileInfo, max_record: int) -> None:
         self._order, (info.format, self._unit_ns, self._header) = MAGICS[magic]
@@ -49,9 +49,11 @@ class Pcap:
         self._linktype: int | None = None
 
     def unit(self) -> str:
+        """Name of what is cut when the file ends too early."""
         return "the file header" if self._linktype is None else "a packet record"
 
     def parse(self, buffer: bytes, position: int, limit: int) -> Parsed:
+        """Index at most ``limit`` packets of ``buffer[position:]``."""
         if self._linktype is None:
             if len(buffer) - position < FILE_HEADER_BYTES:
                 return Parsed(None, position, FILE_HEADER_BYTES)

@@ -9,16 +9,16 @@ Runs of packet blocks of one type are indexed as columns; every other block is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv6Address
 from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
-from wiredecode.capture import pcapng_blocks as blocks
 from wiredecode.capture.columns import Columns, Damage, Parsed, gather, to_ns
-from wiredecode.capture.info import Comment, FileInfo, Interface
+from wiredecode.capture.info import Comment, FileInfo, Interface, NameRecord, Section
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 MAX_BLOCK_BYTES = 16 * 1024 * 1024
@@ -53,7 +53,7 @@ _DATA_AT = {ENHANCED_PACKET: 28, OBSOLETE_PACKET: 28, SIMPLE_PACKET: 12}
 
 
 class PcapNg:
-    """Index the packet blocks of a pcapng file and keep what its other blocks say; see ``columns.Format``.
+    """Index the packet blocks of a pcapng file and keep what its other blocks say.
 
     Simple packet blocks carry no time: theirs is 0.
     """
@@ -93,7 +93,7 @@ class PcapNg:
                 run, position, damage = self._run(kind, buffer, position, room)
                 if run is not None:
                     runs.append(run)
-                    room -= len(run)
+                    room -= len(run.start)
             else:
                 damage = self._check_block(kind, buffer, position, length, size)
                 if damage is None:
@@ -101,7 +101,8 @@ class PcapNg:
                     position += size
             if damage is not None:
                 break
-        return Parsed(_joined(runs), position, need, damage)
+        columns = Columns(*map(np.concatenate, zip(*runs, strict=True))) if runs else None
+        return Parsed(columns, position, need, damage)
 
     # -- blocks one by one ---------------------------------------------------------------------
 
@@ -141,46 +142,44 @@ class PcapNg:
         return None
 
     def _block(self, kind: int, body: bytes) -> None:
-        """Keep what a complete block says that holds no packet."""
         info, order = self._info, self._order
         if kind == SECTION_HEADER:
             self._base = len(info.interfaces)
-            options = list(blocks.options(body[16:], order))
-            info.sections.append(blocks.section(options, order))
-            self._keep_comments("section", options, len(info.sections) - 1)
+            found = list(options(body[16:], order))
+            info.sections.append(section(found, order))
+            self._keep_comments("section", found, len(info.sections) - 1)
         elif kind == INTERFACE_DESCRIPTION:
-            options = list(blocks.options(body[8:], order))
-            info.interfaces.append(blocks.interface(body, options, order, info.index))
-            self._keep_comments("interface", options, len(info.interfaces) - 1)
+            found = list(options(body[8:], order))
+            info.interfaces.append(interface(body, found, order, info.index))
+            self._keep_comments("interface", found, len(info.interfaces) - 1)
         elif kind == NAME_RESOLUTION:
-            records, rest = blocks.name_records(body, order)
+            records, rest = name_records(body, order)
             info.name_records += [record for record in records if info.keep(len(str(record)))]
-            self._keep_comments("names", blocks.options(rest, order))
+            self._keep_comments("names", options(rest, order))
         elif kind == DECRYPTION_SECRETS:
-            secret, rest = blocks.secrets(body, order)
+            secret, rest = secrets(body, order)
             if info.keep(len(secret[1])):
                 info.secrets.append(secret)
-            self._keep_comments("secrets", blocks.options(rest, order))
+            self._keep_comments("secrets", options(rest, order))
         elif kind == INTERFACE_STATISTICS:
-            self._keep_comments("statistics", blocks.options(body[12:], order))
+            self._keep_comments("statistics", options(body[12:], order))
         else:
             info.skipped_blocks[kind] += 1
 
     def _keep_comments(
         self,
         scope: str,
-        options: Iterator[tuple[int, bytes]] | list[tuple[int, bytes]],
+        found: Iterable[tuple[int, bytes]],
         index: int | None = None,
         number: int | None = None,
     ) -> None:
-        for code, value in options:
-            if code == blocks.OPT_COMMENT and self._info.keep(len(value)):
-                self._info.comments.append(Comment(scope, blocks.text(value), index, number))
+        for code, value in found:
+            if code == OPT_COMMENT and self._info.keep(len(value)):
+                self._info.comments.append(Comment(scope, text(value), index, number))
 
     # -- packets as columns --------------------------------------------------------------------
 
     def _too_long(self, captured: int, block: int) -> str:
-        """Describe a packet that does not fit into its block, or exceeds the limit."""
         limit = f", the limit is {self._max_record}" if captured > self._max_record else ", which is too small for it"
         return f"absurd packet length: {captured} bytes in a block of {block}{limit}"
 
@@ -251,8 +250,8 @@ class PcapNg:
         options_at = at + 28 + captured + (-captured & 3)
         options_end = at + length - 4
         for i in np.flatnonzero(options_end - options_at >= 4).tolist():
-            options = blocks.options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
-            self._keep_comments("packet", options, number=self._count + i + 1)
+            found = options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
+            self._keep_comments("packet", found, number=self._count + i + 1)
 
     def _columns(
         self, kind: int, buffer: bytes, at: Int64s, captured: Int64s, original: Int64s, interface: Int64s
@@ -287,11 +286,92 @@ def _times(ticks: npt.NDArray[np.uint64], interface: Int64s, described: list[Int
     return times
 
 
-def _joined(runs: list[Columns]) -> Columns | None:
-    if len(runs) <= 1:
-        return runs[0] if runs else None
-    return Columns(*(np.concatenate([getattr(run, name) for run in runs]) for name in Columns.__slots__))
-
-
 def _lengths_differ(first: int, second: int, position: int) -> Damage:
     return Damage(f"a block whose two lengths differ ({first} and {second})", position)
+
+
+OPT_END = 0
+OPT_COMMENT = 1
+_SHB_HARDWARE, _SHB_OS, _SHB_APPLICATION = 2, 3, 4
+_IF_TEXTS = {2: "name", 3: "description", 12: "os"}
+_IF_TSRESOL, _IF_FILTER, _IF_FCSLEN, _IF_TSOFFSET = 9, 11, 13, 14
+_NAME_IPV4, _NAME_IPV6 = 1, 2
+
+
+def text(value: bytes) -> str:
+    return value.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def options(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """(code, value) pairs up to the end-of-options mark; stops at an option that does not fit."""
+    head = Struct(order + "HH")
+    at = 0
+    while at + 4 <= len(data):
+        code, length = head.unpack_from(data, at)
+        at += 4
+        if code == OPT_END or at + length > len(data):
+            return
+        yield code, data[at : at + length]
+        at += length + (-length & 3)
+
+
+def section(found: Iterable[tuple[int, bytes]], order: str) -> Section:
+    names = {_SHB_HARDWARE: "hardware", _SHB_OS: "os", _SHB_APPLICATION: "application"}
+    known = {names[code]: text(value) for code, value in found if code in names}
+    return Section(**known, byteorder="little" if order == "<" else "big")
+
+
+def interface(body: bytes, found: Iterable[tuple[int, bytes]], order: str, file: int) -> Interface:
+    """An interface description block: link type 2, reserved 2, snaplen 4, options."""
+    linktype, snaplen = Struct(order + "HxxI").unpack_from(body)
+    one = Interface(linktype, snaplen, file=file)
+    for code, value in found:
+        if code in _IF_TEXTS:
+            setattr(one, _IF_TEXTS[code], text(value))
+        elif code == _IF_TSRESOL and len(value) >= 1:
+            one.tsresol = value[0]
+        elif code == _IF_FILTER and value[:1] == b"\0":  # kind 0: text of a capture filter
+            one.filter = text(value[1:])
+        elif code == _IF_FCSLEN and len(value) >= 1:
+            one.fcs_bytes = value[0]
+        elif code == _IF_TSOFFSET and len(value) == 8:
+            one.tsoffset = Struct(order + "q").unpack(value)[0]
+    return one
+
+
+def name_records(body: bytes, order: str) -> tuple[list[NameRecord], bytes]:
+    """The records of a name-resolution block, and the bytes after them (options).
+
+    Record: type 2, length 2, value padded to 4; type 0 ends the records.
+    """
+    head = Struct(order + "HH")
+    records: list[NameRecord] = []
+    at = 0
+    while at + 4 <= len(body):
+        kind, length = head.unpack_from(body, at)
+        at += 4
+        if kind == 0:
+            break
+        value = body[at : at + length]
+        if len(value) < length:
+            return records, b""
+        at += length + (-length & 3)
+        record = _name_record(kind, value)
+        if record is not None:
+            records.append(record)
+    return records, body[at:]
+
+
+def _name_record(kind: int, value: bytes) -> NameRecord | None:
+    size = {_NAME_IPV4: 4, _NAME_IPV6: 16}.get(kind)
+    if size is None or len(value) <= size:
+        return None
+    raw = value[:size]
+    address = str(IPv4Address(raw)) if size == 4 else str(IPv6Address(raw))
+    return NameRecord(address, tuple(text(name) for name in value[size:].split(b"\0") if name))
+
+
+def secrets(body: bytes, order: str) -> tuple[tuple[int, bytes], bytes]:
+    """A decryption-secrets block: secrets type 4, length 4, data padded to 4; and the options after it."""
+    kind, length = Struct(order + "II").unpack_from(body)
+    return (kind, body[8 : 8 + length]), body[8 + length + (-length & 3) :]

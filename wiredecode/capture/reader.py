@@ -2,15 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
+from wiredecode.capture import compress, pcap, pcapng
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.file import CaptureFile
-from wiredecode.capture.info import CaptureInfo
+from wiredecode.capture.info import CaptureInfo, FileInfo
 from wiredecode.capture.merge import Merge
+from wiredecode.capture.source import FIRST_BATCH_BYTES, RawSource, Source, Target, fill, regular_size, target_name
+
+_GROWTH = 4
+_MAGIC_BYTES = 4
+TLS_KEY_LOG = 0x544C534B
+"""The kind of decryption secrets that are lines of a key log."""
+IDLE_SECONDS = 0.1
+"""When live input has brought nothing for so long, that is told as an empty batch."""
+NOTHING = PacketBatch.from_packets(())
+
+
+Format = pcap.Pcap | pcapng.PcapNg
+
+
+class CaptureFile:
+    """Reads one file: packet numbers and interfaces count within the file.
+
+    batch_bytes may be changed while reading.
+    """
+
+    def __init__(self, target: Target, index: int, batch_bytes: int, batch_packets: int, max_record: int) -> None:
+        self.target = target
+        self.name = target_name(target)
+        self.size = regular_size(target)
+        self.batch_bytes = batch_bytes
+        self._batch_packets = batch_packets
+        self._max_record = max_record
+        self.idle_seconds: float | None = None
+        """Live input: an empty batch tells that nothing came for so long."""
+        self.follow = False
+        """Its end is not the end: it grows, and is read on for ever."""
+        self.shift_ns = 0
+        """Added to all its times: its clock was behind by so much."""
+        self._raw: RawSource | None = None
+        self.info = FileInfo(self.name, index)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far, as they are stored."""
+        return 0 if self._raw is None else self._raw.bytes_read
+
+    def batches(self) -> Generator[PacketBatch]:
+        """The packets up to the end or the damage. Raises CaptureError, after the last good batch."""
+        self.info.clear()
+        self._raw = raw = RawSource(self.target, follow=self.follow)
+        try:
+            while self.idle_seconds is not None and raw.waits and not raw.ready(self.idle_seconds):
+                yield NOTHING
+            yield from self._read(raw, _decompressed(raw, self.info))
+        finally:
+            raw.close()
+
+    def _read(self, raw: RawSource, source: Source) -> Generator[PacketBatch]:
+        buffer, position, base = b"", 0, 0  # base: offset of the buffer in the file
+        need, size, count = _MAGIC_BYTES, FIRST_BATCH_BYTES, 0
+        brought = named = 0  # secrets and names that were handed on
+        form: Format | None = None
+        info = self.info
+        while True:
+            if len(buffer) - position < need:
+                base += position
+                rest, buffer, position = buffer[position:], b"", 0  # let go of the old buffer
+                while self.idle_seconds is not None and raw.waits and not source.ready(self.idle_seconds):
+                    yield NOTHING
+                buffer = fill(source, rest, need, min(size, self.batch_bytes))
+                size = min(size * _GROWTH, max(self.batch_bytes, FIRST_BATCH_BYTES))
+                if len(buffer) < need:
+                    break
+            if form is None:
+                form = self._recognise(buffer)
+            parsed = form.parse(buffer, position, self._batch_packets)
+            position, need = parsed.position, parsed.need
+            if parsed.columns is not None:
+                first, count = count + 1, count + len(parsed.columns.start)
+                batch = PacketBatch(
+                    *(buffer, *parsed.columns, np.arange(first, count + 1, dtype=np.int64)),
+                    origin=None if info.compression else base,
+                    secrets=tuple(data for kind, data in info.secrets[brought:] if kind == TLS_KEY_LOG),
+                    names=tuple((one.address, one.names[0]) for one in info.name_records[named:] if one.names),
+                )
+                brought, named = len(info.secrets), len(info.name_records)
+                yield batch if not self.shift_ns else replace(batch, time_ns=batch.time_ns + self.shift_ns)
+                parsed.columns = None
+                del batch
+            if parsed.damage is not None:
+                what, offset, advice = parsed.damage
+                raise CaptureError(self.name, what, base + offset, count + 1, advice)
+        self._check_end(source, form, buffer, need, base, count)
+
+    def _recognise(self, head: bytes) -> Format:
+        if head[:_MAGIC_BYTES] in pcap.MAGICS:
+            return pcap.Pcap(head[:_MAGIC_BYTES], self.info, self._max_record)
+        if head.startswith(pcapng.MAGIC):
+            self.info.format = "pcapng"
+            return pcapng.PcapNg(self.info, self._max_record)
+        inside = f" inside {self.info.compression}" if self.info.compression else ""
+        what, advice = looks_like(head)
+        what = f"is not a pcap or pcapng file, it looks like {what}{inside}"
+        raise CaptureError(self.name, what, advice=advice)
+
+    def _check_end(self, source: Source, form: Format | None, rest: bytes, need: int, base: int, count: int) -> None:
+        """At the end of the bytes: was it the end of the capture?"""
+        if source.error is not None:
+            raise source.error
+        if form is None:
+            if not rest:
+                raise CaptureError(self.name, "is empty")
+            raise CaptureError(self.name, f"is not a capture: it has only {len(rest)} bytes")
+        if rest or form.unit() == "the file header":
+            raise CaptureError(
+                self.name,
+                f"is cut in the middle of {form.unit()} ({len(rest)} of at least {need} bytes are there)",
+                base,
+                count + 1,
+                advice="everything before it has been read",
+            )
+
+
+def _decompressed(raw: RawSource, info: FileInfo) -> Source:
+    head = fill(raw, b"", compress.MAGIC_BYTES, compress.MAGIC_BYTES)
+    raw.unread(head)
+    info.compression = compress.recognise(head)
+    return compress.DecompressedSource(raw, info.compression) if info.compression else raw
+
 
 DEFAULT_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BATCH_PACKETS = 16_384
@@ -93,3 +220,50 @@ class Capture:
 
 
 open_capture = Capture  # nothing is opened before it is iterated
+
+
+_CONVERT = "convert it with: editcap -F pcapng FILE OUT.pcapng"
+_UNPACK = "unpack it first"
+
+# (offset, bytes, name, what to do)
+_KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"snoop\0\0\0", "a snoop capture", _CONVERT),
+    (0, b"\x1c\x00\x01\xac", "an Ixia hardware capture", _CONVERT),
+    (0, b"\x1c\x00\x01\xab", "an Ixia software capture", _CONVERT),
+    (0, b"\xac\x01\x00\x1c", "an Ixia hardware capture", _CONVERT),
+    (0, b"\xab\x01\x00\x1c", "an Ixia software capture", _CONVERT),
+    (0, b"GMBU", "a Microsoft Network Monitor 2 capture", _CONVERT),
+    (0, b"RTSS", "a Microsoft Network Monitor 1 capture", _CONVERT),
+    (0, b"TRSNIFF data", "a Sniffer capture", _CONVERT),
+    (0, b"XCP\0", "a NetXRay or Sniffer capture", _CONVERT),
+    (0, b"ObserverPktBuffe", "a Network Instruments Observer capture", _CONVERT),
+    (0, b"btsnoop\0", "a Bluetooth HCI snoop log", "it holds no TCP"),
+    (0, b"\x02\x21\x4c\x18", "lz4 in its legacy format", "unpack it with: lz4 -d FILE"),
+    (0, b"BZh", "bzip2", "unpack it with: bzip2 -dc FILE | wiredecode pcap -"),
+    (0, b"\xfd7zXZ\0", "xz", "unpack it with: xz -dc FILE | wiredecode pcap -"),
+    (1, b"\x2a\x4d\x18", "a skippable zstd or lz4 frame", "unpack it into: wiredecode pcap -"),
+    (0, b"PK\x03\x04", "a zip archive", _UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (257, b"ustar", "a tar archive", _UNPACK),
+    (0, b"PAR1", "Parquet", ""),
+    (0, b"ARROW1", "Arrow", ""),
+    (0, b"\x7fELF", "a program", ""),
+    (0, b"%PDF", "a PDF document", ""),
+    (0, b"\x1f\x8b", "gzip inside a compressed file", _UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "zstd inside a compressed file", _UNPACK),
+)
+_TEXT_BYTES = 64
+
+
+def looks_like(head: bytes) -> tuple[str, str]:
+    """(what the first bytes of a file look like, what to do about it, possibly empty)."""
+    for offset, magic, name, advice in _KNOWN:
+        if head.startswith(magic, offset):
+            return name, advice
+    if not head.strip(b"\0"):
+        return "nothing but zero bytes", ""
+    start = head[:_TEXT_BYTES]
+    if all(32 <= byte < 127 or byte in b"\t\r\n" for byte in start):
+        shown = start.split(b"\n")[0].strip()[:24].decode("ascii")
+        return f"text ({shown!r})", ""
+    return f"unknown data ({head[:8].hex(' ')})", ""

@@ -27,7 +27,7 @@ def is_local(name: str) -> bool:
     return "://" not in name
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A path of a file system; ``prefix`` and a path make the full name."""
 
     system: Any
@@ -39,7 +39,7 @@ class Place(NamedTuple):
         return self.prefix + path.removeprefix(self.root)
 
 
-def place_of(path: str) -> Place:
+def place_of(path: str) -> Location:
     """Where a path leads. Raises CaptureError for what is not reachable, extras.NotInstalled for want of a package."""
     scheme, sign, rest = path.partition("://")
     if not sign:
@@ -49,7 +49,7 @@ def place_of(path: str) -> Place:
 
         if sign:  # file:///path, file:/path, file://localhost/path
             rest = unquote(rest.removeprefix("localhost") if rest.startswith("localhost/") else rest)
-        return Place(pafs.LocalFileSystem(), os.path.abspath(rest), "", "")  # noqa: PTH100 - a text; globs stay
+        return Location(pafs.LocalFileSystem(), os.path.abspath(rest), "", "")  # noqa: PTH100 - a text; globs stay
     authority, _, inner = rest.partition("/")
     known = ALIASES.get(scheme.lower(), scheme.lower())
     for module in ("fsspec", "s3fs") if known == "s3" else ("fsspec",):
@@ -59,7 +59,7 @@ def place_of(path: str) -> Place:
     except Exception as error:  # every store has its own
         raise CaptureError(path, f"{scheme}:// cannot be reached: {line_of(error)}") from None
     root = root.rstrip("/") + "/"
-    return Place(system, (root + inner).rstrip("/"), f"{scheme}://{authority}/", root)
+    return Location(system, (root + inner).rstrip("/"), f"{scheme}://{authority}/", root)
 
 
 @lru_cache(maxsize=64)

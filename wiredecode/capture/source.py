@@ -15,6 +15,8 @@ from wiredecode.capture.remote import is_local, open_file, remote_size
 
 Target = str | Path | BinaryIO
 STANDARD_INPUT = "-"
+FIRST_BATCH_BYTES = 64 * 1024
+"""The first batch of a file is small, so that its first packets show at once; the next ones grow."""
 POLL_SECONDS = 0.1
 """How often a file is looked at that is to grow."""
 

@@ -13,7 +13,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
-from wiredecode.net.serial import distance
+from wiredecode.net.segments import distance
 from wiredecode.protocols.shared.problems import Report, Rule
 
 BACK_NS = 1_000_000_000
@@ -85,7 +85,7 @@ def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
 
 def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
     """``(flow, TSval)`` of the segments that have one."""
-    segments = HeaderReader(Limits(), Counter(), Counter()).read(batch, batch.time_ns)
+    segments = HeaderReader(Limits(), Counter(), Counter()).read(batch)
     flows = zip(
         *(column.tolist() for column in (segments.source_high, segments.source_low, segments.target_high)),
         *(column.tolist() for column in (segments.target_low, segments.ports, segments.header, segments.start)),

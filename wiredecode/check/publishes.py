@@ -9,10 +9,10 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
-from wiredecode.dissect.lookahead import confirmations, reply_captured
+from wiredecode.dissect.ledger import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
-from wiredecode.net.times import Times
+from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
@@ -28,6 +28,15 @@ MOST_STREAMS = 1000
 """Brokers and streams that are told apart."""
 MOST_REASONS = 32
 """Of refusals, per connection and stream."""
+REFUSALS = {
+    "maximum ": "the stream is full: it reached its limit of messages or bytes, and its policy is to discard new ones",
+    "resource": "the server or the account has no storage left",
+    "wrong last": "another publisher wrote to the stream first: the expected sequence or id is old",
+    "decode": "the broker cannot read the messages: compare the compression of client and broker",
+    "leader": "another broker leads by now: the client has to look up the leader again",
+    "auth": "the client's user may not publish there",
+}
+"""Likely cause of a refusal by a word of its reason."""
 MOST_WAITING = 65_536
 """Publishes that may wait at once; the oldest are then not judged."""
 
@@ -40,24 +49,29 @@ class Slow(NamedTuple):
     published: int
     time_ns: int
     connection: Connection
+    transfer_ns: int
 
 
 @dataclass(slots=True)
 class Confirmed:
     """Confirms of one broker for one stream."""
 
-    times: Times = field(default_factory=Times)
+    times: Spread = field(default_factory=Spread)
+    """Of messages, as ``stats`` counts them."""
     slow: int = 0
-    """Those worth a note; of the worst a heap."""
+    """Frames of messages worth a note; of the worst a heap."""
     worst: list[Slow] = field(default_factory=list)
 
-    def add(self, frame: Frame, waiting: OpenPublish) -> None:
+    def add(self, frame: Frame, waiting: OpenPublish, messages: int) -> None:
         latency_ns = frame.time_ns - waiting.time_ns
-        self.times.add(latency_ns)
+        self.times.add(latency_ns, messages)
+        if waiting.left:
+            return
         self.slow += latency_ns >= REMARKABLE_NS
         if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0].latency_ns:
             return
-        entry = Slow(latency_ns, frame.number, waiting.number, frame.time_ns, frame.connection)
+        place = frame.number, waiting.number, frame.time_ns, frame.connection, waiting.transfer_ns
+        entry = Slow(latency_ns, *place)
         (heappush if len(self.worst) < MOST_WORST else heappushpop)(self.worst, entry)
 
 
@@ -77,6 +91,10 @@ class OpenPublish:
     """Whether it is told here when nobody confirms it ..."""
     refusals: bool = False
     """... and when it is refused."""
+    transfer_ns: int = 0
+    """From its first byte to its last."""
+    confirmed_by: str = ""
+    """Generated field without which an answer is no confirm."""
 
 
 @dataclass(slots=True)
@@ -85,6 +103,7 @@ class Refused:
 
     connection: Connection
     time_ns: int
+    last_ns: int = 0
     messages: int = 0
     frames: list[tuple[int, int | None]] = field(default_factory=list)
     confirmed: bool = False
@@ -112,17 +131,24 @@ class Publishes(Rule):
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
-        if not frame.expects_response or "copy_of" in frame.generated:
+        if frame.is_cut and not frame.missing and frame.connection.closed:
+            self._incomplete(frame)
+        if not frame.expects_response or frame.is_copy:
             return
         how = self._publishing[frame.protocol, frame.type]
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
+        if how.other_streams and stream.startswith(how.other_streams):
+            return
         counted = _value(frame, how.messages) if how.messages else 1
         count = (counted if isinstance(counted, int) else len(counted or ())) or 1
         judged = (frame.protocol, frame.type) not in self._elsewhere
         packet = frame.packets[0] if frame.packets else None
         place = frame.number, packet, frame.time_ns, frame.connection, frame.side
-        publish = OpenPublish(*place, printable(stream), count, count, judged, how.refusals)
-        self._waiting.put(frame.id, publish)
+        transfer_ns = max(frame.time_ns - frame.first_ns, 0)
+        publish = OpenPublish(*place, printable(stream), count, count, judged, how.refusals, transfer_ns)
+        publish.confirmed_by = how.confirmed_by
+        if frame.response is None:  # else it was refused before it was sent
+            self._waiting.put(frame.id, publish)
         self._published[frame.connection.number, stream] += count
 
     def answer(self, frame: Frame) -> None:
@@ -135,13 +161,15 @@ class Publishes(Rule):
         if frame.connection is not waiting.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
-        waiting.left -= waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
-        if waiting.left:
+        count = waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
+        waiting.left -= count
+        if not waiting.left:
+            del self._waiting[confirmation.request]
+        if waiting.confirmed_by and waiting.confirmed_by not in frame.generated:
             return
-        del self._waiting[confirmation.request]
         place = waiting.connection.number, waiting.stream
         if confirmation.refusal is not None:
-            if waiting.refusals:
+            if waiting.refusals and not waiting.left:
                 self.refused_by = frame.id
                 self._refuse(self._refused.setdefault(place, {}), waiting, confirmation.refusal)
             return
@@ -149,7 +177,7 @@ class Publishes(Rule):
             refused.confirmed = True
         key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
-            self._confirmed.setdefault(key, Confirmed()).add(frame, waiting)
+            self._confirmed.setdefault(key, Confirmed()).add(frame, waiting, count)
 
     @staticmethod
     def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:
@@ -159,7 +187,7 @@ class Publishes(Rule):
                 return
             refused = known[why] = Refused(waiting.connection, waiting.time_ns)
         refused.messages += waiting.count
-        refused.confirmed = False
+        refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MOST_EVIDENCE:
             refused.frames.append((waiting.number, waiting.packet))
 
@@ -168,7 +196,7 @@ class Publishes(Rule):
             for why, refused in reasons.items():
                 self._report_refused(place, why, refused)
         for (broker, stream), confirmed in self._confirmed.items():
-            p99, worst = confirmed.times.percentile(99) or 0, confirmed.times.largest or 0
+            p99, worst = confirmed.times.percentile(990) if confirmed.worst else 0, confirmed.times.largest
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
                 self._report_slow(broker, stream, confirmed, None if slow else "note")
@@ -191,27 +219,46 @@ class Publishes(Rule):
             count=refused.messages,
             severity="warning" if refused.confirmed else None,
         )
-        problem.weight = refused.messages
+        problem.weight, problem.alike = refused.messages, why
+        problem.likely = next((text for word, text in REFUSALS.items() if word in why.lower()), "")
+        problem.last_ns = max(problem.last_ns or 0, refused.last_ns)
         for number, packet in refused.frames:
             self.report.cite_numbers(problem, number, packet)
 
+    def _incomplete(self, frame: Frame) -> None:
+        """The connection ended inside a publish."""
+        sent = frame.length - frame.missing
+        what = (
+            f"{self.report.names.short(frame.connection)} ended inside a {frame.type}: {sent:,} bytes of it were sent"
+        )
+        problem = self.report.add(CODES["publish.incomplete"], what, frame.connection.number, frame=frame)
+        for finding in frame.findings:
+            problem.detail(finding.message)
+
     def _report_slow(self, broker: str, stream: str, confirmed: Confirmed, severity: str | None) -> None:
-        p99, times = confirmed.times.percentile(99) or 0, confirmed.times
+        p99, times = confirmed.times.percentile(990), confirmed.times
         slow = [entry for entry in confirmed.worst if entry.latency_ns >= REMARKABLE_NS]
         worst = sorted(slow, key=lambda entry: (-entry.latency_ns, entry.confirm))
+        slowest, transfer, problem = worst[0], "", None
         what = (
             f"{broker} confirmed publishes to {stream or 'it'} late: p99 {p99 / 1e9:.3f} s, "
-            f"worst {worst[0].latency_ns / 1e9:.3f} s of {times.count:,} confirms"
+            f"worst {worst[0].latency_ns / 1e9:.3f} s of {times.count:,} messages"
         )
-        key = (broker, stream)
-        for latency_ns, number, published, time_ns, connection in worst:
+        for each in worst:
             problem = self.report.add(
-                *(CODES["publish.slow-confirm"], what, key), connection=connection, time_ns=time_ns, severity=severity
+                *(CODES["publish.slow-confirm"], what, (broker, stream)),
+                connection=each.connection,
+                time_ns=each.time_ns - each.latency_ns,
+                severity=severity,
             )
-            self.report.cite_numbers(problem, published, None)
+            problem.last_ns = max(problem.last_ns or 0, each.time_ns)
+            self.report.cite_numbers(problem, each.published, None)
             problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
-            after = self.report.seconds(time_ns - latency_ns)
-            problem.detail(f"frame {published}, published at {after}: {latency_ns / 1e9:.3f} s until frame {number}")
+        if slowest.transfer_ns:
+            transfer = f" ({slowest.transfer_ns / 1e6:.3f} ms from its first byte to its last)"
+        until = f"{slowest.latency_ns / 1e9:.3f} s until frame {slowest.confirm}"
+        assert problem is not None
+        problem.detail(f"slowest: frame {slowest.published}{transfer}, {until}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
@@ -221,7 +268,15 @@ class Publishes(Rule):
         problem = self.report.add(
             *(CODES["publish.unconfirmed"], what, key), connection=first.connection, time_ns=first.time_ns, count=left
         )
-        problem.weight = left
+        problem.weight, health = left, first.connection.health
+        end = None if health is None else health.end
+        problem.last_ns = max(each.time_ns for each in publishes)
+        if health is not None and any(side.silences() for side in health.directions):
+            problem.likely = "the path was interrupted: see tcp.no-ack"
+        elif end is not None and end.side == first.side:
+            problem.likely = "the client ended the connection without waiting for confirms"
+        elif end is not None:
+            problem.likely = "the broker ended the connection before it confirmed them"
         for each in publishes:
             self.report.cite_numbers(problem, each.number, each.packet)
 

@@ -1,83 +1,136 @@
-"""Problems as text for people, within 80 columns, and as records."""
+"""Problems as text for people, and as records."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.plurals import counted, times
 from wiredecode.frames.record import rfc3339
-from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.problems import Problem
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
 
 WIDTH = 80
-INDENT = "  "
+LABEL = 12
+"""Columns of a label and its indentation."""
 MOST_WORDS = 600
 """Characters of a text from the wire that are shown."""
+COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36"}
+MOST_FILES = 3
+"""Files that a command names; of more, the user knows them."""
 
 
-def counts(problems: list[Problem]) -> str:
-    """``"2 errors, 1 warning"``."""
-    found = Counter(problem.severity for problem in problems)
-    return ", ".join(counted(found[each], each) for each in SEVERITIES if found[each])
+@dataclass(frozen=True)
+class Layout:
+    """How problems are shown: columns, colours, the clock beside seconds, and the captures that commands name."""
+
+    width: int = WIDTH
+    color: bool = False
+    clock: Callable[[int, int], str] | None = None
+    """The text before the seconds, by time and the capture's first time, ns."""
+    files: Sequence[str] = ("FILE",)
+
+    def command(self, text: str) -> str:
+        """A command with the names of the captures in place of ``FILE``."""
+        files = " ".join(map(shlex.quote, self.files)) if len(self.files) <= MOST_FILES else "FILES"
+        return text.replace("FILE", files, 1)
+
+    def time(self, time_ns: int, first_ns: int) -> str:
+        """``+4.737 s``, after the clock time if that is shown."""
+        seconds = f"+{(time_ns - first_ns) / 1e9:.3f} s".replace("+-", "-")
+        if self.clock is None:
+            return seconds
+        return f"{self.clock(time_ns, first_ns)} ({seconds})"
 
 
-def lines(problems: list[Problem], first_ns: int) -> Iterator[str]:
-    """The report, line by line; what a code means stands at its first problem."""
-    return (line for _, line in report_lines(problems, first_ns))
-
-
-def report_lines(problems: list[Problem], first_ns: int) -> Iterator[tuple[Problem | None, str]]:
-    """The lines of the report, each with the problem that it is about; headings are about none."""
-    severity, explained = None, set()
+def report_lines(
+    problems: list[Problem], first_ns: int, layout: Layout | None = None
+) -> Iterator[tuple[Problem | None, str]]:
+    """The lines of the report, each with its problem; empty lines have none."""
+    layout = layout or Layout()
     for problem in problems:
-        if problem.severity != severity:
-            severity = problem.severity
-            several = sum(each.severity == severity for each in problems) > 1
-            yield None, f"{severity.upper()}{'S' * several}"
-            yield None, ""
-        for line in _problem(problem, first_ns):
+        for line in _problem(problem, first_ns, layout):
             yield problem, line
-        if (problem.severity, problem.code) not in explained:
-            explained.add((problem.severity, problem.code))
-            for title, text in (("Meaning", problem.code.meaning), ("To do", problem.code.advice)):
-                for line in wrapped(f"{title}: {text}", INDENT, INDENT):
-                    yield problem, line
         yield None, ""
 
 
-def _problem(problem: Problem, first_ns: int) -> Iterator[str]:
-    yield from wrapped(f"{problem.name}: {problem.what}", "", INDENT)
-    for detail in problem.details:
-        yield from wrapped(detail, f"{INDENT}- ", f"{INDENT}  ")
-    yield from wrapped(evidence(problem, first_ns), INDENT, INDENT)
-    for number, description in sorted(problem.connections.items()):
-        yield from wrapped(f"connection #{number}: {description}", INDENT, INDENT * 2)
+def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
+    head = f"{problem.severity}[{problem.name}]"
+    first, *others = wrapped(f"{head}  {problem.what}", "", "    ", layout.width)
+    if layout.color:
+        first = f"\x1b[{COLORS[problem.severity]}m{head}\x1b[0m\x1b[1m{first[len(head) :]}\x1b[0m"
+        others = [f"\x1b[1m{line}\x1b[0m" for line in others]
+    yield from (first, *others)
+    connections = [f"#{number} {text}" for number, text in sorted(problem.connections.items())]
+    if more := max(len(problem.members) - len(connections), 0):
+        connections.append(f"and {counted(more, 'more connection')}")
+    effects = [f"{each.name} ({times(each.count)}): {each.what}" for each in problem.effects]
+    if len(effects) > MOST_EVIDENCE:
+        effects[MOST_EVIDENCE - 1 :] = [f"and {counted(len(effects) - MOST_EVIDENCE + 1, 'more', '')}"]
+    rows = {
+        "when": [when(problem, first_ns, layout)],
+        "who": connections,
+        "evidence": [*problem.details, numbers(problem)],
+        "so also": effects,
+        "likely": [problem.likely or ", or ".join(problem.code.causes)],
+        "to do": [problem.code.advice],
+    }
+    for label, texts in rows.items():
+        for text in filter(None, texts):
+            yield from wrapped(text, f"  {label:<{LABEL - 2}}", " " * LABEL, layout.width)
+            label = ""
+    if shown := command(problem):
+        yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
 
 
-def wrapped(text: str, first: str, others: str) -> list[str]:
-    """Escaped, cut where it is endless, wrapped."""
+def wrapped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:
+    """The text escaped, shortened, and wrapped."""
     text = shorten(escape(text), MOST_WORDS)
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
-def evidence(problem: Problem, first_ns: int) -> str:
-    """How often, when, and where to look."""
-    parts = [times(problem.count)]
-    if problem.first_ns is not None:
-        begin, end = (problem.first_ns - first_ns) / 1e9, ((problem.last_ns or 0) - first_ns) / 1e9
-        parts[0] += f", at {begin:.3f} s" if end - begin < 0.0005 else f", from {begin:.3f} to {end:.3f} s"
-    for word, numbers in (("frame", problem.frames), ("packet", problem.packets)):
-        if numbers:
-            more = ", ..." if word == "frame" and problem.count > len(numbers) else ""
-            parts.append(f"{word}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}{more}")
+def when(problem: Problem, first_ns: int, layout: Layout | None = None) -> str:
+    """``+0.256 s to +5.127 s, 77 times``."""
+    if problem.first_ns is None:
+        return times(problem.count)
+    layout = layout or Layout()
+    begin_ns, end_ns = problem.first_ns, problem.last_ns or problem.first_ns
+    text = layout.time(begin_ns, first_ns)
+    if problem.to_end:
+        text += " until the end of the capture"
+    elif end_ns - begin_ns >= 500_000:
+        text += f" to {layout.time(end_ns, first_ns)}"
+    return text if problem.count <= 1 else f"{text}, {times(problem.count)}"
+
+
+def numbers(problem: Problem) -> str:
+    """``frames 64, 100, ...; packets 103, 165``."""
+    parts = []
+    for word, cited in (("frame", problem.frames), ("packet", problem.packets)):
+        if cited:
+            more = ", ..." if word == "frame" and problem.count > len(cited) else ""
+            parts.append(f"{word}{'s' * (len(cited) > 1)} {', '.join(map(str, cited))}{more}")
     return "; ".join(parts)
 
 
-def record(problem: Problem) -> dict[str, Any]:
+def evidence(problem: Problem, first_ns: int) -> str:
+    """When it happened, and where to look."""
+    return "; ".join(filter(None, (when(problem, first_ns), numbers(problem))))
+
+
+def command(problem: Problem) -> str:
+    """The command that shows the evidence."""
+    if problem.frames:
+        return f"wiredecode pcap FILE -Y 'frame.number in {{{', '.join(map(str, problem.frames))}}}'"
+    if problem.members:
+        return f"wiredecode follow FILE -n {min(problem.members)}"
+    return ""
+
+
+def record(problem: Problem, files: Sequence[str] = ("FILE",)) -> dict[str, Any]:
     """One object of ``--json``."""
     return {
         "severity": problem.severity,
@@ -89,12 +142,16 @@ def record(problem: Problem) -> dict[str, Any]:
         "count": problem.count,
         "first_time": None if problem.first_ns is None else rfc3339(problem.first_ns),
         "last_time": None if problem.last_ns is None else rfc3339(problem.last_ns),
+        "to_end": problem.to_end,
         "frames": problem.frames,
         "packets": problem.packets,
         "connections": [
             {"connection": number, "description": text} for number, text in sorted(problem.connections.items())
         ],
         "meaning": problem.code.meaning,
+        "likely": problem.likely or None,
         "causes": list(problem.code.causes),
         "advice": problem.code.advice,
+        "show": Layout(files=files).command(command(problem)),
+        "effects": [record(each, files) for each in problem.effects],
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wiredecode.check.codes import offers
+from wiredecode.check.stalls import Silences
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
@@ -75,12 +76,11 @@ class Timeline:
         """Connections that began before the capture."""
         self.first_ns = self.last_ns = 0
         self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
-        self._checks = dict(offers())
-        for name, checks in self._checks.items():
+        offered = dict(offers())
+        for name, checks in offered.items():
             self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
         self._known: dict[tuple[str, str], str] = {}
-        self._waiting: dict[str, list[int]] = {}
-        """By server: since when requests wait while it says nothing, and how many."""
+        self._silences = Silences(offered)
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -90,7 +90,11 @@ class Timeline:
             self._add(Event(self.last_ns, SILENCE, what, frame=frame.number, until_ns=time_ns))
         self.last_ns = max(self.last_ns, time_ns)
         self.bins.add(time_ns, frame.sender != "client", frame.length)
-        self._wait(frame)
+        silence = self._silences.frame(frame)
+        if silence is not None:
+            what = f"{silence.server} sends nothing for {(silence.until_ns - silence.since_ns) / 1e9:.3f} s: "
+            what += f"{counted(silence.waiting, 'message' if silence.late else 'request')} waited"
+            self._add(Event(silence.since_ns, SILENCE, what, silence.server, frame.number, until_ns=silence.until_ns))
         reader = self._change_readers.get((frame.protocol, frame.type))
         if reader is not None and "copy_of" not in frame.generated:
             for change in read_changes(reader, frame):
@@ -98,32 +102,9 @@ class Timeline:
         if frame.findings:
             self._findings(frame)
 
-    def _wait(self, frame: Frame) -> None:
-        """Servers that say nothing while clients wait for them."""
-        if frame.sender == "server":
-            waiting = self._waiting.get(frame.source)
-            if waiting is None:
-                if len(self._waiting) < MOST_KEYS:
-                    self._waiting[frame.source] = [0, 0]
-                return
-            since, requests = waiting
-            if requests and frame.time_ns - since >= LEAST_SILENCE_NS:
-                length = f"{(frame.time_ns - since) / 1e9:.3f} s"
-                what = f"{frame.source} sends nothing for {length}: {counted(requests, 'request')} wait"
-                self._add(Event(since, SILENCE, what, frame.source, frame.number, until_ns=frame.time_ns))
-            waiting[1] = 0
-        elif frame.expects_response:
-            checks = self._checks.get(frame.protocol)
-            if checks is not None and checks.polls(frame):
-                return
-            waiting = self._waiting.get(frame.destination)
-            if waiting is not None:
-                if not waiting[1]:
-                    waiting[0] = frame.time_ns
-                waiting[1] += 1
-
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and everything is known of it."""
+        self._silences.forget(connection)
         number, health, start = connection.number, connection.health, beginning(connection)
         name = f"#{number} {label(connection)}".rstrip()
         if start == BEFORE:

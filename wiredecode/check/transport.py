@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 
 from wiredecode.check.codes import CODES
+from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import client_side
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
@@ -16,6 +18,9 @@ LEAST_CLOSED_NS = 200_000_000
 """So long a closed window is worth a warning."""
 TOGETHER_NS = 1_000_000_000
 """A server that goes down ends its connections within such a time."""
+LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
+"""A server that is stopped ends this many connections within such a time, and has no others. They are older than that:
+a server that refuses what its clients send ends them sooner."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
 
@@ -27,8 +32,8 @@ class Health(Rule):
         super().__init__(report)
         self._packets: Counter[str] = Counter()
         """By endpoint: packets of the connections that had losses."""
-        self._ended: dict[str, list[int]] = {}
-        """By endpoint of a server: when it ended connections."""
+        self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
+        """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -39,11 +44,18 @@ class Health(Rule):
             side = client_side(connection)
             to = connection.endpoints[1 - side]
             did = "refused" if health.refused else "did not answer"
-            what = f"{to} {did} the connection"
-            self.report.add(code, what, to, connection=connection, packet=connection.first, time_ns=connection.first_ns)
+            what, time_ns = f"{to} {did} the connection", connection.first_ns
+            problem = self.report.add(code, what, to, connection=connection, packet=connection.first, time_ns=time_ns)
+            if problem.count > 1:
+                problem.what = f"{to} {did} {problem.count:,} connections"
             return
-        if health.end is not None and health.end.side != client_side(connection) and len(self._ended) < MOST_PROBLEMS:
-            self._ended.setdefault(connection.endpoints[health.end.side], []).append(health.end.time_ns)
+        if self._never_completed(connection):
+            return
+        if len(self._ended) < MOST_PROBLEMS and any(side.captured for side in connection.directions):
+            server, end = 1 - client_side(connection), health.end
+            known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MOST_PROBLEMS))
+            silent = end is None or end.side != server or "closed_by" in connection.who
+            known.append((connection, None if silent or end is None else end.time_ns))
         if connection.initiator is None and any(side.captured for side in connection.directions):
             self.report.add(
                 *(CODES["capture.late-start"], "connections began before the capture"),
@@ -61,14 +73,62 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
-            ends = self._ended.get(endpoint, ())
+            ends = [time_ns for _, time_ns in self._ended.pop(endpoint, ()) if time_ns is not None]
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
             at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
             if at_once:
                 problem.weight = len(at_once)
                 connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
                 at = self.report.seconds(min(at_once))
-                problem.detail(f"it went down, it seems: it ended {connections} that it had at {at}")
+                problem.detail(f"the server ended {connections} at {at}")
+                problem.likely = "the server went down"
+                problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+        for endpoint, known in self._ended.items():
+            self._all_ended(endpoint, known)
+
+    def _all_ended(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
+        """A server ended all connections that it had at that time."""
+        last = max((time_ns for _, time_ns in known if time_ns is not None), default=0)
+        there = [one for one in known if one[0].health is not None and one[0].health.last_ns >= last - AT_ONCE_NS]
+        earliest = last - AT_ONCE_NS
+        if len(there) < LEAST_ENDED or any(time_ns is None or time_ns < earliest for _, time_ns in there):
+            return
+        if any(last - connection.first_ns < LEAST_LIVED_NS for connection, _ in there):
+            return
+        what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
+        for connection, time_ns in there:
+            end = connection.health.end if connection.health is not None else None
+            problem = self.report.add(
+                *(CODES["server.ended"], what, endpoint),
+                connection=connection,
+                packet=end.packet if end is not None else None,
+                time_ns=time_ns,
+            )
+            problem.weight = len(there)
+
+    def _never_completed(self, connection: Connection) -> bool:
+        """Whether SYN-ACKs were repeated, and the client sent nothing but its SYNs."""
+        health, client = connection.health, client_side(connection)
+        if health is None or not health.accepted or not health.syns:
+            return False
+        answers = health.directions[1 - client]
+        if health.directions[client].packets != health.syns or answers.packets < LEAST_REPEATED:
+            return False
+        end = connection.endpoints
+        what = f"the handshake of {end[client]} with {end[1 - client]} was never completed: "
+        problem = self.report.add(
+            *(CODES["tcp.no-handshake"], f"{what}{answers.packets:,} SYN-ACKs, no ACK", end[1 - client]),
+            connection=connection,
+            packet=connection.first,
+            time_ns=connection.first_ns,
+        )
+        problem.last_ns = max(problem.last_ns or 0, health.last_ns)
+        problem.detail(f"{end[client]}: {counted(health.syns, 'SYN')}, {answers.packets:,} SYN-ACKs, no ACK")
+        if problem.count > 1:
+            problem.what = f"{problem.count:,} handshakes with {end[1 - client]} were never completed: no ACK came"
+        if health.syns > 1:
+            problem.likely = "the SYN-ACKs do not reach the client: a firewall or the return route drops them"
+        return True
 
     def _reset(self, connection: Connection) -> None:
         end = connection.health.end if connection.health is not None else None
@@ -77,15 +137,17 @@ class Health(Rule):
         by_client = end.side == client_side(connection)
         lost = end.unread or end.unacknowledged
         who, name = "client" if by_client else "server", self.report.names.short(connection)
-        left = f", with {end.unread:,} bytes unread" if end.unread else ""
-        left += f", {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        self.report.add(
-            *(CODES["tcp.reset"], f"the {who} reset {name}{left}", (who, bool(lost))),
+        left = f": {end.unread:,} bytes unread" if end.unread else ""
+        left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
+        problem = self.report.add(
+            *(CODES["tcp.reset"], f"the {who} reset {name}{left}", (who, bool(lost), connection.who.get("name"))),
             connection=connection,
             packet=end.packet,
             time_ns=end.time_ns,
             severity="note" if by_client and not lost else None,
         )
+        if problem.count > 1:
+            problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
         """Times in which nothing came back; returns how many retransmissions were told."""
@@ -95,7 +157,7 @@ class Health(Rule):
             name, other = self.report.names.short(connection), connection.endpoints[1 - side]
             where = f"the server of {name}" if side != client_side(connection) else name
             length_ns = unheard.until_ns - unheard.since_ns
-            what = f"{other} acknowledged nothing for {length_ns / 1e9:.3f} s"
+            what = f"{other} stopped acknowledging for {length_ns / 1e9:.3f} s: path or host down"
             host = connection.endpoints[side].rpartition(":")[0]
             problem = self.report.add(
                 *(CODES["tcp.no-ack"], what, (host, other.rpartition(":")[0])),
@@ -114,7 +176,7 @@ class Health(Rule):
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
         repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
-        if repeated <= 0:
+        if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
         many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
         endpoint = connection.endpoints[side]
@@ -151,7 +213,7 @@ class Health(Rule):
             severity=None if long else "note",
         )
         problem.weight = direction.zero_window_ns
-        problem.detail(f"first at {self.report.seconds(begin)}")
+        problem.last_ns = max(problem.last_ns or 0, max((end for _, end in direction.zero_intervals), default=begin))
 
 
 def _size(connection: Connection, unheard: Unheard) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
@@ -27,34 +27,27 @@ Examples:
 
 
 @group
-class AnonymizeOptions:
+class AnonymizeOptions(options.Reading):
     """What is replaced, and how."""
 
+    decoding: options.DecodingWithoutNames  # type: ignore[assignment]  # addresses are replaced
     files: options.Files
-    out: Annotated[Path, typer.Argument(metavar="OUT.pcapng", show_default=False, help="Write this file.")]
-    key: Annotated[
-        str,
-        typer.Option(
-            "--key",
-            metavar="FILE|random",
-            help="What replacements follow from: the same file gives the same ones. A file called random: ./random.",
-        ),
-    ] = "random"
-    names: Annotated[
-        bool, typer.Option("--names", help="Also streams, subjects, users, clients: part by part, as long as before.")
-    ] = False
-    bodies: Annotated[bool, typer.Option("--bodies", help="Also messages and their keys: noise of the same size.")] = (
-        False
+    out: Path = Argument(..., metavar="OUT.pcapng", show_default=False, help="Write this file.")
+    key: str = Option(
+        "random",
+        metavar="FILE|random",
+        help="What replacements follow from: the same file gives the same ones. A file called random: ./random.",
     )
-    keep_unknown: Annotated[
-        bool, typer.Option("--keep-unknown", help="Leave what is not decoded as it is: nobody knows what is in it.")
-    ] = False
-    crypto_pan: Annotated[
-        bool,
-        typer.Option("--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."),
-    ] = False
-    decoding: options.DecodingWithoutNames
-    verbosity: options.Verbosity
+    names: bool = Option(
+        False, "--names", help="Also streams, subjects, users, clients: part by part, as long as before."
+    )
+    bodies: bool = Option(False, "--bodies", help="Also messages and their keys: noise of the same size.")
+    keep_unknown: bool = Option(
+        False, "--keep-unknown", help="Leave what is not decoded as it is: nobody knows what is in it."
+    )
+    crypto_pan: bool = Option(
+        False, "--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."
+    )
 
 
 @with_groups
@@ -109,11 +102,13 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         patches=not target.is_direct,
     )
     session = Session.of(
-        *(settings.files, settings.decoding, settings.verbosity),
+        settings,
+        settings.files,
         on_events=anonymizer.events,
         on_over=anonymizer.over,
         decrypt=False,
     )
+    session.on_terminal = False
     code = session.work(lambda: _work(session, anonymizer))
     if code == INTERRUPTED or (code and not anonymizer.written):
         return code

@@ -6,9 +6,10 @@ import gc
 import os
 import sys
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 
 from wiredecode.cli import interrupt
 from wiredecode.cli.commands import Commands
@@ -66,9 +67,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
-    ] = False,
+    version: bool = Option(False, "--version", is_eager=True, callback=_version, help="Show the version."),
 ) -> None:
     """Decode what clients and streaming brokers say to each other, from packet captures."""
 

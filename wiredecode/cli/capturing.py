@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Option
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 MAX_SNAPLEN = 262_144
 Via = Literal["dumpcap", "tcpdump"]
-Program = Annotated[Via | None, typer.Option("--via", help="Let this program capture, with the rights that it has.")]
+Program = Annotated[Via | None, Option("--via", help="Let this program capture, with the rights that it has.")]
 SnapLen = Annotated[
-    int, typer.Option("-s", "--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Bytes captured of each packet.")
+    int, Option("-s", "--snaplen", metavar="BYTES", min=1, max=MAX_SNAPLEN, help="Bytes captured of each packet.")
 ]
 
 
@@ -34,7 +34,7 @@ def complete_interface(incomplete: str) -> list[str]:
 
 def interface_option(begin: str) -> Any:
     text, complete = f"{begin} (see wiredecode interfaces); any: everywhere.", complete_interface
-    return typer.Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
+    return Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
 
 
 @group
@@ -42,20 +42,14 @@ class LiveCapture:
     """Where and how packets are captured."""
 
     interface: Annotated[str, interface_option("Where to listen")]
-    capture_filter: Annotated[
-        str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'.")
-    ] = ""
-    no_promiscuous: Annotated[
-        bool, typer.Option("-p", "--no-promiscuous", help="Only packets from and to this machine.")
-    ] = False
-    duration: Annotated[
-        float | None, typer.Option("--duration", metavar="SECONDS", min=0.001, help="Stop after so long.")
-    ] = None
+    capture_filter: str = Option(
+        "", "-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'."
+    )
+    no_promiscuous: bool = Option(False, "-p", "--no-promiscuous", help="Only packets from and to this machine.")
+    duration: float | None = Option(None, metavar="SECONDS", min=0.001, help="Stop after so long.")
     via: Program = None
     snaplen: SnapLen = MAX_SNAPLEN
-    buffer: Annotated[
-        int, typer.Option("-B", "--buffer", metavar="MIB", min=1, max=2048, help="Kernel buffer size.")
-    ] = 32
+    buffer: int = Option(32, "-B", "--buffer", metavar="MIB", min=1, max=2048, help="Kernel buffer size.")
 
     @property
     def wanted(self) -> LiveOptions:
@@ -68,18 +62,10 @@ class LiveCapture:
 class Saving:
     """Where packets are saved."""
 
-    save: Annotated[
-        Path | None, typer.Option("-w", "--write", metavar="FILE", help="Save the packets as pcapng, too.")
-    ] = None
-    ring_size: Annotated[
-        int | None, typer.Option("--ring-size", metavar="MIB", min=1, help="With -w: a new file after so much.")
-    ] = None
-    ring_seconds: Annotated[
-        float | None, typer.Option("--ring-seconds", metavar="S", min=0.1, help="With -w: a new file after so long.")
-    ] = None
-    ring_files: Annotated[
-        int | None, typer.Option("--ring-files", metavar="N", min=1, help="With a ring: keep the last N files.")
-    ] = None
+    save: Path | None = Option(None, "-w", "--write", metavar="FILE", help="Save the packets as pcapng, too.")
+    ring_size: int | None = Option(None, metavar="MIB", min=1, help="With -w: a new file after so much.")
+    ring_seconds: float | None = Option(None, metavar="S", min=0.1, help="With -w: a new file after so long.")
+    ring_files: int | None = Option(None, metavar="N", min=1, help="With a ring: keep the last N files.")
 
     @cached_property
     def rotation(self) -> Rotation:
@@ -89,12 +75,12 @@ class Saving:
 
         size = None if self.ring_size is None else self.ring_size * MIB
         rotation = Rotation(size, self.ring_seconds, self.ring_files)
-        if self.save is None and (rotation.wanted or self.ring_files is not None):
-            raise options.UsageError("--ring-size, --ring-seconds and --ring-files go with -w")
-        if self.ring_files is not None and not rotation.wanted:
-            raise options.UsageError("--ring-files goes with --ring-size or --ring-seconds")
-        if self.save is not None and str(self.save) == "-":
-            raise options.UsageError("-w needs a file: standard output carries the frames")
+        ring = rotation.wanted or self.ring_files
+        options.refuse(
+            (self.save is None and ring, "--ring-size, --ring-seconds and --ring-files go with -w"),
+            (self.ring_files and not rotation.wanted, "--ring-files goes with --ring-size or --ring-seconds"),
+            (str(self.save) == "-", "-w needs a file: standard output carries the frames"),
+        )
         return rotation
 
     def begin(self, sniffer: Sniffer) -> bool:
@@ -111,11 +97,10 @@ class Saving:
 
 def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Sniffer | None:
     """The capture, with no more rights than it needs from now on; None where it cannot be, which has been told."""
-    from wiredecode.capture.live.errors import LiveError
-    from wiredecode.capture.live.helper import HelperSource
+    from wiredecode.capture.live.interfaces import LiveError
     from wiredecode.capture.live.privileges import give_up
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.capture.live.source import RingSource
+    from wiredecode.capture.live.source import HelperSource, RingSource
 
     try:
         source: LiveSource = RingSource(wanted) if via is None else HelperSource(via, wanted)

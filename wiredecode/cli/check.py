@@ -2,77 +2,101 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-import typer
+from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import say
+from wiredecode.cli.output import complain, say, wants_color
 
 if TYPE_CHECKING:
     from wiredecode.check import Problem
+    from wiredecode.check.text import Layout
     from wiredecode.cli.session import Session
+    from wiredecode.view.times import Times
 
 EXAMPLES = """\b
 Examples:
   wiredecode check a.pcap                     what is wrong, the worst first
   wiredecode check a.pcap --severity note     remarks, too
   wiredecode check a.pcap --json | jq .code   one object per problem
-  wiredecode check a.pcap --fail-on error     exit 1 when there is an error
+  wiredecode check a.pcap --fail-on error     exit 1 if there is an error
+  wiredecode check a.pcap -w ticket.pcapng    the packets of all evidence
 """
 
-
 Severity = Literal["error", "warning", "note"]
+LEAST_WIDTH, MOST_WIDTH = 60, 160
+"""Columns of the report on a terminal."""
+TIME_OF_DAY = slice(11, 23)
+"""Its place in a local time, with milliseconds."""
 
 
 @with_groups
 def check(
-    files: options.Files,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    severity: Annotated[
-        Severity | None,
-        typer.Option("--severity", help="The least severity that is shown. [default: warning; with -v note]"),
-    ] = None,
-    fail_on: Annotated[
-        Severity | None, typer.Option("--fail-on", help="Exit 1 when something is as severe, or worse.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per problem (NDJSON).")] = False,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="Below the problems: what changed when; with --json one more object.")
-    ] = False,
+    captures: options.Captures,
+    severity: Severity | None = Option(None, help="The least severity that is shown. [default: warning; with -v note]"),
+    fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
+        None, help="Exit 1 if a problem is as severe, or worse; undecoded: exit 3 if bytes were not decoded."
+    ),
+    json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON)."),
+    write: Path | None = Option(
+        None, "-w", "--write", metavar="OUT.pcapng", help="Write the packets of all evidence, too."
+    ),
+    time: options.Time = None,
+    color: options.Color = "auto",
+    two_passes: options.TwoPasses = False,
+    timeline: bool = Option(
+        False, "--timeline", help="After the problems: what changed when; with --json one more object."
+    ),
 ) -> int:
-    """Find out what is wrong in captures: causes first, with evidence and what to do.
+    """Find out what is wrong in captures: one block per cause, with evidence and what to do.
 
-    Nothing is printed when nothing is wrong. Numbers of frames and packets are those of other commands and of
-    Wireshark; times are seconds since the first packet.
+    The last line says what was judged. In a pipe, nothing is printed if nothing is wrong and all was decoded.
+    Exit code 3: nothing could be judged. Numbers of frames and packets are those of other commands and of Wireshark.
     """
     from wiredecode.check import SEVERITIES, Checker
     from wiredecode.check.timeline import Timeline
+    from wiredecode.check.verdict import NOT_JUDGED, verdict
     from wiredecode.cli.checking import judged, show_timeline
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
 
+    if write is not None:
+        options.check_writing(captures.files, write)
     checker = Checker()
     when = Timeline() if timeline else None
-    kind = PipeSession if is_pipe(files) else Session
+    files, span, verbosity = captures.files, captures.span, captures.verbosity
     over = None if when is None else when.end
-    session = kind.of(files, decoding, verbosity, span=span, analyse=True, on_end=checker.end, on_over=over)
-    session.quiet = verbosity.quiet or not verbosity.verbose
+    layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
+    session = (PipeSession if is_pipe(files) else Session).of(
+        captures, files, span=span, two_passes=two_passes, analyse=True, on_end=checker.end, on_over=over
+    )
+    session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
     least = severity or ("note" if verbosity.verbose else "warning")
     found: list[Problem] = []
+    final = NOT_JUDGED
 
     def work() -> None:
+        nonlocal final
         try:
             for frame in judged(session, checker):
                 if when is not None and session.within(frame.time_ns):
                     when.frame(frame)
         finally:
             found.extend(checker.finish())
-            shown = SEVERITIES[: SEVERITIES.index(least) + 1]
-            show(session, [each for each in found if each.severity in shown], json=json)
+            shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
+            said = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
+            final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
+            show(session, shown, layout, json=json)
+            if json:
+                session.output.json(said.record(checker.coverage, found))
+            elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
+                session.output.text(f"{said.text}\n")
             if when is not None:
                 show_timeline(session, when, json=json)
 
@@ -81,11 +105,27 @@ def check(
         say(f"and {checker.report.untold:,} more problems of the same kinds")
     if code:
         return code
+    if write is not None and (code := write_evidence(captures, found, write)):
+        return code
     worst = min((SEVERITIES.index(each.severity) for each in found), default=len(SEVERITIES))
-    return 1 if fail_on is not None and worst <= SEVERITIES.index(fail_on) else 0
+    return 1 if fail_on in SEVERITIES and worst <= SEVERITIES.index(fail_on) else final
 
 
-def show(session: Session, found: list[Problem], *, json: bool) -> None:
+def _layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layout:
+    """The layout that fits the terminal, or a pipe; a terminal shows the clock unless other times were asked for."""
+    from wiredecode.check.text import WIDTH, Layout
+    from wiredecode.view.times import Times
+
+    terminal = sys.stdout.isatty()
+    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST_WIDTH), MOST_WIDTH) if terminal else WIDTH
+    clock = None if times.is_usual else times.text
+    if terminal and not asked:
+        times = Times("absolute")
+        clock = lambda time_ns, first_ns: times.text(time_ns, first_ns)[TIME_OF_DAY]  # noqa: E731
+    return Layout(width, wants_color(color, sys.stdout), clock, files)
+
+
+def show(session: Session, found: list[Problem], layout: Layout, *, json: bool) -> None:
     """Write the problems."""
     from wiredecode.check import text
 
@@ -93,9 +133,36 @@ def show(session: Session, found: list[Problem], *, json: bool) -> None:
         from wiredecode.frames.record import dumps
 
         for problem in found:
-            session.output.write(dumps(text.record(problem)))
+            session.output.write(dumps(text.record(problem, layout.files)))
         return
-    if found:
-        session.output.text(f"{text.counts(found)}\n\n")
-    for line in text.lines(found, session.first_ns):
+    for _, line in text.report_lines(found, session.first_ns, layout):
         session.output.text(f"{line}\n")
+
+
+def write_evidence(captures: options.Captures, problems: list[Problem], out: Path) -> int:
+    """Write the packets of the frames and packets that problems cite; the exit code."""
+    from wiredecode.capture import CaptureError
+    from wiredecode.cli.session import Session
+    from wiredecode.export.atomic import NewFile
+    from wiredecode.export.packets import ChosenPackets, PacketFile
+
+    cited = [one for each in problems for one in (each, *each.effects)]
+    frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
+    session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
+    try:
+        target = NewFile(out)
+    except OSError as error:
+        complain(f"{out}: cannot be written: {error.strerror}")
+        return 2
+    packets = PacketFile(target.stream)
+    with suppress(CaptureError):  # the first pass has reported it
+        chosen.select(frame for frame in session.decoded() if frame.number in frames)
+    chosen.finish(also)
+    try:
+        packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
+        target.commit()
+    finally:
+        target.discard()
+    if not captures.verbosity.quiet:
+        say(f"{out}: {packets}")
+    return 0

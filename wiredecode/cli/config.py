@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from wiredecode import settings
 from wiredecode.cli.options import UsageError
@@ -22,11 +23,11 @@ Examples:
 
 
 def config(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="A setting.")] = None,
-    value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", show_default=False, help="What it is to be; lists with commas.")
-    ] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Take the setting away.")] = False,
+    name: str | None = Argument(None, metavar="NAME", show_default=False, help="A setting."),
+    value: str | None = Argument(
+        None, metavar="VALUE", show_default=False, help="What it is to be; lists with commas."
+    ),
+    unset: bool = Option(False, "--unset", help="Take the setting away."),
 ) -> int:
     """Show the file of settings and what it says, or change it.
 
@@ -57,11 +58,8 @@ def _show() -> None:
     for name, (_, what) in settings.PLAIN.items():
         typer.echo(f"{name} = {_text(found[name])}" if name in found else f"# {name}: {what}")
     for table, what in settings.TABLES.items():
-        own = [name for name in found if name.startswith(f"{table}.")]
-        for name in own:
-            typer.echo(f"{name} = {_text(found[name])}")
-        if not own:
-            typer.echo(f"# {table}.NAME: {what}")
+        own = [f"{name} = {_text(value)}" for name, value in found.items() if name.startswith(f"{table}.")]
+        typer.echo("\n".join(own) or f"# {table}.NAME: {what}")
 
 
 def _text(value: Any) -> str:

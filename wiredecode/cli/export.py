@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-import typer
+from typer import Option
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group, with_groups
@@ -38,69 +38,48 @@ UNREADABLE = 2
 
 
 @group
-class ExportOptions:
+class ExportOptions(options.Captures):
     """What is written of captures, and where to."""
 
-    files: options.Files
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help="File or, partitioned, folder; delta:PATH, iceberg:CATALOG; - is standard output.",
-        ),
-    ]
-    format_: Annotated[
-        Literal["ndjson", "json", "csv", "parquet", "arrow", "arrows"] | None,
-        typer.Option("--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."),
-    ] = None
-    level: options.Level = "frames"
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A,B,...", help="Only these, by the names that records or filters have."),
-    ] = None
-    partition_by: Annotated[
-        str | None,
-        typer.Option("--partition-by", metavar="A,B,...", help="A folder per value of these columns, or hour, date."),
-    ] = None
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="With --partition-by: replace a folder that is not empty. Tables: write captures again."
-        ),
-    ] = False
-    compression: Annotated[
-        str | None,
-        typer.Option(
-            "--compression",
-            metavar="CODEC",
-            help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd. Text: gzip, zstd.",
-        ),
-    ] = None
-    row_group: Annotated[
-        int | None, typer.Option("--row-group", min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
-    ] = None
-    csv_formulas: options.CsvFormulas = "keep"
-    count: Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N rows.")] = None
-    display_filter: options.DisplayFilter = None
-    bytes_: Annotated[
-        options.BytesForm | None,
-        typer.Option("--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"),
-    ] = None
-    ranges: Annotated[bool, typer.Option("--ranges", help="Frames as ndjson or json: byte range of every field.")] = (
-        False
+    out: str = Option(
+        ...,
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="File or, partitioned, folder; delta:PATH, iceberg:CATALOG; - is standard output.",
     )
-    ids: Annotated[
-        Literal["capture", "stable"],
-        typer.Option("--ids", help="stable: ids that do not depend on the rest of the capture, in place of numbers."),
-    ] = "capture"
+    format_: Literal["ndjson", "json", "csv", "parquet", "arrow", "arrows"] | None = Option(
+        None, "--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."
+    )
+    level: options.Level = "frames"
+    columns: str | None = Option(None, metavar="A,B,...", help="Only these, by the names that records or filters have.")
+    partition_by: str | None = Option(
+        None, metavar="A,B,...", help="A folder per value of these columns, or hour, date."
+    )
+    overwrite: bool = Option(
+        False,
+        "--overwrite",
+        help="With --partition-by: replace a folder that is not empty. Tables: write captures again.",
+    )
+    compression: str | None = Option(
+        None,
+        metavar="CODEC",
+        help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd. Text: gzip, zstd.",
+    )
+    row_group: int | None = Option(None, min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
+    csv_formulas: options.CsvFormulas = "keep"
+    count: int | None = Option(None, "-c", "--count", min=1, metavar="N", help="Stop after N rows.")
+    display_filter: options.DisplayFilter = None
+    bytes_: options.BytesForm | None = Option(
+        None, "--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"
+    )
+    ranges: bool = Option(False, "--ranges", help="Frames as ndjson or json: byte range of every field.")
+    ids: Literal["capture", "stable"] = Option(
+        "capture", help="stable: ids that do not depend on the rest of the capture, in place of numbers."
+    )
     two_passes: options.TwoPasses = False
     show_secrets: options.ShowSecrets = False
     summary_json: options.SummaryJson = None
-    decoding: options.Decoding
-    span: options.Span
-    verbosity: options.Verbosity
 
     @cached_property
     def display(self) -> Filter | None:
@@ -220,11 +199,12 @@ def begun(settings: ExportOptions, export: Export) -> Session:
     from wiredecode.dissect.dissector import Dissector
 
     session = Session(
-        *(settings.files, None, Output()),
+        settings.files,
+        None,
+        settings.verbosity,
         count=settings.count,
         span=settings.span,
         display=settings.display,
-        verbosity=settings.verbosity,
     )
     session.on_terminal = settings.out == STANDARD_OUTPUT and sys.stdout.isatty()
     try:

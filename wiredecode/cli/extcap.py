@@ -7,9 +7,9 @@ types and options of one, and then writes a capture to a FIFO until SIGTERM ends
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, get_args
 
-import typer
+from typer import Option
 
 from wiredecode.cli.capturing import MAX_SNAPLEN, Program, SnapLen, Via
 from wiredecode.cli.options import UsageError
@@ -30,25 +30,19 @@ LINKTYPE_CODES = {1: "EN10MB", 101: "RAW", 276: "LINUX_SLL2"}
 
 
 def extcap(
-    interfaces: Annotated[
-        bool, typer.Option("--extcap-interfaces", help="List where it can capture, for Wireshark.")
-    ] = False,
-    version: Annotated[
-        str | None, typer.Option("--extcap-version", metavar="VERSION", help="Wireshark's version; every one will do.")
-    ] = None,
-    interface: Annotated[
-        str | None, typer.Option("--extcap-interface", metavar="NAME", help="The interface in question.")
-    ] = None,
-    dlts: Annotated[bool, typer.Option("--extcap-dlts", help="Tell its link type.")] = False,
-    config: Annotated[bool, typer.Option("--extcap-config", help="Tell the options of a capture.")] = False,
-    capture_filter: Annotated[
-        str, typer.Option("--extcap-capture-filter", metavar="BPF", help="Only packets that fit; alone: check it.")
-    ] = "",
-    capture: Annotated[bool, typer.Option("--capture", help="Capture into --fifo until SIGTERM or Ctrl-C.")] = False,
-    fifo: Annotated[Path | None, typer.Option("--fifo", metavar="FILE", help="Where the capture goes.")] = None,
-    no_promiscuous: Annotated[
-        bool, typer.Option("--no-promiscuous", help="Only packets from and to this machine.")
-    ] = False,
+    interfaces: bool = Option(False, "--extcap-interfaces", help="List where it can capture, for Wireshark."),
+    version: str | None = Option(
+        None, "--extcap-version", metavar="VERSION", help="Wireshark's version; every one will do."
+    ),
+    interface: str | None = Option(None, "--extcap-interface", metavar="NAME", help="The interface in question."),
+    dlts: bool = Option(False, "--extcap-dlts", help="Tell its link type."),
+    config: bool = Option(False, "--extcap-config", help="Tell the options of a capture."),
+    capture_filter: str = Option(
+        "", "--extcap-capture-filter", metavar="BPF", help="Only packets that fit; alone: check it."
+    ),
+    capture: bool = Option(False, "--capture", help="Capture into --fifo until SIGTERM or Ctrl-C."),
+    fifo: Path | None = Option(None, metavar="FILE", help="Where the capture goes."),
+    no_promiscuous: bool = Option(False, "--no-promiscuous", help="Only packets from and to this machine."),
     snaplen: SnapLen = MAX_SNAPLEN,
     via: Program = None,
 ) -> int:
@@ -59,8 +53,10 @@ def extcap(
     from wiredecode.extras import version_number
 
     if interfaces:
+        from wiredecode.capture.live.interfaces import devices
+
         print(f"extcap {{version={version_number()}}}{{display=wiredecode}}")
-        for one in _devices().values():
+        for one in devices():
             print(f"interface {{value={PREFIX}{one.name}}}{{display=wiredecode: {one.name}}}")
         return 0
     if config and interface is not None:  # of all interfaces, before every capture: nothing is imported
@@ -70,8 +66,9 @@ def extcap(
     if dlts:
         from wiredecode.capture.live.interfaces import LINKTYPE_NAMES
 
-        code = LINKTYPE_CODES.get(one_type := device.linktype, str(one_type))
-        print(f"dlt {{number={one_type}}}{{name={code}}}{{display={LINKTYPE_NAMES[one_type]}}}")
+        number = device.linktype
+        code = LINKTYPE_CODES.get(number, str(number))
+        print(f"dlt {{number={number}}}{{name={code}}}{{display={LINKTYPE_NAMES[number]}}}")
         return 0
     if not capture:
         return _check(capture_filter, device)
@@ -91,16 +88,12 @@ CONFIG = (
 """What Wireshark asks before a capture."""
 
 
-def _devices() -> dict[str, Device]:
+def _device(name: str | None) -> Device:
     from wiredecode.capture.live.interfaces import devices
 
-    return {PREFIX + one.name: one for one in devices()}
-
-
-def _device(name: str | None) -> Device:
     if name is None:
         raise UsageError("say --extcap-interfaces, or --extcap-interface NAME")
-    device = _devices().get(name)
+    device = next((one for one in devices() if PREFIX + one.name == name), None)
     if device is None:
         raise UsageError(f"there is no interface {name}; --extcap-interfaces lists them")
     return device
@@ -109,7 +102,7 @@ def _device(name: str | None) -> Device:
 def _check(capture_filter: str, device: Device) -> int:
     """Whether a capture filter is one: Wireshark shows what is wrong with it, or nothing."""
     from wiredecode.capture.live.bpf import compile_filter
-    from wiredecode.capture.live.errors import LiveError
+    from wiredecode.capture.live.interfaces import LiveError
 
     try:
         compile_filter(capture_filter, ethernet=device.linktype == 1, snaplen=MAX_SNAPLEN)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Argument, Option
 
 from wiredecode.cli.completion import complete_field
 from wiredecode.cli.output import Output, complain
@@ -27,15 +27,13 @@ WIDE = 100
 
 
 def fields(
-    prefix: Annotated[
-        str,
-        typer.Argument(
-            metavar="[PREFIX]",
-            autocompletion=complete_field,
-            help="Only names that begin so, as in rabbitmq_stream.chunk.",
-        ),
-    ] = "",
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per field (NDJSON).")] = False,
+    prefix: str = Argument(
+        "",
+        metavar="[PREFIX]",
+        autocompletion=complete_field,
+        help="Only names that begin so, as in rabbitmq_stream.chunk.",
+    ),
+    json: bool = Option(False, "--json", help="One JSON object per field (NDJSON)."),
 ) -> int:
     """List every field: filter name, type, the messages that have it, and what it means.
 

@@ -1,65 +1,67 @@
-"""Options that are listed once: a dataclass declares them, commands take it as one parameter."""
+"""Options that are declared once: a dataclass holds them, and commands take it as one parameter."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
+
+from typer.models import ParameterInfo
 
 T = TypeVar("T")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def group(cls: type[T]) -> type[T]:
-    """A class whose fields are options: ``Annotated`` types and defaults, as typer takes them for parameters.
+    """A class whose fields are options, declared as the parameters of a typer command.
 
     A field whose type is a group brings its options. What follows from the options are properties.
     """
+    declared = {name: value for name, value in vars(cls).items() if isinstance(value, ParameterInfo)}
+    for name, info in declared.items():
+        if info.default is ...:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, info.default)
+    cls.declared = {**getattr(cls, "declared", {}), **declared}  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 def with_groups(command: Callable[..., int]) -> Callable[..., int]:
     """``command`` as typer takes it: instead of a parameter that is a group it has a parameter per option."""
-    kinds = get_type_hints(command, include_extras=True)
-    given = inspect.signature(command).parameters
-    found: dict[str, inspect.Parameter] = {}
-    """By name: what two groups ask for is one option."""
-    for name, parameter in given.items():
-        own = [parameter.replace(annotation=kinds[name])]
-        found |= {each.name: each for each in (_options(kinds[name]) if is_dataclass(kinds[name]) else own)}
-    options = list(found.values())
+    options = _options(command)
 
     @functools.wraps(command)
     def run(**values: Any) -> int:
-        made = {name: _made(kinds[name], values) for name in given if is_dataclass(kinds[name])}
-        return command(**{name: value for name, value in values.items() if name in given}, **made)
+        code: int = _call(command, values)
+        return code
 
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
-    )
-    run.__annotations__ = {option.name: option.annotation for option in options}
+    run.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: option.annotation for name, option in options.items()}
     return run
 
 
-def _options(kind: Any) -> Iterator[inspect.Parameter]:
-    kinds = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        if is_dataclass(kinds[field.name]):
-            yield from _options(kinds[field.name])
-            continue
-        default = inspect.Parameter.empty if field.default is MISSING else field.default
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[field.name]
-        )
+def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The options of a command or a group, by name: what two groups ask for is one option."""
+    kinds, declared = get_type_hints(of, include_extras=True), getattr(of, "declared", {})
+    found: dict[str, inspect.Parameter] = {}
+    for name, given in inspect.signature(of).parameters.items():
+        if is_dataclass(kinds[name]):
+            found |= _options(kinds[name])
+        else:
+            default = declared.get(name, given.default)
+            found[name] = given.replace(kind=given.KEYWORD_ONLY, default=default, annotation=kinds[name])
+    return found
 
 
-def _made(kind: Any, values: dict[str, Any]) -> Any:
-    kinds = get_type_hints(kind, include_extras=True)
-    return kind(
+def _call(of: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """Call a command or make a group, with the groups that it asks for."""
+    kinds = get_type_hints(of, include_extras=True)
+    return of(
         **{
-            field.name: _made(kinds[field.name], values) if is_dataclass(kinds[field.name]) else values[field.name]
-            for field in fields(kind)
+            name: _call(kinds[name], values) if is_dataclass(kinds[name]) else values[name]
+            for name in inspect.signature(of).parameters
         }
     )

@@ -14,7 +14,7 @@ GROUPS = {
     "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
     "--csv-formulas --row-group --summary --json -T -e -E "
     "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
-    "Decoding": "-d --hole-timeout --max-buffer --limit --keylog --keylog-dir",
+    "Decoding": "-d -2 --hole-timeout --max-buffer --limit --keylog --keylog-dir --resolve",
     "General": "--sandbox -q -v -h --help --version",
 }
 """Heading to the options below it, each by its first name, in this order; others stand above all."""

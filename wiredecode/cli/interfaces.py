@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from wiredecode.cli.output import Output, say
 
@@ -16,7 +14,7 @@ Examples:
 
 
 def interfaces(
-    json: Annotated[bool, typer.Option("--json", help="One JSON object per interface (NDJSON).")] = False,
+    json: bool = Option(False, "--json", help="One JSON object per interface (NDJSON)."),
 ) -> int:
     """List the interfaces: name, state, link type, whether capturing is allowed, addresses."""
     from wiredecode.capture.live.interfaces import LINKTYPE_NAMES, devices, refusal

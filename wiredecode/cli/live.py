@@ -8,20 +8,19 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
-from wiredecode.capture.file import IDLE_SECONDS
-from wiredecode.cli.interrupt import INTERRUPTED
+from wiredecode.capture.reader import IDLE_SECONDS
 from wiredecode.cli.output import say
-from wiredecode.cli.session import Packets, Session
+from wiredecode.cli.session import Session, Source
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.dissect.dissector import Dissector
     from wiredecode.frames.frame import Frame
 
 PATIENCE_NS = 100_000_000
@@ -77,24 +76,22 @@ class PipeSession(LiveSession):
 
     recorded_ns = RECORDED_NS
 
-    def __init__(self, source: list[str] | Packets, dissector: Dissector | None, *rest: Any, **options: Any) -> None:
+    def __init__(self, source: Source, *rest: Any, **options: Any) -> None:
         packets = open_capture(source, idle_seconds=IDLE_SECONDS) if isinstance(source, list) else source
-        super().__init__(packets, dissector, *rest, **options)
-        self._interrupted = False
+        super().__init__(packets, *rest, **options)
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
         with _Ending(self._interrupt):
-            code = super().work(work, summary_json)
-        return INTERRUPTED if self._interrupted and not code else code
+            return super().work(work, summary_json)
 
     def _interrupt(self) -> None:
-        self._interrupted = self.stopped = True
+        self.interrupted = self.stopped = True
 
-    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
-        if self._interrupted:
-            self.stopped = False
+    def _close(self, how: str, failure: CaptureError | None) -> None:
+        if self.interrupted and how == "stopped":
             say("interrupted; so far:")
-        super()._close(interrupted, failure)
+            how = ""
+        super()._close(how, failure)
 
 
 class SniffSession(LiveSession):
@@ -104,16 +101,14 @@ class SniffSession(LiveSession):
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
         def until_the_end() -> None:
-            try:
+            with closing(self.capture):
                 work()
-            finally:
-                self.capture.close()
 
         with _Ending(self.capture.stop):
             return super().work(until_the_end, summary_json)
 
-    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
-        super()._close(interrupted, failure)
+    def _close(self, how: str, failure: CaptureError | None) -> None:
+        super()._close(how, failure)
         counts = self.capture.counts
         if failure is not None and not counts.received:
             return

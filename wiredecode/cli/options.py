@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from wiredecode.cli.completion import complete_decode_as, complete_limit
 from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
-    from wiredecode.dissect.lookahead import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.net.limits import Limits
     from wiredecode.protocols.registry import DecodeAs
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """click's: newer versions of typer have their own copy of click, and do not name it."""
+
+
+def refuse(*cases: tuple[object, str]) -> None:
+    """Raise UsageError with the text of the first case that is true."""
+    for wrong, text in cases:
+        if wrong:
+            raise UsageError(text)
 
 
 BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
@@ -47,18 +53,14 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
-Level = Annotated[
-    Literal["frames", "messages", "packets", "connections"], typer.Option("--level", help="What a row is.")
-]
+Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="What a row is.")]
 CsvFormulas = Annotated[
     Literal["keep", "guard"],
-    typer.Option(
-        "--csv-formulas", help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."
-    ),
+    Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),
 ]
 Files = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="FILE",
         show_default=False,
         callback=_elsewhere,
@@ -66,68 +68,44 @@ Files = Annotated[
         "time order. - is standard input.",
     ),
 ]
-Count = Annotated[int | None, typer.Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
-DecodeAsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-d",
-        "--decode-as",
-        metavar="PORT=PROTOCOL[/DIALECT]",
-        autocompletion=complete_decode_as,
-        help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
-    ),
-]
-Bytes = Annotated[BytesForm, typer.Option("--bytes", help="How bytes are shown.")]
-Ranges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field. Trees always show it.")]
-RecordRanges = Annotated[bool, typer.Option("--ranges", help="With --json: byte range of every field.")]
+Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
+Bytes = Annotated[BytesForm, Option("--bytes", help="How bytes are shown.")]
+RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range of every field.")]
 TwoPasses = Annotated[
-    bool, typer.Option("--two-passes", help="Read the captures twice: requests know answers that come late, too.")
+    bool, Option("-2", "--two-passes", help="Read the captures twice: requests know answers that come late, too.")
 ]
-ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show passwords and tokens.")]
+READ_ONCE = "--two-passes reads the captures twice, and standard input can be read only once"
+ShowSecrets = Annotated[bool, Option("--show-secrets", help="Show passwords and tokens.")]
 Color = Annotated[
-    Literal["auto", "always", "never"],
-    typer.Option("--color", help="Colours; auto: on a terminal, unless NO_COLOR is set."),
+    Literal["auto", "always", "never"], Option(help="Colours; auto: on a terminal, unless NO_COLOR is set.")
 ]
 Time = Annotated[
     Literal["relative", "absolute", "delta", "epoch"] | None,
-    typer.Option(
-        "--time",
-        help="Since the first packet, date and time, since the frame before, or since 1970. [default: relative]",
-    ),
+    Option(help="Since the first packet, date and time, since the frame before, or since 1970. [default: relative]"),
 ]
 Utc = Annotated[
     bool,
-    typer.Option(
-        "--utc", help="Times in UTC, not in the local time zone: those shown, and those given without a zone."
-    ),
+    Option("--utc", help="Times in UTC, not in the local time zone: those shown, and those given without a zone."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON record per frame (NDJSON).")]
+Json = Annotated[bool, Option("--json", help="One JSON record per frame (NDJSON).")]
+Verbose = Annotated[bool, Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
 
 
-def require_folder(file: Path) -> None:
-    """Raises UsageError if there is no folder to write the file into."""
+def require_folder(file: Path | None) -> Path | None:
+    """Raise UsageError if there is no folder to write the file into; return the file."""
     from wiredecode.export.target import Unclear, check_folder
 
     try:
-        check_folder(file)
+        if file is not None:
+            check_folder(file)
     except Unclear as error:
         raise UsageError(str(error)) from None
-
-
-def _for_totals(file: Path | None) -> Path | None:
-    if file is not None:
-        require_folder(file)
     return file
 
 
 SummaryJson = Annotated[
-    Path | None,
-    typer.Option(
-        "--summary-json", metavar="FILE", dir_okay=False, callback=_for_totals, help="Write the totals as JSON."
-    ),
+    Path | None, Option(metavar="FILE", dir_okay=False, callback=require_folder, help="Write the totals as JSON.")
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No totals, no progress, no hints; errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
 
 
 def complete_filter(incomplete: str) -> list[str]:
@@ -139,102 +117,91 @@ def complete_filter(incomplete: str) -> list[str]:
 
 def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
     text = f"{help}; names: wiredecode fields."
-    return typer.Option("-Y", "--display-filter", metavar="FILTER", autocompletion=complete_filter, help=text)
+    return Option("-Y", "--display-filter", metavar="FILTER", autocompletion=complete_filter, help=text)
 
 
 DisplayFilter = Annotated[
     str | None, _filter_option("Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'")
 ]
 FollowFilter = Annotated[str | None, _filter_option("The connection that has a frame that fits, as in 'latency > 5ms'")]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="TIME",
-        help="Only frames from then on: RFC 3339, local time without a zone, or seconds from the first packet.",
-    ),
-]
-To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only frames up to then; reading stops there.")]
-HoleSeconds = Annotated[
-    float | None,
-    typer.Option(
-        "--hole-timeout",
-        metavar="SECONDS",
-        min=0,
-        help="Missing bytes are given up so long, in capture time, after an ACK of all of them; in one-way captures "
-        "after the first bytes behind them. [default: 1]",
-    ),
-]
-MaxBuffer = Annotated[
-    int | None,
-    typer.Option(
-        "--max-buffer", metavar="MIB", min=1, help="What is kept behind missing bytes, per direction. [default: 4]"
-    ),
-]
-
-
-LimitOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="NAME=VALUE",
-        autocompletion=complete_limit,
-        help="Change a limit of reassembly, as in fragment_seconds=5; an unknown name lists them all. Repeatable.",
-    ),
-]
-
-
-KeyLogOption = Annotated[
-    list[Path] | None,
-    typer.Option("--keylog", metavar="FILE", help="TLS secrets, as SSLKEYLOGFILE collects them. Repeatable."),
-]
-KeyLogDir = Annotated[
-    Path | None, typer.Option("--keylog-dir", metavar="DIR", help="TLS secrets: all files of a directory.")
-]
-
-Resolve = Annotated[
-    Literal["none", "capture"],
-    typer.Option(
-        "--resolve", help="Names for addresses: those that DNS answers and blocks of the capture tell. Nobody is asked."
-    ),
-]
-
-Sandbox = Annotated[
-    bool,
-    typer.Option(
-        "--sandbox", help="Give up all rights but to read FILE and to write where output goes (landlock, Linux)."
-    ),
-]
-"""Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
 
 
 @group
 class DecodingWithoutNames:
     """How captures are decoded."""
 
-    decode_as: DecodeAsOption = None
-    hole_timeout: HoleSeconds = None
-    max_buffer: MaxBuffer = None
-    limit: LimitOption = None
-    keylog: KeyLogOption = None
-    keylog_dir: KeyLogDir = None
-    sandbox: Sandbox = False
-
-    @property
-    def resolves(self) -> bool:
-        """True if connections get the names of their addresses."""
-        return False
+    decode_as: list[str] | None = Option(
+        None,
+        "-d",
+        "--decode-as",
+        metavar="PORT=PROTOCOL[/DIALECT]",
+        autocompletion=complete_decode_as,
+        help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
+    )
+    hole_timeout: float | None = Option(
+        None,
+        metavar="SECONDS",
+        min=0,
+        help="Missing bytes are given up so long, in capture time, after an ACK of all of them; in one-way captures "
+        "after the first bytes behind them. [default: 1]",
+    )
+    max_buffer: int | None = Option(
+        None, metavar="MIB", min=1, help="What is kept behind missing bytes, per direction. [default: 4]"
+    )
+    limit: list[str] | None = Option(
+        None,
+        metavar="NAME=VALUE",
+        autocompletion=complete_limit,
+        help="Change a limit of reassembly, as in fragment_seconds=5; an unknown name lists them all. Repeatable.",
+    )
+    keylog: list[Path] | None = Option(
+        None, metavar="FILE", help="TLS secrets, as SSLKEYLOGFILE collects them. Repeatable."
+    )
+    keylog_dir: Path | None = Option(None, metavar="DIR", help="TLS secrets: all files of a directory.")
+    sandbox: bool = Option(
+        False,
+        "--sandbox",
+        help="Give up all rights but to read FILE and to write where output goes (landlock, Linux).",
+    )
+    """Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
+    resolves = False
+    """True if connections get the names of their addresses."""
 
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
-        """What is spoken on which port."""
-        return _ports(self.decode_as)
+        """The protocols that ports speak."""
+        from wiredecode.api import decoding
+
+        chosen = {}
+        for choice in self.decode_as or ():
+            port, _, name = choice.partition("=")
+            if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+                message = f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream"
+                raise typer.BadParameter(message, param_hint="-d")
+            chosen[int(port)] = name
+        try:
+            return decoding(chosen)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="-d") from None
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits of reassembly, with the TLS secrets where some were given."""
+        """The limits of reassembly, with the TLS secrets if some were given; a key log must be readable."""
         limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
-        return _with_keys(limits, self)
+        keyed = bool(self.keylog) or self.keylog_dir is not None
+        if not keyed and not self.resolves:
+            return limits
+        from wiredecode.cli.output import say
+        from wiredecode.extras import need
+        from wiredecode.tls.keylog import Keyed, KeyLog
+
+        if keyed:
+            need("cryptography", "--keylog")
+        try:
+            return Keyed.of(limits, KeyLog(self.key_files) if keyed else None, resolve=self.resolves)
+        except OSError as error:
+            say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
+            raise typer.Exit(2) from None
 
     @cached_property
     def key_files(self) -> list[Path]:
@@ -248,22 +215,17 @@ class DecodingWithoutNames:
         """The same as arguments of ``Dissector`` and ``TableReader``."""
         return {"decode_as": self.ports, "limits": self.limits}
 
-    def late_answers(self, files: list[str], *, stable_ids: bool = False) -> Mapping[int, KnownOutcome]:
-        """What a first pass over captures finds of requests that are answered late."""
-        from wiredecode.capture import open_capture
-        from wiredecode.dissect.answers import find_answers
-
-        return find_answers(open_capture(files), self.limits, self.ports, stable_ids=stable_ids)
-
 
 @group
 class Decoding(DecodingWithoutNames):
     """The same, for commands that show addresses."""
 
-    resolve: Resolve = "none"
+    resolve: Literal["none", "capture"] = Option(
+        "none", help="Names for addresses: those that DNS answers and blocks of the capture tell. Nobody is asked."
+    )
 
     @property
-    def resolves(self) -> bool:
+    def resolves(self) -> bool:  # type: ignore[override]  # without names it is never true
         return self.resolve == "capture"
 
 
@@ -271,8 +233,13 @@ class Decoding(DecodingWithoutNames):
 class Span:
     """The time that frames are shown of."""
 
-    from_: From = None
-    to: To = None
+    from_: str | None = Option(
+        None,
+        "--from",
+        metavar="TIME",
+        help="Only frames from then on: RFC 3339, local time without a zone, or seconds from the first packet.",
+    )
+    to: str | None = Option(None, metavar="TIME", help="Only frames up to then; reading stops there.")
     utc: Utc = False
 
     @cached_property
@@ -298,8 +265,24 @@ class Span:
 class Verbosity:
     """What goes to standard error."""
 
-    quiet: Quiet = False
+    quiet: bool = Option(False, "-q", "--quiet", help="No totals, no progress, no hints; errors only.")
     verbose: Verbose = False
+
+
+@group
+class Reading:
+    """How packets are decoded, and what is reported about it."""
+
+    decoding: Decoding
+    verbosity: Verbosity
+
+
+@group
+class Captures(Reading):
+    """Captures, how they are decoded, and the time that matters."""
+
+    files: Files
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -328,41 +311,18 @@ def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
     """Read a ``--from`` or ``--to``."""
     if text is None:
         return None
-    try:
+    with suppress(ValueError):
         seconds = float(text)
         if not abs(seconds) <= MOST_SECONDS:
             raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
         return Moment(round(seconds * 1e9), relative=True)
-    except ValueError:
-        from wiredecode.filter.values import time_ns
+    from wiredecode.filter.values import time_ns
 
-        ns = time_ns(text, utc=utc)
-        if ns is None:
-            hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
-            raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option) from None
-        return Moment(ns, relative=False)
-
-
-def _ports(choices: list[str] | None) -> dict[int, DecodeAs]:
-    """Read every ``-d``: port to protocol."""
-    from wiredecode.protocols.registry import DecodeAs, by_name, protocols
-
-    chosen = {}
-    for choice in choices or ():
-        port, _, name = choice.partition("=")
-        name, _, dialect = name.partition("/")
-        protocol = by_name(name)
-        if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            message = f"{choice!r} does not begin with a port, as in 5552=rabbitmq_stream"
-            raise typer.BadParameter(message, param_hint="-d")
-        if protocol is None:
-            known = ", ".join(protocol.name for protocol in protocols())
-            raise typer.BadParameter(f"no protocol is called {name!r}; there is {known}", param_hint="-d")
-        if dialect and dialect not in protocol.dialects:
-            known = ", ".join(protocol.dialects) or "none"
-            raise typer.BadParameter(f"{name} has no dialect {dialect!r}; its dialects: {known}", param_hint="-d")
-        chosen[int(port)] = DecodeAs(protocol, dialect or None)
-    return chosen
+    ns = time_ns(text, utc=utc)
+    if ns is None:
+        hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
+        raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option)
+    return Moment(ns, relative=False)
 
 
 def names(text: str | None, option: str) -> list[str] | None:
@@ -388,30 +348,32 @@ def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
                 raise UsageError(f"{named} is what is read; choose another name")
 
 
+def check_writing(files: list[str], out: Path, *, selects: bool = True) -> None:
+    """Refuse to write packets to ``out`` if it is no file, or if the captures cannot be read twice and ``selects``."""
+    check_out(out, files, what="-w needs a file", named=f"-w {out}")
+    for file in files:
+        if selects and not Path(file).is_file():
+            what = "standard input" if file == "-" else f"{file} (no regular file)"
+            raise UsageError(
+                f"-w with a selection reads twice, and {what} can be read once: save it first, as with tee a.pcap"
+            )
+
+
 def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False) -> Filter | None:
     """Read a ``-Y``; a wrong one is explained, with the place, and ends the command. ``utc``: times without a zone."""
     if text is None:
         return None
     from wiredecode.cli.output import say
     from wiredecode.filter import FilterError, compile_filter
-
-    try:
-        return compile_filter(_named(text), secrets=secrets, utc=utc)
-    except FilterError as error:
-        say(f"wiredecode: -Y: {error.explained()}")
-        raise typer.Exit(2) from None
-
-
-def _named(text: str) -> str:
-    """A filter with the saved ones that it names."""
-    if "@" not in text:
-        return text
     from wiredecode.settings import SettingsError
 
     try:
-        return settings().expanded(text)
+        return compile_filter(settings().expanded(text) if "@" in text else text, secrets=secrets, utc=utc)
     except SettingsError as error:
         raise UsageError(f"-Y: {error}") from None
+    except FilterError as error:
+        say(f"wiredecode: -Y: {error.explained()}")
+        raise typer.Exit(2) from None
 
 
 def settings() -> Settings:
@@ -457,22 +419,3 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
         total = max(chosen.buffered_total, max_buffer * MIB)
         chosen = replace(chosen, buffered_bytes=max_buffer * MIB, buffered_total=total)
     return chosen
-
-
-def _with_keys(limits: Limits, decoding: DecodingWithoutNames) -> Limits:
-    """``limits`` with the secrets of key logs; one that cannot be read ends the command."""
-    keyed = bool(decoding.keylog) or decoding.keylog_dir is not None
-    if not keyed and not decoding.resolves:
-        return limits
-    from wiredecode.cli.output import say
-    from wiredecode.extras import need
-    from wiredecode.tls.keylog import Keyed, KeyLog
-
-    if not keyed:
-        return Keyed.of(limits, None, resolve=True)
-    need("cryptography", "--keylog")
-    try:
-        return Keyed.of(limits, KeyLog(decoding.key_files), resolve=decoding.resolves)
-    except OSError as error:
-        say(f"wiredecode: --keylog: {error.filename} cannot be read: {error.strerror}")
-        raise typer.Exit(2) from None

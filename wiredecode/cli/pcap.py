@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.frame_output import FrameOptions, shower
+from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
@@ -17,7 +19,6 @@ from wiredecode.frames.plurals import counted
 if TYPE_CHECKING:
     from wiredecode.capture import Capture
     from wiredecode.cli.session import Session
-    from wiredecode.net.limits import Limits
 
 EXAMPLES = """\b
 Examples:
@@ -33,28 +34,22 @@ Examples:
 
 @with_groups
 def pcap(
-    files: options.Files,
+    captures: options.Captures,
     frames: FrameOptions,
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
     display_filter: options.DisplayFilter = None,
     count: options.Count = None,
-    write: Annotated[
-        Path | None,
-        typer.Option(
-            "-w",
-            "--write",
-            metavar="OUT.pcapng",
-            help="Show nothing: write the packets of the frames chosen (all, without -Y, -c, --from, --to).",
-        ),
-    ] = None,
-    whole_connections: Annotated[
-        bool, typer.Option("--whole-connections", help="With -w: all packets of the connections of these frames.")
-    ] = False,
-    follow_file: Annotated[
-        bool, typer.Option("--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f.")
-    ] = False,
+    write: Path | None = Option(
+        None,
+        "-w",
+        "--write",
+        metavar="OUT.pcapng",
+        help="Show nothing: write the packets of the frames chosen (all, without -Y, -c, --from, --to).",
+    ),
+    whole_connections: bool = Option(
+        False, "--whole-connections", help="With -w: all packets of the connections of these frames."
+    ),
+    follow_file: bool = Option(False, "--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f."),
+    two_passes: options.TwoPasses = False,
     summary_json: options.SummaryJson = None,
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
@@ -63,45 +58,68 @@ def pcap(
     other frames tell about this one stands in [brackets].
     """
     frames.check()
-    from wiredecode.capture import open_capture
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Session
 
-    display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
-    live = is_pipe(files) or follow_file
-    packets = _grows(files) if follow_file else files if live else open_capture(files)
-    whole = count is None and span.is_whole
+    files, display = captures.files, options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
+    selects = display is not None or count is not None or not captures.span.is_whole
     if write is not None:
-        _check_writing(files, write, selects=display is not None or not whole)
+        options.check_writing(files, write, selects=selects)
         if follow_file:
             raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
     elif whole_connections:
         raise options.UsageError("--whole-connections goes with -w")
-    session = (PipeSession if live else Session).of(
-        *(packets, decoding, verbosity), count=count, span=span, display=display, select=display, **frames.wanted
-    )
+    kind = PipeSession if follow_file or is_pipe(files) else Session
+    source = _grows(files) if follow_file else files
+    selected: dict[str, Any] = {"span": captures.span, "count": count, "display": display}
+    if display is not None and display.chooses_packets:
+        session = kind(source, None, captures.verbosity, **selected)
+        return _packets(session, captures, frames, write, summary_json, whole=whole_connections)
+    session = kind.of(captures, source, select=display, two_passes=two_passes, **selected, **frames.wanted)
     if write is not None:
-        return _write(session, files, write, summary_json, whole=whole_connections, limits=decoding.limits)
-    return session.run(shower(session, frames), summary_json)
+        return _write(session, captures, write, summary_json, whole=whole_connections)
+    return session.run(frames.shower(session), summary_json)
 
 
-def _check_writing(files: list[str], out: Path, *, selects: bool) -> None:
-    """Refuse what cannot be written."""
-    options.check_out(out, files, what="-w needs a file", named=f"-w {out}")
-    for file in files:
-        if selects and not Path(file).is_file():
-            what = "standard input" if file == "-" else f"{file} (no regular file)"
-            raise options.UsageError(
-                f"-w with a selection reads twice, and {what} can be read once: save it first, as with tee a.pcap"
-            )
+def _packets(
+    session: Session,
+    captures: options.Captures,
+    frames: FrameOptions,
+    write: Path | None,
+    summary_json: Path | None,
+    *,
+    whole: bool,
+) -> int:
+    """Show or write the packets that ``session`` selects, where its filter is about packets; the exit code."""
+    from wiredecode.cli.packet_output import chosen_packets, numbers, shower
+
+    assert session.display is not None
+    if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape in (FIELDS, PDML)):
+        way = f"-Y 'frame && ({session.display.text})'"
+        raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames say {way}")
+    limits = captures.decoding.limits
+    if write is None:
+        return session.work(shower(session, frames, chosen_packets(session, limits)), summary_json)
+    batches = chosen_packets(session, limits, ["packet", "connection", "time"])
+    also = partial(numbers, batches, captures.files, limits, whole=whole)
+    return _write(session, captures, write, summary_json, whole=False, also=also)
 
 
 def _write(
-    session: Session, files: list[str], out: Path, summary_json: Path | None, *, whole: bool, limits: Limits
+    session: Session,
+    captures: options.Captures,
+    out: Path,
+    summary_json: Path | None,
+    *,
+    whole: bool,
+    also: Callable[[list[int]], None] | None = None,
 ) -> int:
-    """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code."""
+    """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code.
+
+    ``also``: adds the numbers of the packets to write in place of those of frames to a list.
+    """
     from wiredecode.capture.errors import Postponed
-    from wiredecode.capture.private import MODE
+    from wiredecode.capture.write import MODE
     from wiredecode.export.atomic import NewFile
     from wiredecode.export.packets import ChosenPackets, PacketFile
 
@@ -111,7 +129,7 @@ def _write(
         complain(f"{out}: cannot be written: {error.strerror}")
         return 2
     packets, chosen = PacketFile(target.stream), ChosenPackets(whole=whole)
-    session.reads_on = whole
+    session.reads_on, session.on_terminal = whole, False
 
     def everything() -> None:
         assert session.dissector is not None
@@ -120,10 +138,14 @@ def _write(
             chosen.frames += 1
 
     def selected() -> None:
+        found: list[int] = []
         with Postponed() as damage:
-            chosen.select(session.frames())
-        chosen.finish()
-        packets.copy(files, chosen, session.totals.packets, limits)
+            if also is None:
+                chosen.select(session.frames())
+            else:
+                also(found)
+        chosen.finish(found)
+        packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
         damage.raise_again()
 
     try:
@@ -131,7 +153,7 @@ def _write(
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:
-                say(f"{out}: {packets}, {counted(chosen.frames, 'frame')}")
+                say(f"{out}: {packets}" + (f", {counted(chosen.frames, 'frame')}" if also is None else ""))
     finally:
         target.discard()
     return code
@@ -140,7 +162,7 @@ def _write(
 def _grows(files: list[str]) -> Capture:
     """The capture of a file that is still written."""
     from wiredecode.capture import open_capture
-    from wiredecode.capture.file import IDLE_SECONDS
+    from wiredecode.capture.reader import IDLE_SECONDS
 
     if len(files) != 1 or not Path(files[0]).is_file():
         raise options.UsageError("--follow-file is for one file that is there; standard input is read as it comes")

@@ -1,13 +1,14 @@
-"""``--sandbox``: what decodes reads its captures, writes where its output goes, and can do nothing else.
+"""``--sandbox``: confine the process before it reads a capture.
 
-Landlock of Linux (landlock(7)) needs no rights and holds for the rest of the process: files and folders beneath those
-that are named can be read or written, no program can be started, no TCP port be connected or bound.
+Landlock (landlock(7)) limits files, programs on disk and TCP. Capabilities are dropped. If pyseccomp is installed,
+seccomp(2) also refuses system calls that landlock does not cover. docs/security.md lists what is refused.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import os
 import shutil
 import struct
@@ -19,10 +20,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from wiredecode.capture.live.privileges import drop_capabilities
+
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """Numbers of system calls, the same on all architectures."""
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
+
+REFUSED = (
+    *("execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "bpf", "userfaultfd"),
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat", "open_by_handle_at", "chroot", "pivot_root", "mount", "umount2"),
+    *(f"{kind}{action}xattr" for kind in ("", "l", "f") for action in ("set", "remove")),
+    *("unshare", "setns", "keyctl", "add_key", "perf_event_open", "io_uring_setup", "kexec_load", "init_module"),
+)
+"""System calls that a decoder does not need."""
+REFUSED_FOR_FILES = ("socket", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups")
+"""System calls that only a live capture needs."""
 
 WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 MAKE_DIR, MAKE_REG, REFER, TRUNCATE, IOCTL_DEV = 1 << 7, 1 << 8, 1 << 13, 1 << 14, 1 << 15
@@ -74,14 +88,19 @@ def confine_command(parameters: Mapping[str, Any]) -> None:
     """Confine a command that was given these parameters. Raises NoSandbox."""
     reads = [Path(name) for name in _names(parameters, INPUTS) if name != "-"]
     writes = [Path(name) for name in _names(parameters, OUTPUTS) if name != "-"]
-    confine(reads, writes)
+    confine(reads, writes, live=bool(parameters.get("interface")))
 
 
-def confine(reads: Iterable[Path], writes: Iterable[Path]) -> None:
-    """From now on ``reads`` can be read, and what is beside ``writes`` written, and next to nothing else.
+def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False) -> None:
+    """Confine the process for good: it can read ``reads`` and Python's files, and write beside ``writes``.
 
-    Python's own files can be read, too, and there is an empty temporary folder. Raises NoSandbox, OSError.
+    It also has an empty temporary folder. ``live``: it opens a packet socket first, and gives up its rights after that
+    (``capture/live/privileges.py``). Raises NoSandbox, OSError.
     """
+    try:
+        import pyseccomp
+    except (ImportError, RuntimeError):  # the latter: libseccomp is missing
+        pyseccomp = None
     if not (known := version()):
         raise NoSandbox("--sandbox needs landlock, which this kernel has not (Linux 5.13 or newer, lsm=landlock)")
     rights = (1 << RIGHTS.get(known, 16)) - 1
@@ -95,6 +114,20 @@ def confine(reads: Iterable[Path], writes: Iterable[Path]) -> None:
         _checked(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
+    if not live:
+        drop_capabilities()
+    if pyseccomp is not None:
+        _refuse_calls(pyseccomp, REFUSED if live else REFUSED + REFUSED_FOR_FILES)
+
+
+def _refuse_calls(pyseccomp: Any, names: Iterable[str]) -> None:
+    """Let these system calls fail with EPERM in all threads."""
+    chosen = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    chosen.set_attr(pyseccomp.Attr.CTL_TSYNC, 1)
+    for name in names:
+        with suppress(OSError, ValueError):  # unknown to this architecture or libseccomp
+            chosen.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+    chosen.load()
 
 
 def _rules(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[tuple[Path, int]]:

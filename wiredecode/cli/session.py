@@ -9,100 +9,91 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
-from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
+from wiredecode.capture import Capture, CaptureError, PacketBatch, open_capture
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import DecodingWithoutNames, Span, Verbosity
+from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
 from wiredecode.cli.output import Output, complain, say
+from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import LATE
+from wiredecode.frames.plurals import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from wiredecode.dissect.build import ConnectionCallback
+    from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
-    from wiredecode.net.types import Event
     from wiredecode.tables.connections import ConnectionTable
+    from wiredecode.tables.reader import TableReader
 
 Rendered = TypeVar("Rendered")
-
-
-class PacketReader(Protocol):
-    """Whatever reads the packets, and tells what became of them."""
-
-    @property
-    def totals(self) -> Totals: ...
-
+Source = list[str] | list[str | BinaryIO] | Capture
 
 GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 COLLECT_CONNECTIONS = 16_384
 """Connections are cycles: after so many that are over, they are collected."""
 MOST_LISTED = 10_000
-"""Connections of ``--summary-json``; of more only the number is told."""
+"""Connections of ``--summary-json``; more are only counted."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
-"""Packets of a capture may be out of order by so much: reading goes on so far beyond ``--to``."""
+"""Packets of a capture may be out of order by this much: reading continues so far beyond ``--to``."""
 ALWAYS = Span()
-
-
-class Packets(Protocol):
-    """What is read: the capture that some files make, or a live one."""
-
-    info: CaptureInfo
-
-    @property
-    def bytes_read(self) -> int: ...
-
-    @property
-    def bytes_total(self) -> int | None: ...
-
-    def __iter__(self) -> Iterator[PacketBatch]: ...
+WATCHED = ("analyse", "on_end", "on_over", "on_events")
+"""What ``build_dissector`` is told beside the demand."""
 
 
 class Session:
-    """Runs ``dissector`` over ``source`` (files, or what was opened) and hands the selected frames to what shows them.
+    """One pass of ``dissector`` over ``source``: yields the frames asked for, then reports totals and errors.
 
     Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counted_reader``.
     """
 
     def __init__(
         self,
-        source: list[str] | list[str | BinaryIO] | Packets,
+        source: Source | Sniffer,
         dissector: Dissector | None,
-        output: Output,
+        verbosity: Verbosity,
         *,
         count: int | None = None,
         span: Span = ALWAYS,
         display: Filter | None = None,
-        verbosity: Verbosity,
     ) -> None:
-        self.capture: Packets = open_capture(source) if isinstance(source, list) else source
-        self.dissector, self.output = dissector, output
-        self.counted_reader: PacketReader | None = dissector
+        for each in source if isinstance(source, list) else ():
+            if not isinstance(each, str):
+                each.seek(0)  # a copy of standard input, which a pass before this one has read
+        self.capture = open_capture(source) if isinstance(source, list) else source
+        self.dissector, self.output = dissector, Output()
+        self.counted_reader: Dissector | TableReader | None = dissector
         self.count, self.times, self.display = count, span, display
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
+        self.shows_totals = not self.quiet
         self.first_ns = 0
         """Time of the first packet."""
         self.reads_on = False
-        """Read to the end all the same: more than the frames is wanted."""
+        """True if packets are read after the last frame that was asked for."""
         self.stopped = False
-        """As much as was asked for has been shown."""
+        """True once all frames that were asked for have been shown."""
         self.look: Callable[[PacketBatch], None] | None = None
         """Is shown the packets before they are decoded."""
         self.shown: int | None = None
-        """Frames shown so far, where not all are."""
+        """Frames shown so far, if not all are."""
         self.on_terminal = sys.stdout.isatty()
-        """What is written goes to the terminal, where progress would be in its way."""
+        """True if frames are written to the terminal as they come: progress would be in their way."""
+        self.interrupted = False
+        self.late = 0
+        """Requests answered too late for one pass, if the filter asks for outcomes."""
         self.connections: ConnectionTable | None = None
-        """Those that are over, where they are to be told."""
+        """Connections that are over, for ``--summary-json``."""
         self._progress: Progress | None = None
         self._collected = 0
         """Connections that were over when they were last collected."""
@@ -111,38 +102,34 @@ class Session:
     @classmethod
     def of(
         cls,
-        source: list[str] | list[str | BinaryIO] | Packets,
-        decoding: DecodingWithoutNames,
-        verbosity: Verbosity,
+        settings: Reading,
+        source: Source | Sniffer,
         *,
         count: int | None = None,
         span: Span = ALWAYS,
         display: Filter | None = None,
         colors: Filter | None = None,
-        analyse: bool = False,
-        on_end: ConnectionCallback | None = None,
-        on_over: ConnectionCallback | None = None,
-        on_events: Callable[[list[Event]], None] | None = None,
-        **demand: Any,
+        two_passes: bool = False,
+        **wanted: Any,
     ) -> Self:
-        """Build the session and its dissector.
+        """Build the session and its dissector; ``wanted``: as for :func:`build_dissector` and :class:`Demand`.
 
         No request waits for its answer, and plain messages are not told what they copy, unless ``display``, ``colors``
-        (a filter that only colours output) or ``demand`` (see :class:`Demand`) ask for that.
+        (a filter that only colours output) or ``wanted`` ask for that. ``two_passes``: requests that wait know answers
+        that come too late for one pass.
         """
-        from wiredecode.dissect.build import build_dissector
-        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Demand, build_dissector, find_answers, with_filters
 
-        dissector = build_dissector(
-            Demand(**{"link_responses": False, "copies": False, "decode_as": decoding.ports, **demand}),
-            decoding.limits,
-            filters=(display, colors),
-            analyse=analyse,
-            on_end=on_end,
-            on_over=on_over,
-            on_events=on_events,
-        )
-        return cls(*(source, dissector, Output()), count=count, span=span, display=display, verbosity=verbosity)
+        watched = {name: wanted.pop(name) for name in WATCHED if name in wanted}
+        ports, limits = settings.decoding.ports, settings.decoding.limits
+        demand = Demand(**{"link_responses": False, "copies": False, "decode_as": ports, **wanted})
+        demand = with_filters(demand, display, colors)
+        if two_passes and (not isinstance(source, list) or "-" in source):
+            raise UsageError(READ_ONCE)
+        if two_passes and demand.link_responses and isinstance(source, list):
+            demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
+        dissector = build_dissector(demand, limits, filters=(display, colors), **watched)
+        return cls(source, dissector, settings.verbosity, count=count, span=span, display=display)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show everything, then the totals; return the exit code."""
@@ -152,36 +139,42 @@ class Session:
         """Do the work, then tell the totals; return the exit code."""
         collect_less()
         failure: CaptureError | None = None
-        interrupted = False
-        if summary_json is not None:
-            self._list_connections()
+        how = ""
+        dissector = self.dissector or getattr(self.counted_reader, "dissector", None)
+        if summary_json is not None and dissector is not None:
+            from wiredecode.tables.connections import ConnectionTable
+
+            self.connections = ConnectionTable(most=MOST_LISTED)
+            dissector.watch_connections(self.connections.end)
         try:
             work()
         except CaptureError as error:
             failure = error
         except KeyboardInterrupt:
             interrupt.arrived()
-            interrupted = True
+            self.interrupted, how = True, "interrupted"
         finally:
-            if self._progress is not None:
-                self._progress.stop()
+            self._end_progress()
         self.output.flush()
-        if not self.quiet:
-            self._close(interrupted, failure)
+        if self.shows_totals:
+            self._close(how or ("stopped" if self.stopped else ""), failure)
         for each in failure.errors if failure else ():
-            complain(str(_single_error(each)))
+            complain(str(CaptureError(each.path, each.what, each.offset, each.packet, each.advice)))  # not the others
         if summary_json is not None:
-            self._write_totals(summary_json, failure)
-        return INTERRUPTED if interrupted else 2 if failure or self._report_failures() else 0
-
-    def _report_failures(self) -> bool:
-        """Say that some frames were not read or shown, by mistakes of ours."""
-        if self.counted_reader is None or not (failures := self.totals.failures):
-            return False
-        what, others = failures.most_common(1)[0][0], len(failures) - 1
-        more = f", and others: {others:,}" if others else ""
-        complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
-        return True
+            row = self.totals_record()
+            if self.connections is not None:
+                row["connection_list"] = self.connections.records()
+                row["connections_not_listed"] = self.connections.untold
+            row["errors"] = [str(error) for error in failure.errors] if failure else []
+            write_summary(summary_json, {**row, "interrupted": True} if self.interrupted else row)
+        if self.interrupted:
+            return INTERRUPTED
+        if self.counted_reader is not None and (failures := self.totals.failures):
+            what, others = failures.most_common(1)[0][0], len(failures) - 1
+            more = f", and others: {others:,}" if others else ""
+            complain(f"{what} (frames: {failures.total():,}{more}); only their bytes were shown")
+            return 2
+        return 2 if failure else 0
 
     def guarded(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
         """``make``, what shows a frame; where it fails by a mistake of ours, the frame is shown without contents."""
@@ -198,10 +191,7 @@ class Session:
 
     def frames(self) -> Iterator[Frame]:
         """The selected frames. All frames are decoded: what comes later may depend on them."""
-        frames = self.decoded()
-        if self.shows_all:
-            return frames
-        return self._selected(frames)
+        return self.decoded() if self.shows_all else self._selected(self.decoded())
 
     @property
     def shows_all(self) -> bool:
@@ -211,18 +201,22 @@ class Session:
     def decoded(self) -> Iterator[Frame]:
         """All frames."""
         assert self.dissector is not None
-        return self.dissector.frames(self.batches())
+        frames = self.dissector.frames(self.batches())
+        asks_outcome = self.display is not None and "frame.outcome" in self.display.names
+        return self._late_counted(frames) if asks_outcome else frames
+
+    def _late_counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            self.late += frame.outcome == LATE
+            yield frame
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
         self.shown = 0
         for frame in frames:
-            if (
-                self.stopped
-                or shown == self.count
-                or not self.within(frame.time_ns)
-                or (matches is not None and not matches(frame))
-            ):
+            if self.stopped or shown == self.count or not self.within(frame.time_ns):
+                continue
+            if matches is not None and not matches(frame):
                 continue
             yield frame
             shown += 1
@@ -242,34 +236,30 @@ class Session:
         """The packets, until enough has been shown; what was shown is written out before more is waited for."""
         first = True
         for batch in self.capture:
-            if first and len(batch):
-                first, self.first_ns = False, int(batch.time_ns[0])
-                if self.display is not None:
-                    self.display.clock.first_ns = self.first_ns
-            if self._is_past_end(batch):
-                self.stopped = True  # never back to False: an interrupt sets it, too
+            if len(batch):
+                if first:
+                    first, self.first_ns = False, int(batch.time_ns[0])
+                    if self.display is not None:
+                        self.display.clock.first_ns = self.first_ns
+                _, end = self.span()
+                if end is not None and not self.reads_on and int(batch.time_ns[0]) > end + READING_SLACK_NS:
+                    self.stopped = True  # never back to False: an interrupt sets it, too
             if not self.stopped:
                 if self.look is not None:
                     self.look(batch)
                 yield batch
             if self.stopped:
-                return
+                break
             self.output.flush()
-            self._collect()
-            self.advance(self.capture.bytes_read)
+            over = 0 if self.counted_reader is None else self.totals.connections
+            if over - self._collected >= COLLECT_CONNECTIONS:
+                self._collected = over
+                gc.collect()
+            self._advance(self.capture.bytes_read)
+        self._end_progress()
 
-    def _collect(self) -> None:
-        over = 0 if self.counted_reader is None else self.totals.connections
-        if over - self._collected >= COLLECT_CONNECTIONS:
-            self._collected = over
-            gc.collect()
-
-    def _is_past_end(self, batch: PacketBatch) -> bool:
-        _, end = self.span()
-        return not (end is None or self.reads_on) and len(batch) > 0 and int(batch.time_ns[0]) > end + READING_SLACK_NS
-
-    def advance(self, bytes_read: int) -> None:
-        """Progress on standard error, for longer work whose output goes elsewhere."""
+    def _advance(self, bytes_read: int) -> None:
+        """Show progress on a terminal's standard error, if work takes longer and its output does not go there."""
         if self._progress is None:
             late = time.monotonic() - self._began > PROGRESS_AFTER_SECONDS
             if self.quiet or not late or self.on_terminal or not sys.stderr.isatty():
@@ -283,7 +273,12 @@ class Session:
             self._progress.start()
         self._progress.update(self._progress.task_ids[0], completed=bytes_read, refresh=True)
 
-    def _close(self, interrupted: bool, failure: CaptureError | None) -> None:
+    def _end_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _close(self, how: str, failure: CaptureError | None) -> None:
+        """Show the totals; ``how``: why reading ended early."""
         from wiredecode.view.totals import files_text, shown_text, totals_text
 
         if self.verbose:
@@ -291,13 +286,17 @@ class Session:
         totals = self.totals
         if failure is not None and not totals.packets:
             return
-        how = "interrupted" if interrupted else "stopped" if self.stopped else ""
         shown = ""
         if self.shown is not None:
-            shown = shown_text(
-                totals, self.shown, whole=not how and self.shown != self.count, matching=self.display is not None
-            )
+            whole = not how and self.shown != self.count
+            shown = shown_text(totals, self.shown, whole=whole, matching=self.display is not None)
         say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
+        if self.dissector is not None and self.display is not None and self.display.chooses_packets:
+            say(
+                f"{'hint':<10}only frames were looked at; pcap --summary -Y '{escape(self.display.text)}' lists packets"
+            )
+        if self.late:
+            say(f"{'hint':<10}{counted(self.late, 'request')} answered too late for one pass: -2 finds the outcome")
 
     @property
     def totals(self) -> Totals:
@@ -305,28 +304,10 @@ class Session:
         return self.counted_reader.totals
 
     def totals_record(self) -> dict[str, Any]:
-        """What ``--summary-json`` tells."""
+        """The totals of ``--summary-json``."""
         from wiredecode.frames.record import totals_record
 
         return totals_record(self.totals)
-
-    def _list_connections(self) -> None:
-        """``--summary-json`` tells every connection."""
-        dissector = self.dissector or getattr(self.counted_reader, "dissector", None)
-        if dissector is None:
-            return
-        from wiredecode.tables.connections import ConnectionTable
-
-        self.connections = ConnectionTable(most=MOST_LISTED)
-        dissector.watch_connections(self.connections.end)
-
-    def _write_totals(self, path: Path, failure: CaptureError | None) -> None:
-        row = self.totals_record()
-        if self.connections is not None:
-            row["connection_list"] = self.connections.records()
-            row["connections_not_listed"] = self.connections.untold
-        row["errors"] = [str(error) for error in failure.errors] if failure else []
-        write_summary(path, row)
 
 
 @contextmanager
@@ -362,8 +343,3 @@ def write_summary(path: Path, row: dict[str, Any]) -> None:
 
     with NewFile(path, follow=False) as file:
         file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_INDENT_2))
-
-
-def _single_error(error: CaptureError) -> CaptureError:
-    """The same error, without word of the others."""
-    return CaptureError(error.path, error.what, error.offset, error.packet, error.advice)

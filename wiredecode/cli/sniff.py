@@ -6,7 +6,7 @@ import sys
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, open_live
-from wiredecode.cli.frame_output import FrameOptions, shower
+from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import say
 
@@ -26,8 +26,7 @@ def sniff(
     live: LiveCapture,
     saving: Saving,
     frames: FrameOptions,
-    decoding: options.Decoding,
-    verbosity: options.Verbosity,
+    reading: options.Reading,
     display_filter: options.DisplayFilter = None,
     count: options.Count = None,
     summary_json: options.SummaryJson = None,
@@ -50,15 +49,16 @@ def sniff(
         if not saving.begin(sniffer):
             return 2
         session = SniffSession.of(
-            *(sniffer, decoding, verbosity),
+            reading,
+            sniffer,
             count=count,
             display=display,
             select=display,
-            lookahead_ns=PATIENCE_NS,
+            wait_ns=PATIENCE_NS,
             **frames.wanted,
         )
-        show = shower(session, frames)
-        if not verbosity.quiet and sys.stderr.isatty():
+        show = frames.shower(session)
+        if not session.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")
         return session.run(show, summary_json)
     finally:

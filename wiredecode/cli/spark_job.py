@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from wiredecode.cli.spark_options import SparkOptions
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
-    from wiredecode.spark.files import Problem
+    from wiredecode.spark.files import Found, Problem
     from wiredecode.spark.folder import Folder
     from wiredecode.spark.increments import Increment
-    from wiredecode.spark.prepare import Planned
+    from wiredecode.spark.pipeline import Metrics, Planned
 
 FAILED = 2
 INCREMENT_BUCKETS = 8
@@ -45,6 +45,7 @@ PROGRESS_SECONDS = 0.5
 def run(options: SparkOptions) -> int:
     """Run it; return the exit code."""
     from wiredecode.spark import session
+    from wiredecode.spark.files import find
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
     cluster = options.cluster
@@ -54,12 +55,17 @@ def run(options: SparkOptions) -> int:
         demand = options.demand()
         if kind_of(options.out):
             open_lake(options.out)
+        found = find(options.inputs, options.source)
     except session.CannotStart as error:
         complain(escape(str(error)))
         return FAILED
     except ValueError as error:
         raise UsageError(str(error)) from None
-    run = SparkRun(options, demand)
+    if refused := unreadable(options, found):
+        for text in refused:
+            complain(escape(text))
+        return FAILED
+    run = SparkRun(options, demand, found)
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
             try:
@@ -86,7 +92,7 @@ def reason(error: BaseException, options: SparkOptions) -> str:
     from pyspark.errors import PySparkException
 
     from wiredecode.spark.folder import Occupied
-    from wiredecode.spark.prepare import Stopped
+    from wiredecode.spark.pipeline import Stopped
     from wiredecode.spark.session import CannotStart, one_line
 
     if isinstance(error, CannotStart | Occupied | Stopped | OSError | ValueError):
@@ -96,6 +102,14 @@ def reason(error: BaseException, options: SparkOptions) -> str:
             "" if options.verbosity.verbose or "Stopped" in str(error) else "; -v shows what Spark says"
         )
     raise error
+
+
+def unreadable(options: SparkOptions, found: Found) -> list[str]:
+    """Why a run would have nothing to read, in lines, before Spark starts."""
+    if found.files or options.stream is not None or options.finish:
+        return []
+    out = escape(options.out)
+    return [*(problem.text for problem in found.problems), f"nothing could be read; {out} was not written"]
 
 
 def check_combined(options: SparkOptions) -> None:
@@ -120,8 +134,8 @@ def check_combined(options: SparkOptions) -> None:
 
 @contextmanager
 def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
-    """Where Java writes to. With -v it is seen, and what py4j has to say of an interrupt."""
-    if options.verbosity.verbose:
+    """Where Java writes to. With -v or a log level of the user's it is seen, and py4j's lines on an interrupt."""
+    if options.verbosity.verbose or "spark.log.level" in options.cluster.settings:
         yield None
         return
     before = logging.root.manager.disable
@@ -136,8 +150,8 @@ def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
 class SparkRun:
     """One run, and the folder that it writes into."""
 
-    def __init__(self, options: SparkOptions, demand: TableDemand) -> None:
-        self.options, self.demand = options, demand
+    def __init__(self, options: SparkOptions, demand: TableDemand, found: Found) -> None:
+        self.options, self.demand, self.found = options, demand, found
         self.folder: Folder | None = None
         self.written = False
 
@@ -148,20 +162,19 @@ class SparkRun:
         options = self.options
         if kind_of(options.out):
             return self.into_tables(spark)
-        with alone(options.out), self.progress(spark):
-            return self.into_folder(spark, Folder(options.out))
+        with alone(options.out), self.progress(spark) as metrics:
+            return self.into_folder(spark, Folder(options.out), metrics)
 
-    def into_folder(self, spark: SparkSession, folder: Folder) -> Accounts:
+    def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
         """Write the tables of a folder anew."""
-        from wiredecode.spark import output, pipeline
+        from wiredecode.spark import merging, pipeline
+        from wiredecode.spark.writing import TaskWriter
 
-        options, level = self.options, self.options.level
         self.folder = folder
         folder.begin()
-        planned = self.planned(spark)
-        sink = output.task_writer(folder, level, self.demand.schema.names)
-        rows = pipeline.rows(spark, options.inputs, self.demand, sink=sink, planned=planned)
-        accounts = output.publish(rows, folder, level)
+        sink = TaskWriter(folder.place(folder.attempts), folder.id)
+        rows = pipeline.decoded(spark, self.planned(spark), sink, metrics=metrics)
+        accounts = merging.publish(rows, folder, self.demand.levels)
         if anything(accounts):
             folder.commit(self.summary(accounts))
             self.written = True
@@ -172,15 +185,13 @@ class SparkRun:
 
     def add(self, spark: SparkSession, states: str) -> Accounts:
         """Add what is new to the tables."""
-        from wiredecode.spark.files import find
-        from wiredecode.spark.prepare import Stopped
+        from wiredecode.spark.pipeline import Stopped
 
-        options = self.options
-        found = find(options.inputs, options.source)
+        options, found = self.options, self.found
         if self.demand.fail_fast and found.problems:
             raise Stopped(found.problems[0].text)
-        with self.progress(spark):
-            accounts = self.increment(states).run(spark, found, finish=options.finish)
+        with self.progress(spark) as metrics:
+            accounts = self.increment(states, metrics).run(spark, found, finish=options.finish)
         if accounts is None:
             raise AlreadyThere("has all of these files")
         self.written = anything(accounts)
@@ -207,50 +218,58 @@ class SparkRun:
                 say(f"{'added':<10}{accounts.totals.packets:,} packets to {escape(options.out)}")
             time.sleep(max(0.0, every - (time.monotonic() - begun)))
 
-    def increment(self, states: str) -> Increment:
+    def increment(self, states: str, metrics: Metrics | None = None) -> Increment:
         """Return the runs whose states are in a folder."""
         from wiredecode.spark.increments import Increment, ProcessedFiles
 
-        demand = replace(self.demand, buckets=self.options.partitions or INCREMENT_BUCKETS)
-        return Increment(self.options.out, ProcessedFiles(states), demand, self.selected, self.how)
+        options = self.options
+        demand = replace(self.demand, buckets=options.partitions or INCREMENT_BUCKETS)
+        book = ProcessedFiles(states)
+        return Increment(options.out, book, demand, self.selected, options.source, self.how, metrics)
 
-    @property
-    def selected(self) -> str:
-        """What of the captures is written, as tables remember it."""
+    def selected(self, level: str) -> str:
+        """The selection of rows of a level, as tables remember it."""
         from wiredecode.export.lake.run import selection
 
         options = self.options
         source = None if options.source == "none" else options.source
-        return selection(options.level, options.display_filter, source=source)
+        return selection(level, options.display_filter, source=source)
 
     @property
     def how(self) -> dict[str, Any]:
-        """Options of ``prepare.prepared``."""
-        return {name: getattr(self.options, name) for name in ("source", "partitions", "split_bytes")}
+        """Options of ``pipeline.planned``."""
+        return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
-    def progress(self, spark: SparkSession) -> AbstractContextManager[None]:
-        """Shows how far it is, on a terminal."""
-        return nullcontext() if self.options.verbosity.quiet or not sys.stderr.isatty() else progress(spark)
+    @contextmanager
+    def progress(self, spark: SparkSession) -> Iterator[Metrics]:
+        """The metrics of a run; they are shown on a terminal while it lasts."""
+        from wiredecode.spark.pipeline import Metrics
+
+        metrics = Metrics(spark)
+        quiet = self.options.verbosity.quiet or not sys.stderr.isatty()
+        with nullcontext() if quiet else progress(spark, metrics):
+            yield metrics
 
     def into_tables(self, spark: SparkSession) -> Accounts:
         """Add to tables of Iceberg or Delta what is not there yet."""
-        from wiredecode.spark import lake, pipeline
+        from wiredecode.export.lake.run import run_of
+        from wiredecode.spark import pipeline
+        from wiredecode.spark.lake import LakeRun
 
-        options, selected = self.options, self.selected
-        captures = lake.captures(options.inputs, selected)
-        columns = tuple(self.demand.schema.names)
-        run = lake.LakeRun(options.out, options.level, columns, captures, selected, overwrite=options.overwrite)
-        with self.progress(spark):
-            rows = pipeline.rows(spark, options.inputs, self.demand, sink=run.sink, planned=self.planned(spark))
-            accounts = run.commit(rows)
+        options, names = self.options, [*self.found.changed]
+        runs = {level: run_of(names, self.selected(level), self.demand.columns) for level in self.demand.levels}
+        tables = LakeRun(options.out, runs, self.selected, overwrite=options.overwrite)
+        self.demand = replace(self.demand, levels=tuple(tables.runs))
+        with self.progress(spark) as metrics:
+            accounts = tables.commit(pipeline.decoded(spark, self.planned(spark), tables.sink, metrics=metrics))
         self.written = anything(accounts)
         return accounts
 
     def planned(self, spark: SparkSession) -> Planned:
         """Return the plan of the run."""
-        from wiredecode.spark.prepare import prepared
+        from wiredecode.spark.pipeline import planned
 
-        return prepared(spark, self.options.inputs, self.demand, **self.how)
+        return planned(spark, self.found, self.demand, **self.how)
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
         """What ``_SUCCESS`` and ``--summary-json`` say."""
@@ -259,7 +278,7 @@ class SparkRun:
         row = totals_record(accounts.totals)
         row["errors"] = [problem for _, _, problem in accounts.problems]
         row["apart"] = [{"protocol": name, "port": port} for name, port in accounts.apart]
-        return {"level": self.options.level, **row}
+        return {"level": ",".join(self.demand.levels), **row}
 
     def discard(self) -> None:
         """Leave nothing that takes room."""
@@ -312,8 +331,8 @@ def anything(accounts: Accounts) -> bool:
 
 
 @contextmanager
-def progress(spark: SparkSession) -> Iterator[None]:
-    """Stages and tasks on standard error."""
+def progress(spark: SparkSession, metrics: Metrics) -> Iterator[None]:
+    """Stages, tasks and metrics on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -321,7 +340,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
     over = threading.Event()
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
         bar = shown.add_task("starting", total=None)
-        watching = threading.Thread(target=_watch, args=(spark, shown, bar, over), daemon=True)
+        watching = threading.Thread(target=_watch, args=(spark, metrics, shown, bar, over), daemon=True)
         watching.start()
         try:
             yield
@@ -330,7 +349,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
             watching.join(PROGRESS_SECONDS)
 
 
-def _watch(spark: SparkSession, shown: Any, bar: Any, over: threading.Event) -> None:
+def _watch(spark: SparkSession, metrics: Metrics, shown: Any, bar: Any, over: threading.Event) -> None:
     """Ask Spark now and then; it may be gone in between."""
     with suppress(Exception):
         tracker = spark.sparkContext.statusTracker()
@@ -339,4 +358,5 @@ def _watch(spark: SparkSession, shown: Any, bar: Any, over: threading.Event) -> 
             if stages:
                 names = ", ".join(str(stage.stageId) for stage in stages)
                 done, total = sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
-                shown.update(bar, description=f"stage {names}", completed=done, total=total)
+                counts = f"{metrics.packets.value:,} packets, {metrics.frames.value:,} frames"
+                shown.update(bar, description=f"stage {names}: {counts}", completed=done, total=total)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
 class Cluster:
     """Where Spark runs."""
 
-    master: Annotated[
-        str,
-        typer.Option("--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."),
-    ] = "local[*,4]"
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")
-    ] = None
+    master: str = Option(
+        "local[*,4]", "--master", metavar="URL", help="Where Spark runs: local[2], spark://host:7077, k8s://..., yarn."
+    )
+    conf: list[str] | None = Option(None, metavar="KEY=VALUE", help="A setting of Spark. Repeatable.")
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -42,91 +40,65 @@ class Cluster:
 class SparkOptions:
     """Options of ``wiredecode spark``."""
 
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT",
-            show_default=False,
-            help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or URIs.",
-        ),
-    ]
-    out: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help="Folder of the tables; those of an earlier run are replaced. delta:PATH, iceberg:CATALOG: tables that "
-            "are added to.",
-        ),
-    ]
-    level: options.Level = "frames"
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns", metavar="A,B,...", help="Only these, and those that folders and findings are made of."
-        ),
-    ] = None
-    source: Annotated[
-        str,
-        typer.Option(
-            "--source",
-            metavar="HOW",
-            help="How files of several capture points are told apart: folder (by its name), or a regular expression "
-            "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
-        ),
-    ] = "none"
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, metavar="N", help="Tasks that decode. [default: by size]")
-    ] = None
-    split_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--split-bytes",
-            min=0,
-            metavar="BYTES",
-            help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
-        ),
-    ] = None
-    increment: Annotated[
-        str | None,
-        typer.Option(
-            "--increment",
-            metavar="STATES",
-            help="Add new files to the tables of earlier runs; connections continue. STATES is a folder that remembers "
-            "which files were read, and the state of connections.",
-        ),
-    ] = None
-    stream: Annotated[
-        str | None,
-        typer.Option("--stream", metavar="STATES", help="Repeat --increment as files come, until Ctrl-C."),
-    ] = None
-    every: Annotated[
-        float | None,
-        typer.Option("--every", min=0, metavar="SECONDS", help="With --stream: how often to look. [default: 60]"),
-    ] = None
-    settle: Annotated[
-        float | None,
-        typer.Option(
-            "--settle",
-            min=0,
-            metavar="SECONDS",
-            help="With --stream: a file that has not changed for this long is complete. [default: 60]",
-        ),
-    ] = None
-    finish: Annotated[
-        bool,
-        typer.Option(
-            "--finish",
-            help="With --stream or --increment: the capture is over. Read all files, end all connections, stop.",
-        ),
-    ] = False
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Into tables: write captures again that are there already.")
-    ] = False
-    fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="End at the first file that cannot be read; nothing is written.")
-    ] = False
+    inputs: list[str] = Argument(
+        ...,
+        metavar="INPUT",
+        show_default=False,
+        help="pcap or pcapng files, also compressed; folders; patterns in quotes. Local, or URIs.",
+    )
+    out: str = Option(
+        ...,
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="Folder of the tables; those of an earlier run are replaced. delta:PATH, iceberg:CATALOG: tables that "
+        "are added to.",
+    )
+    level: str | None = Option(
+        None,
+        metavar="A,B,...",
+        help="Tables to write, decoded together: frames, messages, connections; or packets alone. "
+        "[default: messages,connections; with --columns frames]",
+    )
+    columns: str | None = Option(
+        None, metavar="A,B,...", help="Only these, and those that folders and findings are made of."
+    )
+    source: str = Option(
+        "none",
+        metavar="HOW",
+        help="How files of several capture points are told apart: folder (by its name), or a regular expression "
+        "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
+    )
+    partitions: int | None = Option(None, min=1, metavar="N", help="Tasks that decode. [default: by size]")
+    split_bytes: int | None = Option(
+        None,
+        min=0,
+        metavar="BYTES",
+        help="Size of the parts that large pcap files are read in; 0: whole files. [default: 128 MiB]",
+    )
+    increment: str | None = Option(
+        None,
+        metavar="STATES",
+        help="Add new files to the tables of earlier runs; connections continue. STATES is a folder that remembers "
+        "which files were read, and the state of connections.",
+    )
+    stream: str | None = Option(None, metavar="STATES", help="Repeat --increment as files come, until Ctrl-C.")
+    every: float | None = Option(None, min=0, metavar="SECONDS", help="With --stream: how often to look. [default: 60]")
+    settle: float | None = Option(
+        None,
+        min=0,
+        metavar="SECONDS",
+        help="With --stream: a file that has not changed for this long is complete. [default: 60]",
+    )
+    finish: bool = Option(
+        False,
+        "--finish",
+        help="With --stream or --increment: the capture is over. Read all files, end all connections, stop.",
+    )
+    overwrite: bool = Option(False, "--overwrite", help="Into tables: write captures again that are there already.")
+    fail_fast: bool = Option(
+        False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
+    )
     display_filter: options.DisplayFilter = None
     show_secrets: options.ShowSecrets = False
     cluster: Cluster
@@ -150,15 +122,18 @@ class SparkOptions:
         from wiredecode.spark.decode import TableDemand
         from wiredecode.spark.writing import KEPT
 
-        level, columns = self.level, options.names(self.columns, "--columns")
-        if columns is not None:
-            columns = list(dict.fromkeys([*KEPT[level], *columns]))
+        columns = options.names(self.columns, "--columns")
+        levels = options.names(self.level, "--level") or (
+            ["messages", "connections"] if columns is None else ["frames"]
+        )
+        if columns is not None and len(levels) == 1:
+            columns = list(dict.fromkeys([*KEPT.get(levels[0], ()), *columns]))
         spoken = {
             port: said.protocol.name + (f"/{said.dialect}" if said.dialect else "")
             for port, said in self.decoding.ports.items()
         }
         return TableDemand(
-            level,
+            levels,
             columns=columns,
             filter=self.display_filter,
             decode_as=spoken,

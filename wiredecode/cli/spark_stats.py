@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
@@ -33,7 +33,7 @@ Examples:
 def stats(
     folders: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="FOLDER",
             show_default=False,
             help="What wiredecode spark wrote, streams and delta:PATH, iceberg:CATALOG too; one with frames, one with "

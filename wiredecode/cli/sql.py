@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
@@ -20,10 +20,12 @@ from wiredecode.export.atomic import NewFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wiredecode.capture import CaptureError, PacketBatch
-    from wiredecode.export.query import Open, RowReader
+    from wiredecode.capture import PacketBatch
+    from wiredecode.export.query import Open
+    from wiredecode.export.selection import Timed
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
+    from wiredecode.tables.reader import TableReader
 
 EXAMPLES = """\b
 Examples:
@@ -50,27 +52,18 @@ SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "p
 
 @with_groups
 def sql(
-    files: options.Files,
-    query: Annotated[str, typer.Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
-    decoding: options.Decoding,
-    span: options.Span,
-    verbosity: options.Verbosity,
-    format_: Annotated[
-        SqlFormat | None,
-        typer.Option(
-            "--format",
-            help="[default: table on a terminal, or vertical where it does not fit; else ndjson, or as OUT ends]",
-        ),
-    ] = None,
-    out: Annotated[
-        str, typer.Option("-o", "--output", metavar="OUT", help="Write a file; - is standard output.")
-    ] = "-",
+    captures: options.Captures,
+    query: Annotated[str, Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],
+    format_: SqlFormat | None = Option(
+        None,
+        "--format",
+        help="[default: table on a terminal, or vertical where it does not fit; else ndjson, or as OUT ends]",
+    ),
+    out: str = Option("-", "-o", "--output", metavar="OUT", help="Write a file; - is standard output."),
     display_filter: options.DisplayFilter = None,
     bytes_: options.Bytes = "hex",
     show_secrets: options.ShowSecrets = False,
-    allow_files: Annotated[
-        bool, typer.Option("--allow-files", help="The query may read and write files, and load extensions.")
-    ] = False,
+    allow_files: bool = Option(False, "--allow-files", help="The query may read and write files, and load extensions."),
     two_passes: options.TwoPasses = False,
     csv_formulas: options.CsvFormulas = "keep",
     color: options.Color = "auto",
@@ -84,6 +77,8 @@ def sql(
     import gc
 
     gc.enable()
+    from wiredecode.capture import open_capture
+    from wiredecode.dissect.dissector import find_answers
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
     from wiredecode.frames.record import BYTES
@@ -93,47 +88,37 @@ def sql(
     form, guarded = _form(format_, out), csv_formulas == "guard"
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas goes with csv: say --format csv")
-    if two_passes and STANDARD_INPUT in files:
-        raise options.UsageError("--two-passes reads the captures twice, and standard input can be read only once")
-    reading = {**decoding.arguments, "show_secrets": show_secrets}
-    if two_passes:
-        reading["answers"] = decoding.late_answers(files)
+    files, arguments = captures.files, captures.decoding.arguments
+    once = STANDARD_INPUT in files
+    if two_passes and once:
+        raise options.UsageError(options.READ_ONCE)
 
     def display() -> Filter | None:
-        return options.display_filter(display_filter, secrets=show_secrets, utc=span.utc)
+        return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
     display()  # a wrong one ends the command before anything is read
+    reading = {**arguments, "show_secrets": show_secrets}
+    if two_passes:
+        reading["answers"] = find_answers(open_capture(files), **arguments)
     try:
-        with Database(
-            _opener(files, reading, span, display), once=STANDARD_INPUT in files, files=allow_files
-        ) as database:
+        with Database(_opener(captures, reading, display), once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:
                 answer = chain(first, batches)
-                if form is None:
-                    colored = wants_color(color, sys.stdout)
-                    more = _show(schema, answer, bytes_, format_, color=colored)
-                    if more and not verbosity.quiet:
-                        complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
-                else:
+                if form is not None:
                     settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
                     _write(schema, answer, form, out, settings)
-            return _exit_code(database.errors)
+                elif _show(schema, answer, bytes_, format_, color) and not captures.verbosity.quiet:
+                    complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+            for damage in database.errors:
+                complain(str(damage))
+            return 2 if database.errors else 0
     except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape
 
         complain(escape(str(error)))
         return 2
-
-
-def _exit_code(errors: Iterable[CaptureError]) -> int:
-    """Say what could not be read; the exit code."""
-    code = 0
-    for damage in errors:
-        complain(str(damage))
-        code = 2
-    return code
 
 
 def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
@@ -150,16 +135,16 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         raise options.UsageError(str(error)) from None
 
 
-def _opener(
-    files: list[str], reading: dict[str, Any], span: options.Span, display: Callable[[], Filter | None]
-) -> Open:
-    """Opens a table of what is chosen."""
+def _opener(captures: options.Captures, reading: dict[str, Any], display: Callable[[], Filter | None]) -> Open:
+    """Return a function that opens a table of the rows that were asked for."""
     from wiredecode.capture import open_capture
     from wiredecode.export.selection import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    def open_(level: str, columns: list[str] | None) -> RowReader:
-        capture, chosen = open_capture(files), display()
+    span = captures.span
+
+    def open_(level: str, columns: list[str] | None) -> TableReader | Timed:
+        capture, chosen = open_capture(captures.files), display()
         if not span.is_whole:
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
@@ -191,55 +176,39 @@ def _write(
 
 
 def _show(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, form: SqlFormat | None, *, color: bool
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, form: SqlFormat | None, color: str
 ) -> bool:
-    """The first rows for people; whether there are more."""
-    rows, more = _first_rows(batches, form_of_bytes)
-    if schema.names:
-        output = Output()
-        _print(schema, rows, form, output, color=color)
-        output.flush()
-    return more
+    """Show the first rows to people; return whether there are more.
 
-
-def _first_rows(batches: Iterable[pa.RecordBatch], form_of_bytes: str) -> tuple[list[tuple[Any, ...]], bool]:
-    """The first rows, and whether there are more."""
+    A table is as wide as it needs to be; if that does not fit, the rows are one below the other.
+    """
     from wiredecode.frames.record import BYTES
     from wiredecode.tables.rows import values
+    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+    from wiredecode.view.grid import grid, markdown, vertical
     from wiredecode.view.values import text_or_hex
 
     show = text_or_hex if form_of_bytes == "hex" else BYTES[form_of_bytes]
     rows: list[tuple[Any, ...]] = []
+    more = False
     for batch in batches:
         part = batch.slice(0, MAX_ROWS - len(rows))
         rows += zip(*(values(column, show) for column in part.columns), strict=True)
-        if len(part) < len(batch):
-            return rows, True
-    return rows, False
-
-
-def _print(
-    schema: pa.Schema, rows: list[tuple[Any, ...]], form: SqlFormat | None, output: Output, *, color: bool
-) -> None:
-    """A table that is as wide as it needs to be, or the rows one below the other where that does not fit."""
-    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import grid, markdown, vertical
-
+        if more := len(part) < len(batch):
+            break
+    if not schema.names:
+        return more
+    output = Output()
     if form == "markdown":
         output.text(markdown(schema.names, rows))
-        return
-    table = grid(schema.names, [_is_number(field.type) for field in schema], rows)
-    console = tree_console(output, color=color, terminal=sys.stdout.isatty())
-    wide = console.options.update(width=UNBOUNDED_WIDTH)
-    needed = console.measure(table, options=wide).maximum
-    if form == "vertical" or (form is None and needed > console.width):
-        for line in vertical(schema.names, rows):
-            console.print(line)
     else:
-        console.print(table, width=needed, crop=False, no_wrap=True)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+        table = grid(schema, rows)
+        console = tree_console(output, color=wants_color(color, sys.stdout), terminal=sys.stdout.isatty())
+        needed = console.measure(table, options=console.options.update(width=UNBOUNDED_WIDTH)).maximum
+        if form == "vertical" or (form is None and needed > console.width):
+            for line in vertical(schema.names, rows):
+                console.print(line)
+        else:
+            console.print(table, width=needed, crop=False, no_wrap=True)
+    output.flush()
+    return more

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
@@ -34,21 +34,14 @@ Examples:
 
 
 @group
-class CaptureOptions:
+class CaptureOptions(options.Captures):
     """What is counted of captures."""
 
-    files: options.Files
     form: StatsOptions
-    hops: Annotated[
-        bool, typer.Option("--hops", help="Latency: count requests again where servers pass them on to others.")
-    ] = False
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="In place of tables: what changed when, on one screen.")
-    ] = False
+    hops: bool = Option(False, "--hops", help="Latency: count requests again where servers pass them on to others.")
+    timeline: bool = Option(False, "--timeline", help="In place of tables: what changed when, on one screen.")
     display_filter: options.DisplayFilter = None
-    decoding: options.Decoding
-    span: options.Span
-    verbosity: options.Verbosity
+    two_passes: options.TwoPasses = False
 
     @cached_property
     def display(self) -> Filter | None:
@@ -58,7 +51,11 @@ class CaptureOptions:
         """The captures; ``watched``: as for :meth:`Session.of`."""
         from wiredecode.cli.session import Session
 
-        return Session.of(*(self.files, self.decoding, self.verbosity), span=self.span, display=self.display, **watched)
+        session = Session.of(
+            self, self.files, span=self.span, display=self.display, two_passes=self.two_passes, **watched
+        )
+        session.on_terminal = False
+        return session
 
 
 @with_groups
@@ -93,8 +90,7 @@ def _counted(
     without_pandas()
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
-    watched = counters.connections
-    over = None if watched is None else watched.end
+    over = None if counters.connections is None else counters.connections.end
     session = settings.session(analyse=over is not None, on_over=over, messages=counters.messages)
     counters.whole = display is None and settings.span.is_whole
 

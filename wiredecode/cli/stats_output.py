@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group
@@ -37,20 +37,12 @@ def complete_table(incomplete: str) -> list[str]:
 class StatsOptions:
     """Which tables, and in what form."""
 
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table",
-            metavar="NAME",
-            autocompletion=complete_table,
-            help=f"Only this table: {', '.join(TABLES)}. Repeatable.",
-        ),
-    ] = None
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
-    ] = "auto"
-    json: Annotated[bool, typer.Option("--json", help="One JSON object: per table a list of rows.")] = False
-    csv: Annotated[bool, typer.Option("--csv", help="One table as CSV.")] = False
+    table: list[str] | None = Option(
+        None, metavar="NAME", autocompletion=complete_table, help=f"Only this table: {', '.join(TABLES)}. Repeatable."
+    )
+    interval: str = Option("auto", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
+    json: bool = Option(False, "--json", help="One JSON object: per table a list of rows.")
+    csv: bool = Option(False, "--csv", help="One table as CSV.")
     color: options.Color = "auto"
 
 
@@ -88,9 +80,7 @@ def _write_csv(table: pa.Table) -> None:
 def _write_json(found: Found) -> None:
     from wiredecode.tables.rows import dumps, rows
 
-    tables = {
-        statistic.name: [row for batch in table.to_batches() for row in rows(batch)] for statistic, table in found
-    }
+    tables = {one.name: [row for batch in table.to_batches() for row in rows(batch)] for one, table in found}
     output = Output()
     output.write(dumps(tables) + b"\n")
     output.flush()

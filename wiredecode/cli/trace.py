@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
@@ -30,34 +30,24 @@ Examples:
 
 
 @group
-class TraceOptions:
+class TraceOptions(options.Captures):
     """Which message, and what is shown of it."""
 
-    files: options.Files
-    frame: Annotated[int | None, typer.Option("--frame", min=1, metavar="N", help="A message of frame N.")] = None
-    index: Annotated[
-        int | None, typer.Option("--index", min=0, metavar="I", help="With --frame: message I of it, from 0.")
-    ] = None
-    ident: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."),
-    ] = None
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="Only of this stream, topic, subject or segment.")
-    ] = None
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Its body holds this text.")] = None
-    hexadecimal: Annotated[str | None, typer.Option("--bytes", metavar="HEX", help="Its body holds these bytes.")] = (
-        None
+    frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
+    index: int | None = Option(None, min=0, metavar="I", help="With --frame: message I of it, from 0.")
+    ident: str | None = Option(
+        None, "--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."
     )
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="Its key.")] = None
-    own_clocks: Annotated[
-        bool, typer.Option("--own-clocks", help="Several captures: by their own times, however their clocks differ.")
-    ] = False
-    nth: Annotated[int, typer.Option("--nth", min=1, metavar="N", help="Which, where several messages fit.")] = 1
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False
-    decoding: options.Decoding
-    span: options.Span
-    verbosity: options.Verbosity
+    topic: str | None = Option(None, metavar="NAME", help="Only of this stream, topic, subject or segment.")
+    text: str | None = Option(None, metavar="TEXT", help="Its body holds this text.")
+    hexadecimal: str | None = Option(None, "--bytes", metavar="HEX", help="Its body holds these bytes.")
+    key: str | None = Option(None, metavar="TEXT", help="Its key.")
+    own_clocks: bool = Option(
+        False, "--own-clocks", help="Several captures: by their own times, however their clocks differ."
+    )
+    nth: int = Option(1, min=1, metavar="N", help="Which, where several messages fit.")
+    two_passes: options.TwoPasses = False
+    json: bool = Option(False, "--json", help="One JSON object.")
 
     @property
     def criteria(self) -> Criteria:
@@ -143,14 +133,15 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
     files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
     session = Session.of(
+        settings,
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
-        *(settings.decoding, settings.verbosity),
         span=ALWAYS if again else settings.span,
+        two_passes=settings.two_passes,
         link_responses=again,
         copies=True,
         messages=messages,
     )
-    session.quiet = again or session.quiet or not session.verbose
+    session.shows_totals, session.on_terminal = session.verbose and not (again or session.quiet), False
     return session
 
 
@@ -191,11 +182,10 @@ def _show(
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
+        lines = []
         if len(messages) > 1:
-            session.output.text(f"{len(messages):,} messages fit; this is number {nth}\n")
-            for line in text.listed(messages, nth, session.first_ns):
-                session.output.text(f"{line}\n")
-            session.output.text("\n")
-        for line in text.lines(message, session.first_ns, collector.names):
+            lines += [f"{len(messages):,} messages fit; this is number {nth}"]
+            lines += [*text.listed(messages, nth, session.first_ns), ""]
+        for line in (*lines, *text.lines(message, session.first_ns, collector.names)):
             session.output.text(f"{line}\n")
     session.output.flush()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain
 
 READERS = ("follow", "export", "stats", "sql", "check", "report")
@@ -16,8 +16,8 @@ READERS = ("follow", "export", "stats", "sql", "check", "report")
 OUR_VALUED = "cdYwTeE"
 VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
 """Short options that a value follows, as in tshark."""
-NOTHING_TO_DO = frozenset("nl2")
-"""Names are never resolved, lines are written as they come, and one pass knows the responses."""
+NOTHING_TO_DO = frozenset("nl")
+"""Names are never resolved, and lines are written as they come."""
 TIMES = {
     "r": ["relative"],
     "a": ["absolute"],
@@ -42,6 +42,8 @@ WAYS = {
     "-S": "lines end with a newline; -T fields -E separator=X separates fields",
     "-W": "-w writes pcapng: leave -W out",
     "-U": "PDUs are not exported: wiredecode export writes frames and messages",
+    "-K": "keys of TLS sessions are read with --keylog FILE where that is known; Kerberos is not",
+    "-D": "wiredecode interfaces lists where sniff can listen",
     "-G": "wiredecode fields lists all fields, wiredecode protocols the protocols",
     "-P": "-w shows nothing: run the same again without -w",
     "-L": "wiredecode interfaces lists where sniff can listen",
@@ -49,6 +51,7 @@ WAYS = {
     "-a": "wiredecode sniff ends with -c N or --duration SECONDS",
     "-b": "rings of files are wiredecode sniff -w FILE --ring-size MIB --ring-seconds SECONDS --ring-files N",
     "-y": "the link type is that of the interface: leave -y out",
+    "--list-interfaces": "wiredecode interfaces lists where sniff can listen",
     "--export-objects": "bodies of messages come with wiredecode export FILE --level messages -o OUT",
     "--enable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
     "--disable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
@@ -58,7 +61,7 @@ WAYS = {
     "--elastic-mapping-filter": "records have a schema: wiredecode export -o OUT.parquet, docs/records.md",
 }
 """Options of tshark's that are not taken, and what to type instead."""
-LONG = {"--read-file": "r", "--interface": "i", "--list-interfaces": "D", "--capture-filter": "f"}
+LONG = {"--read-file": "r", "--interface": "i", "--capture-filter": "f"}
 AS = re.compile(r"tcp\.port==(\d+),(.+)")
 
 
@@ -147,15 +150,13 @@ class CommandLine:
             return ["sniff", *self.live, *self.words]
         if self.statistic is not None:
             return self._stats(files)
-        dashed = [file for file in files if file.startswith("-") and file != "-"]
-        return ["pcap", *self.words, *files] if not dashed else ["pcap", *self.words, "--", *files]
+        dashed = any(file.startswith("-") and file != "-" for file in files)
+        return ["pcap", *self.words, *(["--"] if dashed else []), *files]
 
     def _long(self, word: str, left: deque[str]) -> None:
         name, equals, value = word.partition("=")
         if name in WAYS:
             raise UsageError(WAYS[name])
-        if name == "--list-interfaces":
-            raise UsageError("wiredecode interfaces lists where sniff can listen")
         if name in LONG:
             self._valued(LONG[name], value if equals else self._next(name, left))
             return
@@ -180,21 +181,23 @@ class CommandLine:
     def _flag(self, letter: str) -> None:
         if f"-{letter}" in WAYS:
             raise UsageError(WAYS[f"-{letter}"])
-        if letter == "D":
-            raise UsageError("wiredecode interfaces lists where sniff can listen")
-        if letter == "Q":
-            letter = "q"
         if letter not in NOTHING_TO_DO:
-            self.words.append(f"-{letter}")
+            self.words.append(f"-{'q' if letter == 'Q' else letter}")
 
     def _valued(self, letter: str, value: str) -> None:
+        refuse(
+            (letter == "t" and value not in TIMES, f"-t {value}: times are --time relative, absolute, delta or epoch"),
+            (letter == "F" and value != "pcapng", f"-w writes pcapng, not {value}"),
+            (letter == "u" and value != "s", "seconds are shown as a number: leave -u out"),
+            (
+                letter == "T" and value in ("psml", "ps", "jsonraw"),
+                f"there is no -T {value}: records are -T json, -T ek and -T pdml, lines -T text and -T tabs",
+            ),
+            (letter != "a" and f"-{letter}" in WAYS, WAYS.get(f"-{letter}", "")),
+        )
         if letter == "r":
             self.files.append(value)
-        elif letter == "d":
-            self.words += ["-d", decode_as(value)]
         elif letter == "t":
-            if value not in TIMES:
-                raise UsageError(f"-t {value}: times are --time relative, absolute, delta or epoch")
             self.words += ["--time", *TIMES[value]]
         elif letter == "z":
             self.statistic = value
@@ -202,20 +205,8 @@ class CommandLine:
             self.live += [{"B": "--buffer", "s": "--snaplen"}.get(letter, f"-{letter}"), value]
         elif letter == "a":
             self.live += stop_after(value)
-        elif letter == "F" and value != "pcapng":
-            raise UsageError(f"-w writes pcapng, not {value}")
-        elif letter == "u" and value != "s":
-            raise UsageError("seconds are shown as a number: leave -u out")
-        elif letter == "T" and value in ("psml", "ps", "jsonraw"):
-            raise UsageError(
-                f"there is no -T {value}: records are -T json, -T ek and -T pdml, lines -T text and -T tabs"
-            )
         elif letter in OUR_VALUED:
-            self.words += [f"-{letter}", value]
-        elif f"-{letter}" in WAYS:
-            raise UsageError(WAYS[f"-{letter}"])
-        elif letter == "K":
-            raise UsageError("keys of TLS sessions are read with --keylog FILE where that is known; Kerberos is not")
+            self.words += [f"-{letter}", decode_as(value) if letter == "d" else value]
 
     def _stats(self, files: list[str]) -> list[str]:
         """``-z``: the command that answers it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, interface_option, open_live
@@ -39,13 +40,13 @@ class OptionalLive(LiveCapture):
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="FILE",
         show_default=False,
         help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order.",
     ),
 ]
-FollowFile = Annotated[bool, typer.Option("--follow-file", help="Read on as the file grows, like tail -f.")]
+FollowFile = Annotated[bool, Option("--follow-file", help="Read on as the file grows, like tail -f.")]
 
 
 @with_groups

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import Option
 
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import Output, complain, say
@@ -23,21 +23,12 @@ Examples:
 
 
 def wireshark(
-    install: Annotated[
-        bool, typer.Option("--install", help="Put the dissector, and the live capture, where Wireshark looks.")
-    ] = False,
-    uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove them.")] = False,
-    show: Annotated[bool, typer.Option("--print", help="Write the dissector to standard output.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the dissector to a file.")
-    ] = None,
-    plugins: Annotated[
-        Path | None,
-        typer.Option("--plugins", metavar="DIR", help="With --install: Wireshark's folder for Lua plugins."),
-    ] = None,
-    extcap: Annotated[
-        Path | None, typer.Option("--extcap", metavar="DIR", help="With --install: its folder for capture programs.")
-    ] = None,
+    install: bool = Option(False, "--install", help="Put the dissector, and the live capture, where Wireshark looks."),
+    uninstall: bool = Option(False, "--uninstall", help="Remove them."),
+    show: bool = Option(False, "--print", help="Write the dissector to standard output."),
+    output: Path | None = Option(None, "-o", "--output", metavar="FILE", help="Write the dissector to a file."),
+    plugins: Path | None = Option(None, metavar="DIR", help="With --install: Wireshark's folder for Lua plugins."),
+    extcap: Path | None = Option(None, metavar="DIR", help="With --install: its folder for capture programs."),
 ) -> int:
     """A Lua dissector for Wireshark 4.0 or newer, made from the declarations of all protocols.
 
@@ -47,20 +38,17 @@ def wireshark(
         raise UsageError("say one of --install, --uninstall, --print and -o FILE")
     if (plugins or extcap) and not (install or uninstall):
         raise UsageError("--plugins and --extcap go with --install or --uninstall")
-    if uninstall:
-        return _uninstall(plugins, extcap)
     from wiredecode.extras import version_number
     from wiredecode.wireshark import script
 
-    text = script(version_number())
-    if install:
-        return _install(text, plugins, extcap)
     if output is not None:
-        output.write_text(text)
-        return 0
-    out = Output()
-    out.text(text)
-    out.flush()
+        output.write_text(script(version_number()))
+    elif show:
+        out = Output()
+        out.text(script(version_number()))
+        out.flush()
+    else:
+        return _change(_places(plugins, extcap), script(version_number()) if install else None)
     return 0
 
 
@@ -73,34 +61,23 @@ def _places(plugins: Path | None, extcap: Path | None) -> Places:
     return Places(usual.plugins, extcap or usual.extcap)
 
 
-def _install(text: str, plugins: Path | None, extcap: Path | None) -> int:
-    from wiredecode.wireshark.places import Foreign, install
+def _change(where: Places, text: str | None) -> int:
+    """Install the dissector, or without ``text`` remove it; return the exit code."""
+    from wiredecode.wireshark.places import Foreign, install, uninstall
 
-    where = _places(plugins, extcap)
     try:
-        written = install(where, text)
+        changed = uninstall(where) if text is None else install(where, text)
     except Foreign as error:
-        complain(f"{error}: was not written by wiredecode, and is left as it is; move it away, or use --plugins DIR")
+        advice = "" if text is None else "; move it away, or use --plugins DIR"
+        complain(f"{error}: was not written by wiredecode, and is left as it is{advice}")
         return 2
-    for path in written:
-        say(f"wrote {path}")
+    for path in changed:
+        say(f"{'removed' if text is None else 'wrote'} {path}")
+    if text is None:
+        if not changed:
+            say("nothing was installed there")
+        return 0
     if where.extcap is None:
         say("no live capture: this Wireshark has no personal folder for it; --extcap DIR names the one of the system")
     say("start Wireshark again, or press Ctrl-Shift-L in it")
-    return 0
-
-
-def _uninstall(plugins: Path | None, extcap: Path | None) -> int:
-    from wiredecode.wireshark.places import Foreign, uninstall
-
-    where = _places(plugins, extcap)
-    try:
-        removed = uninstall(where)
-    except Foreign as error:
-        complain(f"{error}: was not written by wiredecode, and is left as it is")
-        return 2
-    for path in removed:
-        say(f"removed {path}")
-    if not removed:
-        say("nothing was installed there")
     return 0

@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from wiredecode.capture.batch import PacketBatch
 from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
@@ -43,11 +42,6 @@ class Accounts:
         """Those that wait for a frame, a heap: by the moments that made them known, and numbered."""
         self._many: dict[Direction, None] = {}
         """Where more of them wait than one frame gets."""
-
-    def packets(self, batch: PacketBatch) -> None:
-        """These packets were read."""
-        if len(batch):
-            self.totals.add_times(batch.time_ns)
 
     def note(self, note: Note) -> None:
         """Keep a note until the frame comes that it is about."""
@@ -109,11 +103,8 @@ class Accounts:
         totals = self.totals
         totals.connections += 1
         for direction in connection.directions:
-            totals.captured += direction.captured
-            totals.duplicate += direction.duplicate
-            totals.late += direction.late
-            totals.ignored += direction.ignored
-            totals.missing += direction.missing
+            for name in ("captured", "duplicate", "late", "ignored", "missing"):
+                setattr(totals, name, getattr(totals, name) + getattr(direction, name))
         if tracker is None:
             return
         totals.failures.update(tracker.failures)

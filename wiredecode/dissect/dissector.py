@@ -7,17 +7,22 @@ its sides as they happened and numbers do not depend on how the capture was read
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dissect.accounts import Accounts
-from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.identify import Candidates
-from wiredecode.dissect.lookahead import Lookahead
-from wiredecode.dissect.order import FrameOrder, Order
+from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
+from wiredecode.dissect.order import FrameOrder, Order, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
@@ -25,7 +30,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.frames.who import learn
-from wiredecode.net import Network
+from wiredecode.net import Limits, Network
 from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
@@ -36,14 +41,57 @@ if TYPE_CHECKING:
     from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.block import FrameBlock
+    from wiredecode.frames.message import Messages
+    from wiredecode.protocols.base import Protocol
+    from wiredecode.protocols.registry import DecodeAs
 
-PIECE_BYTES = 1024 * 1024
+
+@dataclass(frozen=True)
+class Demand:
+    """What a :class:`~wiredecode.dissect.dissector.Dissector` is to make of a capture."""
+
+    style: Style | None = None
+    """How the JSON-ready record of every frame is made (``Frame.layers``); None: there are no records."""
+    recorded: frozenset[str] | None = None
+    """Protocols of whose frames records are made; None: of all."""
+    link_responses: bool = True
+    """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
+    wait_ns: int = WAIT_NS
+    """How long, in capture time, requests wait for their response; live captures wait less."""
+    copies: bool = True
+    """Messages are told which one they are a copy of, also where only their contents tell."""
+    answers: Mapping[int, KnownOutcome] | None = None
+    """What an earlier pass found of requests that wait longer than that, or None if there was no such pass."""
+    late: dict[int, KnownOutcome] | None = None
+    """Collects the same, for a later pass."""
+    messages: Messages | None = None
+    """Collects the published and delivered messages; whoever gave it empties it."""
+    runs: bool = False
+    """Only messages are wanted: long stretches of plain frames may come as runs, out of :meth:`Dissector.mixed`."""
+    select: Filter | None = None
+    """What will be shown, where there are no runs: no records are made of frames that it excludes."""
+    alone: bool = False
+    """What ``select`` leaves is shown by itself: frames of connections that it excludes are only numbered, where
+    nothing that is shown is lost, and nobody asks for totals."""
+    stable_ids: bool = False
+    """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
+    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
+    """What the user said that ports speak."""
+    decrypt: bool = True
+    """Use the TLS secrets that captures bring."""
+    protocols: tuple[Protocol, ...] | None = None
+    """These protocols are tried; None: all that are known."""
+
+    def __post_init__(self) -> None:
+        if self.runs and self.select is not None:
+            raise ValueError("runs come whole: nothing selects among their frames")
+
+
+PART_FRAMES = 64 * 1024
+"""Frames that are decoded together, about."""
+LEAST_PART_BYTES = 256 * 1024
+"""Captured bytes of packets that are looked at together, at least and first."""
 DEFAULT = Demand()
-
-
-def _label(connection: Connection) -> None:
-    if connection.label is None:
-        connection.label = connection_id(connection.endpoints, connection.first_ns)
 
 
 class Dissector:
@@ -81,10 +129,13 @@ class Dissector:
         """Connections that are over; what is known of them stays while frames of theirs may wait."""
         self._pending: dict[Tracker, None] = {}
         """Connections with frames that others may still precede."""
-        self._lookahead = Lookahead(demand.lookahead_ns, demand.answers)
-        self._waiting: deque[Frame] = deque()
+        self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late)
+        self._held: deque[Frame] = deque()
         """Frames from the oldest request on that waits for its response."""
+        self._readers: dict[Conversation, Callable[[Frame], None]] = {}
+        """Decode a frame of a conversation as ``demand`` says."""
         self._number = 0
+        self._part_bytes = LEAST_PART_BYTES
 
     def watch_connections(self, over: Callable[[Connection, str | None], None]) -> None:
         """Before the first packet: ``over`` is to be told as ``on_over`` is, with TCP analysis."""
@@ -109,28 +160,25 @@ class Dissector:
         return self._tls is not None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "demand"}
+        return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}
 
     def resume(self, demand: Demand, on_over: Callable[[Connection, str | None], None] | None = None) -> None:
         """Go on after pickling; ``demand`` is as it was, ``on_over`` where it is another."""
-        self.demand, self._on_over = demand, on_over or self._on_over
+        self.demand, self._on_over, self._readers = demand, on_over or self._on_over, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
-        error: CaptureError | None = None
-        try:
+        with Postponed() as postponed:
             for batch in batches:
                 yield from self.feed(batch)
-        except CaptureError as raised:
-            error = raised
         yield from self.finish()
-        if error is not None:
-            raise error
+        postponed.raise_again()
 
     def feed(self, batch: PacketBatch) -> Iterator[Frame]:
         """Take the next packets, yield the frames that are ready."""
-        self._receive(batch)
-        yield from self._linked(self._release(self.network.watermark))
+        for part in self._parts(batch):
+            self._receive(part)
+            yield from self._linked(self._decoded(self.network.watermark))
 
     def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
         """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
@@ -138,54 +186,74 @@ class Dissector:
         ``patience_ns``: how long requests may have waited for their response.
         """
         self._events(self.network.tick(time_ns))
-        self._close_ended()
-        yield from self._linked(self._release(None))
-        self._lookahead.tick(time_ns, patience_ns)
-        yield from self._not_waiting()
+        yield from self._linked(self._decoded(None))
+        self._ledger.tick(time_ns, patience_ns)
+        yield from self._not_held()
 
     def finish(self) -> Iterator[Frame]:
         """The capture is over: yield everything that is left and close the accounts."""
-        self._end()
-        yield from self._linked(self._release(None))
-        self._lookahead.finish()
-        while self._waiting:
-            yield self._waiting.popleft()
+        self._events(self.network.finish())
+        yield from self._linked(self._decoded(None))
+        self._ledger.finish(self.totals.last_ns)
+        yield from self._not_held()
+        if self._ledger.missed:
+            self.totals.limits[LIMIT] += self._ledger.missed
         self.accounts.finish(self.network)
 
     def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
-        """As :meth:`frames`, with runs: what each batch made ready, all numbered but not in this order.
+        """As :meth:`frames`, with blocks: what became ready together, all numbered but not in this order.
 
         Requests are not told their response.
         """
-        error: CaptureError | None = None
-        try:
-            for batch in batches:
-                self._receive(batch)
-                yield from self._released(self.network.watermark)
-        except CaptureError as raised:
-            error = raised
-        self._end()
-        yield from self._released(None)
+        with Postponed() as postponed:
+            for part in chain.from_iterable(map(self._parts, batches)):
+                self._receive(part)
+                yield from self._pieces(self.network.watermark)
+        self._events(self.network.finish())
+        yield from self._pieces(None)
         self.accounts.finish(self.network)
-        if error is not None:
-            raise error
+        postponed.raise_again()
+
+    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
+        """What is ready, a few megabytes at a time: after a gap much may have waited."""
+        items = [item for tracker in self._pending for item in tracker.out]
+        steps = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
+        del items
+        for step in [*map(place, steps), watermark]:
+            linkers = dict.fromkeys(each.linker for each in self._trackers.values() if each.linker is not None)
+            ready = [*self._decoded(step)]
+            for link in linkers:
+                link()
+            yield ready
 
     # From packets to what waits for its turn.
 
+    def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
+        """The packets, in parts of not much more than :data:`PART_FRAMES` frames each: tiny frames take much memory."""
+        ends = np.cumsum(batch.captured)
+        low = start = 0
+        while low < len(batch):
+            high = max(int(np.searchsorted(ends, start + self._part_bytes, "right")), low + 1)
+            part = batch if high - low == len(batch) else batch.part(low, high)
+            before = self._number
+            yield replace(part, secrets=(), names=()) if low else part
+            low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
+            fitting = PART_FRAMES * size // max(self._number - before, 1)
+            self._part_bytes = max(min(fitting, 2 * self._part_bytes), LEAST_PART_BYTES)
+        if not len(batch):
+            yield batch
+
     def _receive(self, batch: PacketBatch) -> None:
-        self.accounts.packets(batch)
+        if len(batch):
+            self.totals.add_times(batch.time_ns)
         if batch.secrets and self._tls is not None and installed("cryptography"):
             for secret in batch.secrets:
                 self._tls.keys.add(secret)
         self._events(self.network.feed(batch))
-        self._close_ended()
-
-    def _end(self) -> None:
-        self._events(self.network.finish())
-        self._close_ended()
 
     def _events(self, events: list[Event]) -> None:
         self._dispatch(events if self._tls is None else self._tls.open(events))
+        self._close_ended()
 
     def _dispatch(self, events: list[Event]) -> None:
         """Events in clear, as far as that is possible."""
@@ -196,12 +264,9 @@ class Dissector:
             if isinstance(event, Note):
                 self.accounts.note(event)
                 continue
-            connection = event.direction.connection
-            if self.demand.stable_ids:
-                _label(connection)
-                if isinstance(event, Chunk):
-                    event.packet = event.time_ns  # nothing of it is called by numbers
-            tracker = self._trackers.get(connection) or self._track(connection)
+            tracker = self._tracker(event.direction.connection)
+            if self.demand.stable_ids and isinstance(event, Chunk):
+                event.packet = event.time_ns  # nothing of it is called by numbers
             if tracker.identifier is not None:
                 unknown.setdefault(tracker, []).append(event)
             else:
@@ -211,30 +276,28 @@ class Dissector:
             tracker.identify(waiting)
             self._waits(tracker)
         for record in self._tls.pop_records() if self._tls is not None else ():
-            connection = record.direction.connection
+            tracker = self._tracker(record.direction.connection)
             if self.demand.stable_ids:
-                _label(connection)
                 record.packets = record.times
-            tracker = self._trackers.get(connection) or self._track(connection)
             tracker.secured(record)
             self._waits(tracker)
 
     def _waits(self, tracker: Tracker) -> None:
-        """Remember a connection whose frames wait for their turn."""
         if tracker.out:
             self._pending[tracker] = None
 
-    def _track(self, connection: Connection) -> Tracker:
-        runs = self.demand.runs
-        tracker = self._trackers[connection] = Tracker(
-            *(connection, self._candidates.order(connection), self._decode_as),
-            runs=runs,
-            copies=self.demand.copies and not runs,
-        )
+    def _tracker(self, connection: Connection) -> Tracker:
+        tracker = self._trackers.get(connection)
+        if tracker is None:
+            if self.demand.stable_ids:
+                connection.label = connection_id(connection.endpoints, connection.first_ns)
+            candidates, runs = self._candidates.order(connection), self.demand.runs
+            copies = self.demand.copies and not runs
+            tracker = Tracker(connection, candidates, self._decode_as, runs=runs, copies=copies)
+            self._trackers[connection] = tracker
         return tracker
 
     def _close_ended(self) -> None:
-        """Close the accounts of connections that are over."""
         for connection in self.network.pop_forgotten():
             if self._tls is not None:
                 self._dispatch(self._tls.forget(connection))
@@ -255,7 +318,10 @@ class Dissector:
         if self._pending:
             return
         for connection, other in self._ended:
-            self._trackers.pop(connection, None)
+            tracker = self._trackers.pop(connection, None)
+            if tracker is not None:
+                for conversation in filter(None, (tracker.conversation, tracker.security)):
+                    self._readers.pop(conversation, None)
             self.accounts.forget(connection)
             if self._on_over is not None:
                 self._on_over(connection, other)
@@ -263,187 +329,178 @@ class Dissector:
 
     # From what has its turn to what comes out.
 
-    def _release(self, watermark: int | None) -> Iterator[Frame | FrameBlock]:
-        """Decode and hand on what nothing can come before any more. Frames are in order where there are no runs."""
-        yield from self._decode_ready(self._order(watermark), watermark)
-
-    def _decode_ready(self, order: FrameOrder, watermark: int | None) -> Iterator[Frame | FrameBlock]:
-        select = self.demand.select
+    def _decoded(self, watermark: int | None) -> Iterator[Any]:
+        """Decode what is ready before packet ``watermark`` (None: all), in order; frames come out in order, too."""
+        order, select, trackers = self._order(watermark), self.demand.select, self._trackers
         for item, number in order:
+            tracker = trackers[item.connection]
+            conversation = tracker.conversation_of(item)
             if not isinstance(item, Frame):
-                if self._decode_run(item):
+                if self._decode_block(item, conversation):
                     yield item
                 else:
                     order.refuse(item)
                 continue
-            if select is not None and self._skip(item, number, select):
+            if select is not None and self._skip(item, number, tracker, conversation, select):
                 continue
-            inner = self._decode(item, number)
+            self._decode(item, number, conversation, item.status == OK or tracker.can_decode(item))
             yield item
-            for each in inner:
+            if not conversation.inner_frames:
+                continue
+            for count, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
+                inner.place = count
+                self._decode(inner, self._number + 1, conversation, True)
                 order.insert()
-                yield each
+                yield inner
+            conversation.inner_frames.clear()
         self._number = order.last
         self.accounts.released(watermark)
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
         """What is ready before packet ``watermark`` (None: all), in the order in which it is decoded."""
-        demand, limit = self.demand, END if watermark is None else at_packet(watermark - 1)
+        limit = END if watermark is None else at_packet(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
-        if demand.runs and not all(isinstance(item, Frame) for item in every):
+        if self.demand.runs and not all(isinstance(item, Frame) for item in every):
             order: FrameOrder = Order([tracker.take(limit) for tracker in pending], self._number)
         else:
             order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
         self._pending = {tracker: None for tracker in pending if tracker.out}
         return order
 
-    def _released(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """What is ready, little by little: behind a hole much may have waited."""
-        from wiredecode.dissect.order import partial_limits
-
-        items = [item for tracker in self._pending for item in tracker.out]
-        limits = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
-        del items
-        for step in [*(place(limit) for limit in limits), watermark]:
-            linkers = dict.fromkeys(each.linker for each in self._trackers.values() if each.linker is not None)
-            for items in self._pieces(step):
-                for link in linkers:
-                    link()
-                yield items
-
-    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """What is ready: by the megabyte, for decoded it takes more; all where there are runs: they lack order."""
-        piece: list[Frame | FrameBlock] = []
-        order, size = self._order(watermark), 0
-        in_order = not isinstance(order, Order)
-        for item in self._decode_ready(order, watermark):
-            piece.append(item)
-            if in_order and isinstance(item, Frame):
-                size += item.length
-            if size >= PIECE_BYTES:
-                yield piece
-                piece, size = [], 0
-        yield piece
-
-    def _linked(self, frames: Iterator[Any]) -> Iterator[Frame]:
-        """The frames, where it is wanted with their responses."""
-        return self._held_back(frames) if self.demand.link_responses else frames
-
-    def _held_back(self, frames: Iterator[Any]) -> Iterator[Frame]:
-        """Hold requests back until their response is known, within bounds."""
-        waiting, lookahead = self._waiting, self._lookahead
+    def _linked(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Hold requests back until their response is known, within bounds, if responses are wanted."""
+        if not self.demand.link_responses:
+            yield from frames
+            return
+        held, ledger = self._held, self._ledger
         for frame in frames:
-            lookahead.add(frame)
-            waiting.append(frame)
-            while len(waiting) > lookahead.waiting:
-                yield waiting.popleft()
+            ledger.add(frame)
+            held.append(frame)
+            while len(held) > ledger.waiting:
+                yield held.popleft()
 
-    def _not_waiting(self) -> Iterator[Frame]:
-        waiting, lookahead = self._waiting, self._lookahead
-        while len(waiting) > lookahead.waiting:
-            yield waiting.popleft()
+    def _not_held(self) -> Iterator[Frame]:
+        while len(self._held) > self._ledger.waiting:
+            yield self._held.popleft()
 
-    # Runs.
-
-    def _decode_run(self, run: FrameBlock) -> bool:
-        """Decode a run at once; False: its frames must be decoded one by one."""
-        conversation, demand = self._trackers[run.connection].conversation_of(run), self.demand
-        if self.accounts.has_notes(run.connection, run.side) or not run.bulk.decode(conversation, run, demand.messages):
+    def _decode_block(self, block: FrameBlock, conversation: Conversation) -> bool:
+        """Decode a block as a whole; False: its frames must be decoded one by one."""
+        if self.accounts.has_notes(block.connection, block.side):
             return False
-        run.sender = conversation.sender(run)
-        self.accounts.run(run)
+        if not block.bulk.decode(conversation, block, self.demand.messages):
+            return False
+        block.sender = conversation.sender(block)
+        self.accounts.run(block)
         return True
 
-    # Frames.
-
-    def _decode(self, frame: Frame, number: int) -> Iterable[Frame]:
-        """Number and decode a frame; return those that end inside it, which are decoded as they are taken."""
-        tracker = self._trackers[frame.connection]
-        conversation = tracker.conversation_of(frame)
-        self._decode_one(frame, number, conversation, frame.status == OK or tracker.can_decode(frame))
-        return self._handed_on(conversation) if conversation.inner_frames else ()
-
-    def _handed_on(self, conversation: Conversation) -> Iterator[Frame]:
-        for number, inner in enumerate(conversation.inner_frames, 1):  # decoding one may add others
-            inner.place = number
-            self._decode_one(inner, self._number + 1, conversation, True)
-            yield inner
-        conversation.inner_frames.clear()
-
-    def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
-        """Number and decode a frame, and count it."""
+    def _decode(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         frame.number = self._number = number
-        style = self.demand.style
         if readable:
             try:
-                self._read(frame, conversation)
+                (self._readers.get(conversation) or self._reader(frame.connection, conversation))(frame)
+                read_identity = conversation.identities.get(frame.type)
+                if read_identity is not None:
+                    learn(frame, read_identity)
             except Exception as error:
-                frame.layers = {} if style is not None else None
+                frame.layers = {} if self.demand.style is not None else None
                 unread(frame, error)
             if frame.is_cut and not frame.missing:  # its end was never sent: nobody answers it
                 frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
-            frame.layers = {} if style is not None else None
+            frame.layers = {} if self.demand.style is not None else None
         self.accounts.frame(frame)
 
-    def _read(self, frame: Frame, conversation: Conversation) -> None:
-        """Decode a frame as far as it is wanted."""
-        if self.demand.is_plain:
-            conversation.decode(frame, self.demand.style)
-        else:
-            self._read_wanted(frame, conversation)
-        read_identity = conversation.identities.get(frame.type)
-        if read_identity is not None:
-            learn(frame, read_identity)
+    def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
+        """Decide once for a conversation how its frames are decoded: with records, messages, or neither."""
+        demand, protocol = self.demand, self._trackers[connection].protocol
+        recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
+        style, select, messages = demand.style if recorded else None, demand.select, demand.messages
+        later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
-    def _read_wanted(self, frame: Frame, conversation: Conversation) -> None:
-        demand = self.demand
-        style = demand.style if demand.recorded is None else self._style(frame, demand.recorded)
-        after_messages = style is not None and demand.messages is not None and demand.select is None
-        record_later = conversation.records_later and after_messages
-        if record_later:
-            conversation.decode(frame, None)
-        elif demand.select is None:
-            conversation.decode(frame, style)
-        else:
-            self._decode_selected(frame, conversation, demand.select)
-        if demand.messages is not None:
-            conversation.messages(frame, demand.messages)
-        if record_later and style is not None:
-            conversation.record(frame, style)
+        def read(frame: Frame) -> None:
+            unseen = select is not None and select.arrival(frame) is False
+            conversation.decode(frame, None if later or unseen else style)
+            if messages is not None:
+                conversation.messages(frame, messages)
+            if later and style is not None and not (unseen or (select is not None and select.unwanted(frame))):
+                conversation.record(frame, style)
 
-    def _style(self, frame: Frame, recorded: frozenset[str]) -> Style | None:
-        """The style of the records that are wanted of some protocols only."""
-        protocol = self._trackers[frame.connection].protocol
-        return self.demand.style if protocol is not None and protocol.name in recorded else None
+        plain = select is None and messages is None
+        reader = self._readers[conversation] = partial(conversation.decode, style=style) if plain else read
+        return reader
 
-    def _decode_selected(self, frame: Frame, conversation: Conversation, select: Filter) -> None:
-        """Decode a frame, with no record where it will not be shown."""
-        style = self.demand.style
-        if style is None or not conversation.records_later:
-            conversation.decode(frame, None if select.arrival(frame) is False else style)
-            return
-        conversation.decode(frame, None)
-        if not select.unwanted(frame):
-            conversation.record(frame, style)
-
-    def _skip(self, frame: Frame, number: int, select: Filter) -> bool:
+    def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:
         """Number and count a frame that nobody will see, and that nothing later depends on."""
-        tracker = self._trackers[frame.connection]
-        conversation = tracker.conversation_of(frame)
         frame.number = number
         if not tracker.unseen:
             if select.arrival(frame) is not False:
                 return False
             tracker.unseen = select.excludes(frame.connection)
-        if self.demand.alone and tracker.unseen and conversation.dispensable(frame):
-            self._number = number
-            return True
-        if frame.status != OK or not conversation.skip(frame, forever=tracker.unseen):
-            return False
+        if not (self.demand.alone and tracker.unseen and conversation.dispensable(frame)):
+            if frame.status != OK or not conversation.skip(frame, unseen=tracker.unseen):
+                return False
+            self.accounts.skipped(frame)
+            self._ledger.skip(frame)
         self._number = number
-        self.accounts.skipped(frame)
         return True
+
+
+if TYPE_CHECKING:
+    from wiredecode.filter import Filter
+    from wiredecode.net.types import Connection, Event
+    from wiredecode.protocols.registry import DecodeAs
+
+    ConnectionCallback = Callable[[Connection, str | None], None]
+
+
+def build_dissector(
+    demand: Demand,
+    limits: Limits | None = None,
+    *,
+    filters: Sequence[Filter | None] = (),
+    analyse: bool = False,
+    network: Network | None = None,
+    on_end: ConnectionCallback | None = None,
+    on_over: ConnectionCallback | None = None,
+    on_events: Callable[[list[Event]], None] | None = None,
+) -> Dissector:
+    """Return a dissector for ``demand``, which also provides the fields that ``demand.select`` and ``filters`` read.
+
+    ``analyse``: with TCP analysis, which ``on_end`` and ``on_over`` (see :class:`Dissector`) do not need by themselves.
+    ``network``: reassembles, in place of a new one with ``limits``.
+    """
+    analyse = analyse or any(each.needs_analysis for each in filters if each is not None)
+    network = network or Network(limits or Limits(), analyse=analyse)
+    demand = with_filters(demand, *filters)
+    return Dissector(demand, network, on_end=on_end, on_over=on_over, on_events=on_events)
+
+
+def with_filters(demand: Demand, *filters: Filter | None) -> Demand:
+    """Return ``demand`` with what ``demand.select`` and other filters need to decide about a frame."""
+    for each in (demand.select, *filters):
+        if each is not None:
+            demand = replace(
+                demand,
+                style=each.style(demand.style),
+                link_responses=demand.link_responses or each.needs_responses,
+                copies=demand.copies or each.needs_copies,
+            )
+    return demand
+
+
+def find_answers(
+    packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
+) -> Mapping[int, KnownOutcome]:
+    """Return the outcomes of requests that one pass cannot hold back until their answer: for :attr:`Demand.answers`.
+
+    Damage ends the pass.
+    """
+    found: dict[int, KnownOutcome] = {}
+    demand = Demand(late=found, copies=False, decode_as=decode_as, stable_ids=stable_ids)
+    with suppress(CaptureError):
+        for _ in build_dissector(demand, limits).frames(packets):
+            pass
+    return found

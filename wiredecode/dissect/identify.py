@@ -32,6 +32,8 @@ FOREIGN = (
     (b"PUT ", "HTTP"),
     (b"HEAD ", "HTTP"),
     (b"HTTP/1.", "HTTP"),
+    (b"<!DOCTYPE", "HTTP"),
+    (b"<html", "HTTP"),
     (b"AMQP", "AMQP"),
     (b"SSH-", "SSH"),
 )
@@ -57,17 +59,10 @@ class Candidates:
 
     def __init__(self, known: Iterable[Known]) -> None:
         self.all = tuple(map(Candidate, known))
-        self._ports = frozenset(port for one in self.all for port in one.known.ports)
-        self._orders: dict[tuple[int, ...], tuple[Candidate, ...]] = {}
 
     def order(self, connection: Connection) -> tuple[Candidate, ...]:
         """Those with a port of the connection first: the others need not be imported where these know their own."""
-        ports = tuple(port for port in connection.ports if port in self._ports)
-        order = self._orders.get(ports)
-        if order is None:
-            order = tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
-            self._orders[ports] = order
-        return order
+        return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
 
     def of_capture(self, decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
         """What the user said, with the protocols that connections of this capture share."""

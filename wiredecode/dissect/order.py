@@ -21,7 +21,7 @@ from wiredecode.net.types import Connection
 
 Item = Frame | FrameBlock
 
-STEP_BYTES = 4 * 1024 * 1024
+STEP_BYTES = 2 * 1024 * 1024
 """Decoded, a frame takes several times its length."""
 
 

@@ -160,7 +160,6 @@ class Tracker:
         return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
     def _begin(self, known: Identified) -> None:
-        """The protocol is known: cut what has waited."""
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         protocol = known.protocol
@@ -202,7 +201,7 @@ class Tracker:
         if bulk is not None:
             self.linker = bulk.linker(self.conversation)
         for framer in self.framers or ():
-            framer.find_runs(bulk)
+            framer.bulk = bulk
 
     def _dismiss(self) -> None:
         identifier, self.identifier = self.identifier, None

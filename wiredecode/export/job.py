@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.remote import NewObject, is_local
-from wiredecode.dissect.answers import find_answers
+from wiredecode.dissect.dissector import find_answers
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
@@ -24,7 +24,7 @@ from wiredecode.net.limits import Limits
 if TYPE_CHECKING:
     from wiredecode.capture import PacketBatch
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.lookahead import KnownOutcome
+    from wiredecode.dissect.ledger import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.protocols.registry import DecodeAs

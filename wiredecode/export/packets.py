@@ -58,12 +58,13 @@ class ChosenPackets:
             if self.connections is not None:
                 self.connections[frame.connection] = None
 
-    def finish(self) -> None:
-        """All frames came: sort them by packet."""
+    def finish(self, also: Iterable[int] = ()) -> None:
+        """All frames came: sort them by packet. ``also``: numbers of more packets."""
         packets, numbers, kinds = (np.array(column, np.int64) for column in self._frames)
         order = np.argsort(packets, kind="stable")
         self.packets, self._numbers, self._kinds = packets[order], numbers[order], kinds[order]
         self._names = list(self._types)
+        self.wanted = np.union1d(self.packets, np.array([*also], np.int64))
 
     def comments(self, numbers: Int64s) -> dict[int, str]:
         """Comments by place among these packets: frames that a packet carried, findings of those that it ended."""
@@ -109,7 +110,7 @@ class PacketFile:
             for batch in capture:
                 if not len(batch):
                     continue
-                rows = np.flatnonzero(np.isin(batch.number, chosen.packets)) if flows is None else flows.rows(batch)
+                rows = np.flatnonzero(np.isin(batch.number, chosen.wanted)) if flows is None else flows.rows(batch)
                 part = batch.select(rows)
                 self._writer.write(part, capture.info.interfaces, chosen.comments(part.number))
                 self.written += len(part)

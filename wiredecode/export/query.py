@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,19 +15,11 @@ from wiredecode.extras import need
 from wiredecode.tables.reader import table_schema
 
 if TYPE_CHECKING:
-    from wiredecode.frames.totals import Totals
+    from wiredecode.export.selection import Timed
+    from wiredecode.tables.reader import TableReader
 
-    Open = Callable[[str, list[str] | None], "RowReader"]
+    Open = Callable[[str, list[str] | None], TableReader | Timed]
     """Opens the captures anew: takes level and columns."""
-
-
-class RowReader(Protocol):
-    """What is read of a table; more columns than were asked for do no harm."""
-
-    @property
-    def totals(self) -> Totals: ...
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
 
 LEVELS = ("frames", "messages", "packets", "connections")
@@ -87,7 +79,7 @@ class Table:
             self.failure = error
             raise
 
-    def _reader(self) -> RowReader:
+    def _reader(self) -> TableReader | Timed:
         if self.needed is None:
             return self._open(self.level, None)
         wanted = {TIME if name == TIME_NS else name for name in self.needed}

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from wiredecode.dissect.build import build_dissector
-from wiredecode.dissect.demand import Demand
-from wiredecode.export.columns import checked, picker, record_columns
+from wiredecode.dissect.dissector import Demand, build_dissector
 from wiredecode.export.job import Export, Pass
 from wiredecode.export.json_array import JsonArray
 from wiredecode.fields.layer import Style
+from wiredecode.frames.columns import KEYS
 from wiredecode.frames.record import BYTES, RecordLines, dumps, record
+from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
+from wiredecode.protocols.registry import protocols
 
 if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.frames.frame import Frame
+
+Record = dict[str, Any]
+Tree = dict[str, Any]
+"""A tree of names: each leads to a Tree or None."""
 
 
 class RecordExport(Export):
@@ -24,7 +29,7 @@ class RecordExport(Export):
     def begin(self, source: Pass) -> Dissector:
         """Open the output; return the dissector. Raises UnknownColumn."""
         job = self.job
-        self._columns = None if job.columns is None else checked(job.columns, record_columns())
+        self._columns = None if job.columns is None else _checked(job.columns)
         self._show = BYTES[job.bytes or "hex"]
         if job.display is not None and job.stable_ids:
             job.display.check_stable()
@@ -63,3 +68,48 @@ class RecordExport(Export):
         if self._array is not None:
             self._array.close()
             self._output.flush()
+
+
+def _checked(names: list[str]) -> list[str]:
+    """The columns of records of these names: their keys, and below ``layers`` the fields of all protocols.
+
+    Raises :class:`UnknownColumn`.
+    """
+    layers = [layer for protocol in protocols() for layer in protocol.layers()]
+    fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]
+    tops = dict.fromkeys(name.split(".")[0] for name in fields)
+    known = [*KEYS, *(f"layers.{name}" for name in (*tops, *fields))]
+    return known_columns(names, known, f"; there is {', '.join(KEYS)}")
+
+
+def picker(names: Sequence[str]) -> Callable[[Record], Record]:
+    """What picks columns from a record: the same record with these keys only, in the order asked for.
+
+    ``layers.rabbitmq_stream.stream`` keeps its place below ``layers``; names reach through arrays into their elements.
+    Fields that a frame does not have are left out, as they are in the record.
+    """
+    wanted: Tree = {}
+    for name in names:
+        _add(wanted, name.split("."))
+    return lambda record: _pick(record, wanted)
+
+
+def _add(tree: Tree, path: list[str]) -> None:
+    """Add a path; None stands for everything below a name."""
+    *front, last = path
+    for step in front:
+        below = tree.setdefault(step, {})
+        if below is None:
+            return
+        tree = below
+    tree[last] = None
+
+
+def _pick(value: Any, wanted: Tree | None) -> Any:
+    if wanted is None:
+        return value
+    if isinstance(value, list):
+        return [_pick(element, wanted) for element in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _pick(value[name], below) for name, below in wanted.items() if name in value}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
 from wiredecode.export.json_array import JsonArray
-from wiredecode.tables.meanings import in_file
+from wiredecode.tables.portable import in_file
 from wiredecode.tables.rows import dumps, rows, text_column
 
 if TYPE_CHECKING:
@@ -131,11 +133,6 @@ class ArrowWriter:
         self._writer.close()
 
 
-class ArrowStreamWriter(ArrowWriter):
-    def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
-        super().__init__(stream, schema, settings, as_file=False)
-
-
 class ParquetWriter:
     """Parquet; batches are gathered to row groups of :data:`ROW_GROUP` rows or :data:`ROW_GROUP_BYTES`."""
 
@@ -236,13 +233,11 @@ def weight(column: pa.Array) -> int:
     return int(column.nbytes)
 
 
-class Unclosed:
+class Unclosed(io.RawIOBase):
     """A stream that Arrow may write to and must not close."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self.closed = False
-        self._position = 0
+        self._stream, self._position = stream, 0
 
     def write(self, data: Any) -> int:
         if self._stream.closed:  # the output was given up, and Arrow still wants to end it
@@ -256,19 +251,11 @@ class Unclosed:
         return self._position
 
     def flush(self) -> None:
-        self._stream.flush()
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
+        if not self._stream.closed:
+            self._stream.flush()
 
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {
@@ -277,5 +264,5 @@ WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {
     "csv": CsvWriter,
     "parquet": ParquetWriter,
     "arrow": ArrowWriter,
-    "arrows": ArrowStreamWriter,
+    "arrows": partial(ArrowWriter, as_file=False),
 }

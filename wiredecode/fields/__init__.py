@@ -13,15 +13,14 @@ Positions are byte offsets into one ``bytes`` object. A reader that needs bytes 
 
 from __future__ import annotations
 
-from wiredecode.fields.bits import Bits as Bits
 from wiredecode.fields.composition import Array as Array
 from wiredecode.fields.composition import Bounded as Bounded
+from wiredecode.fields.composition import CountOf as CountOf
+from wiredecode.fields.composition import LengthOf as LengthOf
 from wiredecode.fields.composition import Optional as Optional
+from wiredecode.fields.composition import PresenceOf as PresenceOf
 from wiredecode.fields.composition import Struct as Struct
 from wiredecode.fields.composition import plain as plain
-from wiredecode.fields.filling import CountOf as CountOf
-from wiredecode.fields.filling import LengthOf as LengthOf
-from wiredecode.fields.filling import PresenceOf as PresenceOf
 from wiredecode.fields.kind import AsText as AsText
 from wiredecode.fields.kind import FixedBytes as FixedBytes
 from wiredecode.fields.kind import Kind as Kind
@@ -30,6 +29,7 @@ from wiredecode.fields.kind import Truncated as Truncated
 from wiredecode.fields.kind import take as take
 from wiredecode.fields.numbers import EPOCH as EPOCH
 from wiredecode.fields.numbers import MILLISECONDS_MAX as MILLISECONDS_MAX
+from wiredecode.fields.numbers import Bits as Bits
 from wiredecode.fields.numbers import Boolean as Boolean
 from wiredecode.fields.numbers import Flags as Flags
 from wiredecode.fields.numbers import Int8 as Int8
@@ -46,6 +46,7 @@ from wiredecode.fields.numbers import UInt24 as UInt24
 from wiredecode.fields.numbers import UInt32 as UInt32
 from wiredecode.fields.numbers import UInt64 as UInt64
 from wiredecode.fields.numbers import Varint as Varint
+from wiredecode.fields.numbers import Varint32 as Varint32
 from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
 from wiredecode.fields.presence import When as When
@@ -58,4 +59,3 @@ from wiredecode.fields.sized import Uuid as Uuid
 from wiredecode.fields.sized import printable as printable
 from wiredecode.fields.sized import redacted as redacted
 from wiredecode.fields.sized import text as text
-from wiredecode.fields.varints import Varint32 as Varint32

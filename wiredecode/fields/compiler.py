@@ -4,7 +4,7 @@ For each layer three decoders are generated, on first use, from one walk over it
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
 ``walk``     values of the fields; bulk arrays are stepped over, and the number of elements stands for them: this
-             checks the structure. Other sinks (see ``contracts.Sink``) make something else of a bulk array:
+             checks the structure. Other sinks (see ``emitter.Sink``) make something else of a bulk array:
              ``head`` ends there; ``rows`` gives of every element a tuple of the fields that its layer names in
              ``row``, None where an optional one is absent, texts as the bytes they are on the wire. Where it names
              none: the place at which the element starts.
@@ -26,10 +26,10 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields.composition import Array, Struct, plain
-from wiredecode.fields.contracts import Truncated
-from wiredecode.fields.contracts import TruncatedField as TruncatedField
 from wiredecode.fields.cut import forget_cut
-from wiredecode.fields.emitter import Writer
+from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import Truncated
+from wiredecode.fields.kind import TruncatedField as TruncatedField
 from wiredecode.fields.layer import Layer, Range, Style
 
 FAILED = (TruncatedField, Truncated, UnicodeDecodeError)
@@ -103,13 +103,13 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
     """The Python text of a decoder: ``mode`` is a name from the list above."""
-    return Writer(layer, mode, style or (Style() if mode == "record" else None)).text()
+    return Emitter(layer, mode, style or (Style() if mode == "record" else None)).text()
 
 
 @cache
 def decoder(layer: type[Layer], mode: str, style: Style | None = None) -> Callable[..., Any]:
     """The generated function of a mode; made on first use."""
-    emitter = Writer(layer, mode, style)
+    emitter = Emitter(layer, mode, style)
     code = compile(emitter.text(), f"<{mode} decoder of {layer.__name__}>", "exec")
     exec(code, emitter.namespace)
-    return emitter.namespace["decode"]  # type: ignore[no-any-return]
+    return emitter.namespace["decode"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scapy.fields import Field
 
-from wiredecode.fields.contracts import Emitter, Structure, Truncated
-from wiredecode.fields.kind import Kind
+from wiredecode.fields.fuzzing import elements, structure
+from wiredecode.fields.kind import Emitter, Kind, Structure, Truncated
 from wiredecode.fields.numbers import Number, UInt32
 from wiredecode.fields.presence import When
 
@@ -42,8 +42,6 @@ class Struct(Kind):
         return em.structure(self.layer, self.name)
 
     def randval(self) -> Any:
-        from wiredecode.fields.fuzzing import structure
-
         return structure(self.layer)
 
 
@@ -151,8 +149,6 @@ class Array(Kind):
         return em.array(self)
 
     def randval(self) -> Any:
-        from wiredecode.fields.fuzzing import elements
-
         return elements(self.element.randval())
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -193,3 +189,37 @@ class Optional(Kind):
 def plain(kind: Field[Any, Any]) -> Kind:
     """The kind itself, without the condition on its presence."""
     return kind.kind if isinstance(kind, Optional) else kind  # type: ignore[return-value]
+
+
+class LengthOf:
+    """The bytes that some fields take, all that follow if none is named, and ``plus`` so many."""
+
+    def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
+        self.fields, self.plus, self.null = fields, plus, null
+
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+        if self.null is not None and layer.fields.get(self.fields[0], b"") is None:
+            return self.null
+        if not self.fields:
+            return sum(map(len, following.values())) + self.plus
+        return sum(len(following.get(name) or layer.encoded(name)) for name in self.fields) + self.plus
+
+
+class PresenceOf:
+    """1 where one of some fields is set, else 0: a flag that says what follows."""
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+        return int(any(layer.fields.get(name) is not None for name in self.fields))
+
+
+class CountOf:
+    """The elements of some arrays, and ``plus`` so many."""
+
+    def __init__(self, *fields: str, plus: int = 0) -> None:
+        self.fields, self.plus = fields, plus
+
+    def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+        return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus

@@ -10,48 +10,113 @@ import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
-from wiredecode.fields.composition import Array, Optional, Struct
-from wiredecode.fields.contracts import Emitter as Emitter
-from wiredecode.fields.contracts import Sink as Sink
-from wiredecode.fields.contracts import Truncated, TruncatedField
-from wiredecode.fields.kind import Kind
+from wiredecode.fields.composition import Array, Optional, Struct, plain
+from wiredecode.fields.credentials import without_secrets
+from wiredecode.fields.kind import Kind, Truncated, TruncatedField
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.numbers import Number, UInt24
-from wiredecode.fields.scope import Scope
+from wiredecode.fields.numbers import Bits, Number, UInt24
 from wiredecode.fields.sized import Binary, Sized
 from wiredecode.fields.sized import redacted as hide
-from wiredecode.fields.textlines import token_line
+from wiredecode.fields.textfields import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
+
+
+@dataclass
+class Scope:
+    """One structure while its code is generated: the dict that holds it and what is known of its fields."""
+
+    layer: type[Layer]
+    target: str
+    prefix: str
+    """Variable that holds the path of this structure, in the careful decoder."""
+    created: bool = False
+    pending: list[tuple[str, str]] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+    presences: dict[str, str] = field(default_factory=dict)
+    reaches: dict[str, str] = field(default_factory=dict)
+    """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
+    line: Any = None
+    """The line of text being read, see :mod:`wiredecode.fields.textfields`."""
+
+    @cached_property
+    def needed(self) -> set[str]:
+        """Fields that other fields of the layer refer to."""
+        names: set[str] = set()
+        for kind in self.layer.fields_desc:
+            inner = plain(kind)
+            if isinstance(kind, Optional):
+                names |= kind.when.fields
+            if isinstance(inner, Array):
+                names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
+            if isinstance(inner, Sized) and isinstance(inner.length, str):
+                names.add(inner.length)
+        bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
+        return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
+
+    @cached_property
+    def asked(self) -> set[str]:
+        """Optional fields whose presence others ask for."""
+        names = {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.names()}
+        return names.union(*(plain(kind).asks for kind in self.layer.fields_desc))
+
+    @cached_property
+    def measured(self) -> set[str]:
+        """Lengths of which conditions ask what is left."""
+        return {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.measured}
+
 
 Run = list[tuple[Kind, str]]
 """Fixed fields that were not read yet, and their variables."""
 
 
-class Writer:
-    """Generates one decoder of one layer: the :class:`Emitter` of its kinds."""
+class Sink(StrEnum):
+    """What a walk does when it meets a bulk array."""
+
+    STOP = "head"
+    """It ends: the number of elements stands for the array."""
+    COUNT = "walk"
+    """It steps over the elements: their number stands for them."""
+    ROWS = "rows"
+    """It steps over the elements, and makes a row of each."""
+
+
+class Emitter:
+    """Writes the Python of one decoder: what kinds call from their ``emit``.
+
+    In the code that they write ``b`` is the buffer, ``p`` the position, ``e`` the end, and in the careful decoder ``o``
+    the start of the frame and ``r`` the ranges; ``q`` is free for use.
+    """
+
+    ended: bool = False
+    """Set by an array at which a walk stops: nothing more is generated."""
+    stepping: bool = False
+    """Inside a bulk array that is only stepped over: positions move, values are not made."""
 
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
         self.careful = mode == "careful"
+        """Values and byte ranges are read, and problems are told in full."""
         self.sink = Sink(mode) if mode in (*Sink,) else None
-        self.ended = False
-        self.stepping = False
-        self.mark = ""  # the code that notes that an element is marked
+        self.scopes: list[Scope] = []
+        """The structures being read."""
         self.namespace: dict[str, Any] = {
             "TruncatedField": TruncatedField,
             "Truncated": Truncated,
             "error": struct.error,
             "itertools": itertools,
         }
-        self.lines: list[str] = []
-        self.indent = 1
-        self.scopes: list[Scope] = []
-        self.run: Run = []
-        self.counter = 0
         if style is not None:
             self.namespace["show"] = style.show
+        self.lines: list[str] = []
+        self.indent = 1
+        self.counter = 0
+        self.mark = ""  # the code that notes that an element is marked
+        self.run: Run = []
 
     def text(self) -> str:
         if not self.lines:
@@ -63,13 +128,13 @@ class Writer:
         end = ["    return d0, p", "  except error: raise TruncatedField from None", ""]
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
-    # Small things the kinds use.
-
     def line(self, code: str) -> None:
+        """Add a line of code."""
         self.lines.append("    " * self.indent + code)
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
+        """Add a line that opens a block; what is added inside is indented."""
         self.line(opening)
         self.indent += 1
         count = len(self.lines)
@@ -79,10 +144,12 @@ class Writer:
         self.indent -= 1
 
     def variable(self, name: str) -> str:
+        """A new name for a variable."""
         self.counter += 1
         return f"{name}_{self.counter}"
 
     def constant(self, value: Any) -> str:
+        """The name by which the code knows a value."""
         for name, known in self.namespace.items():
             if known is value:
                 return name
@@ -93,15 +160,40 @@ class Writer:
     def reference(self, name: str) -> str:
         """The variable of an earlier field of the layer."""
         self.flush()
-        return self.scopes[-1].variables[name]
+        found: str = self.scopes[-1].variables[name]
+        return found
 
     def presence(self, name: str) -> str | None:
         """The variable that tells whether an earlier optional field is there; None: it always is."""
-        return self.scopes[-1].presences.get(name)
+        found: str | None = self.scopes[-1].presences.get(name)
+        return found
 
     def reach(self, name: str) -> str:
         """The variable of where the bytes end that an earlier length counts."""
-        return self.scopes[-1].reaches[name]
+        found: str = self.scopes[-1].reaches[name]
+        return found
+
+    def path(self, name: str) -> str:
+        """The expression of the path of a field of this structure, in the careful decoder."""
+        return f"{self.scopes[-1].prefix} + {name!r}"
+
+    def require(self, stop: str, name: str, needed: str) -> None:
+        """Check that the bytes up to ``stop`` are in the frame."""
+        if self.careful:
+            with self.block(f"if {stop} > e:"):
+                self.line(f"raise Truncated({self.path(name)}, {needed}, e - p, p - o)")
+        else:
+            self.line(f"if {stop} > e: raise TruncatedField")
+
+    def step(self, size: str) -> None:
+        """Step over bytes that nothing looks at."""
+        self.line(f"p += {size}")
+        self.line("if p > e: raise TruncatedField")
+
+    def picked(self, name: str) -> bool:
+        """Whether the value of a field is wanted although its structure is only stepped over."""
+        layer = self.scopes[-1].layer
+        return name == layer.numbered_by or (self.sink is Sink.ROWS and name in layer.row)
 
     def tokens(self) -> str:
         """The number of tokens left on a line of text."""
@@ -121,25 +213,10 @@ class Writer:
     def _blanks(self) -> str:
         return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
 
-    def require(self, stop: str, name: str, needed: str) -> None:
-        """Check that the bytes up to ``stop`` are in the frame."""
-        if self.careful:
-            with self.block(f"if {stop} > e:"):
-                self.line(f"raise Truncated({self.path(name)}, {needed}, e - p, p - o)")
-        else:
-            self.line(f"if {stop} > e: raise TruncatedField")
-
-    def picked(self, name: str) -> bool:
-        """Whether the value of a field is wanted although its structure is only stepped over."""
-        layer = self.scopes[-1].layer
-        return name == layer.numbered_by or (self.sink is Sink.ROWS and name in layer.row)
-
-    def path(self, name: str) -> str:
-        return f"{self.scopes[-1].prefix} + {name!r}"
-
     # Runs of fixed fields: one unpack for all of them.
 
     def fixed(self, kind: Kind) -> str:
+        """Read a field of fixed size, together with those beside it; return its variable."""
         value = self.variable(kind.name)
         order = _order(kind)
         if order and any(_order(other) not in (order, "") for other, _ in self.run):
@@ -175,7 +252,7 @@ class Writer:
         return run
 
     def flush(self, keep: str = "") -> None:
-        """Read the run of fixed fields; ``keep`` is a variable that is needed, whatever else."""
+        """Read the fixed fields that wait; ``keep`` is a variable that is needed, whatever else."""
         run = self._take_run()
         if not run:
             return
@@ -187,11 +264,6 @@ class Writer:
         self.require("q", run[-1][0].name, str(size))
         self._unpack(run, keep)
         self.line("p = q")
-
-    def step(self, size: str) -> None:
-        """Step over bytes that nothing looks at."""
-        self.line(f"p += {size}")
-        self.line("if p > e: raise TruncatedField")
 
     def _is_read(self, kind: Kind, value: str, keep: str) -> bool:
         return not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name)
@@ -226,7 +298,7 @@ class Writer:
         return value
 
     def guarded(self, kind: Kind, code: str) -> None:
-        """A line that may raise :class:`Truncated`, with positions in the buffer: careful tells those in the frame."""
+        """Add a line that may raise :class:`Truncated`: careful tells its positions in the frame."""
         if not self.careful:
             self.line(code)
             return
@@ -239,6 +311,7 @@ class Writer:
     # Structures and arrays.
 
     def structure(self, layer: type[Layer], name: str) -> str:
+        """Read a structure; return the dict that holds it."""
         target, prefix = self.variable("d"), self.variable("x")
         if self.careful:
             self.line(f"{target} = {{}}")
@@ -248,7 +321,7 @@ class Writer:
         return target
 
     def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> dict[str, str]:
-        """Generate the reading of a structure; return the variables that hold its fields."""
+        """Read the fields of a structure into a dict; return the variables that hold them."""
         self.scopes.append(Scope(layer, target, prefix, created))
         kinds = layer.in_order
         either = self._alternatives(kinds) if self.stepping else None
@@ -346,6 +419,7 @@ class Writer:
                 self.flush()
 
     def store(self, kind: Kind, value: str) -> None:
+        """Keep a value for the dict of the structure."""
         pending = self.scopes[-1].pending
         if self.mode != "record" or self.style is None:
             pending.append((kind.name, value))
@@ -355,7 +429,10 @@ class Writer:
         if kind.secret and not self.style.secrets:
             pending.append((kind.name, f"None if {value} is None else {self.constant(hide)}({value})"))
             return
-        pending.append((kind.name, kind.shown(self, value)))
+        shown = value
+        if kind.free and not self.style.secrets:
+            shown = f"(None if {value} is None else {self.constant(without_secrets)}({value}, {self.constant(hide)}))"
+        pending.append((kind.name, kind.shown(self, shown)))
         if isinstance(kind, Number) and kind.code_name:
             pending.append((kind.code_name, value))
         if isinstance(kind, Binary) and kind.inner is not None:
@@ -365,12 +442,13 @@ class Writer:
         """What a bytes field carries, where its decoder knows it."""
         self.flush_dict()
         target = self.scopes[-1].target
-        call = f"{self.constant(kind.inner)}({value}, show, {target})"
+        call = f"{self.constant(kind.inner)}({value}, {self.constant(self.style)}, {target})"
         present = f"{value} is not None and " if kind.null is not None else ""
         with self.block(f"if {present}(i := {call}) is not None:"):
             self.line(f"{target}.update(i)")
 
     def flush_dict(self, final: bool = False) -> None:
+        """Put the values that wait into the dict of the structure."""
         scope = self.scopes[-1]
         if self.stepping:
             return
@@ -386,7 +464,7 @@ class Writer:
         scope.pending = []
 
     def array(self, kind: Array) -> str:
-        """Generate the loop over the elements; return the list, or the count of a bulk array that is not read."""
+        """Read the elements; return the list, or the count of a bulk array that is not read."""
         count = ""
         if isinstance(kind.count, str):
             count = self.reference(kind.count)
@@ -407,7 +485,8 @@ class Writer:
         if self.stepping and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
             self.line("numbers, following = [], None")
             self.scopes[-1].pending.append(("numbers", "numbers"))
-        self.mark = note_mark(kind, index) if self.stepping else ""
+        marked = self.stepping and isinstance(kind.element, Struct) and kind.element.layer.marked_by
+        self.mark = f"marked.append(({index}, p))" if marked else ""
         if self.mark:
             self.line("marked = []")
             self.scopes[-1].pending.append(("marked", "marked"))
@@ -431,7 +510,6 @@ class Writer:
         return self.sink is Sink.ROWS and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
 
     def _at_once(self, kind: Array) -> bool:
-        """Whether all elements can be read in one unpack."""
         element = kind.element
         plain_number = isinstance(element, Number) and len(element.fixed or "") == 1 and not element.names
         return plain_number and not (self.careful or kind.size or self.stepping)
@@ -441,22 +519,20 @@ class Writer:
         assert isinstance(element, Number)
         self.line(f"q = p + {count} * {element.width}")
         self.require("q", kind.name, count)
-        elements = count
+        items = f"{self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
         if kind.bulk and self.sink is not None:
-            self.line(
-                f"numbers = {self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
-            )
+            elements = count
+            self.line(f"numbers = {items}")
             self.scopes[-1].pending.append(("numbers", "numbers"))
-        if not (kind.bulk and self.sink is not None):
+        else:
             elements = self.variable("l")
-            unpack = self.constant(struct.unpack_from)
             shown = element.shown(self, "i") if self.mode == "record" else "i"
-            items = f"{unpack}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
             self.line(f"{elements} = [{shown} for i in {items}]" if shown != "i" else f"{elements} = [*{items}]")
         self.line("p = q")
         return elements
 
     def element(self, kind: Array, elements: str, index: str) -> None:
+        """Read one element of an array into a list."""
         element = kind.element
         if not isinstance(element, Struct):
             self._scalar_element(element, elements, index)
@@ -472,8 +548,9 @@ class Writer:
             self.line(f"{prefix} = {prefix}e + '.'")
         variables = self.scope(element.layer, target, prefix, created=self.careful)
         if self.stepping and element.layer.numbered_by:
-            for code in note_number(index, variables[element.layer.numbered_by]):
-                self.line(code)
+            number = variables[element.layer.numbered_by]
+            self.line(f"if {number} != following: numbers.append(({index}, {number}))")
+            self.line(f"following = {number} + 1")
         if self.careful:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
@@ -497,7 +574,6 @@ class Writer:
 
 
 def _order(kind: Kind) -> str:
-    """The byte order a fixed field asks for; single bytes and byte strings do not care."""
     if isinstance(kind, Number) and kind.width > 1:
         return kind.order
     return ""
@@ -508,17 +584,6 @@ def masked(value: str, mask: int, wanted: int) -> str:
     if wanted == mask and mask.bit_count() == 1:
         return f"{value} & {mask}"
     return f"{value} & {mask} == {wanted}"
-
-
-def note_number(index: str, number: str) -> tuple[str, str]:
-    """Code that notes the number of an element, where it is not one more than that of the element before."""
-    return f"if {number} != following: numbers.append(({index}, {number}))", f"following = {number} + 1"
-
-
-def note_mark(kind: Array, index: str) -> str:
-    """Code that notes that an element of an array is marked, and where; "": its elements have no mark."""
-    marked = isinstance(kind.element, Struct) and kind.element.layer.marked_by
-    return f"marked.append(({index}, p))" if marked else ""
 
 
 def unnamed(element: Kind) -> Kind:

@@ -9,8 +9,6 @@ from typing import Any
 from scapy.packet import fuzz
 from scapy.volatile import VolatileValue
 
-from wiredecode.fields.contracts import Structure
-
 MAX_BYTES, MAX_ELEMENTS = 24, 3
 NASTY = (0, 1, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 """Where integers go wrong."""
@@ -44,7 +42,7 @@ def characters(alphabet: str = "abcXYZ019._-$ %\\'\"\té€\U0001f407\0", least:
     return Random(lambda: "".join(random.choices(alphabet, k=random.randint(least, MAX_BYTES))))
 
 
-def structure(layer: type[Structure]) -> Random:
+def structure(layer: type[Any]) -> Random:
     return Random(lambda: next(iter(fuzz(layer()))))
 
 

@@ -12,13 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields.composition import plain
-from wiredecode.fields.contracts import Malformed, Truncated
 from wiredecode.fields.credentials import is_secret_name, without_secrets
-from wiredecode.fields.kind import Kind
-from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.kind import Kind, Malformed, Truncated
+from wiredecode.fields.layer import Layer, Range, Style, TaggedLayer
 from wiredecode.fields.sized import redacted, text
-from wiredecode.fields.tagged import TaggedLayer
 from wiredecode.fields.tokens import line_stop
 
 MAX_DEPTH = 64
@@ -159,7 +156,7 @@ class JsonObject(TaggedLayer):
     ``layout`` is how the object was written: for each value what stands before it, its member and its text.
     """
 
-    __slots__ = written = ("layout", "tail")
+    __slots__ = ("layout", "tail")
     by_name: ClassVar[dict[str, Member]] = {}
     hides_others: ClassVar[bool] = False
     """The object carries credentials: members that are not declared are taken for some."""
@@ -290,7 +287,12 @@ class JsonObject(TaggedLayer):
         declared = self.by_name.get(path)
         if declared is None and self.hides_others:
             return True
-        return (declared is not None and declared.secret) or shown(value, False) != shown(value, True)
+        return (declared is not None and self.is_hidden(declared, value)) or shown(value, False) != shown(value, True)
+
+    @classmethod
+    def is_hidden(cls, member: Member, value: Any) -> bool:
+        """Whether the value of a declared member is a secret: by declaration, or as a text where none is expected."""
+        return member.secret or (cls.hides_others and isinstance(value, str) and member.json_type != "string")
 
     @classmethod
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
@@ -300,7 +302,7 @@ class JsonObject(TaggedLayer):
         for name, content in fields.items():
             if name == "other":
                 continue
-            secret = plain(cls.by_name[name]).secret and not style.secrets
+            secret = not style.secrets and cls.is_hidden(cls.by_name[name], content)
             record[name] = hidden(content) if secret else shown(content, style.secrets)
         other = fields.get("other", {})
         if cls.hides_others and not style.secrets:

@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from scapy.fields import Field
 from scapy.volatile import VolatileValue
 
-from wiredecode.fields.contracts import Emitter, Fill, Structure
-from wiredecode.fields.contracts import Malformed as Malformed
-from wiredecode.fields.contracts import Truncated as Truncated
-from wiredecode.fields.contracts import TruncatedField as TruncatedField
+from wiredecode.fields.fuzzing import random_value
+
+Structure = Any
+"""The :class:`~wiredecode.fields.layer.Layer` that a field is in. A kind may ask more of its own layers, hence Any."""
+Emitter = Any
+"""The :class:`~wiredecode.fields.emitter.Emitter` that ``emit`` is given; its module imports all kinds, hence Any."""
+Fill = Callable[[Structure, Mapping[str, bytes]], Any]
+"""``(layer, bytes of each field that follows) -> value``."""
+
+
+class Truncated(Exception):
+    """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
+
+    reason: str = ""
+    """Why the bytes cannot be the field, where that is not that they end."""
+
+    def __init__(self, field: str, needed: int, had: int, start: int, partial: Any = None) -> None:
+        super().__init__(field, needed, had, start)
+        self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
+
+    def inside(self, field: str, partial: Any) -> Truncated:
+        """The same problem, as the structure or array around the field tells it."""
+        problem = Truncated(field, self.needed, self.had, self.start, partial)
+        problem.reason = self.reason
+        return problem
+
+
+class TruncatedField(Exception):
+    """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
+
+
+class Malformed(Truncated):
+    """Bytes that cannot be the field, whatever follows."""
+
+    def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
+        super().__init__(field, 0, 0, start, partial)
+        self.reason = reason
 
 
 def take(field: str, position: int, length: int, end: int) -> int:
@@ -58,10 +91,11 @@ class Kind(Field[Any, Any]):
         default: Any = None,
         unit: str = "",
         secret: bool = False,
+        free: bool = False,
         fill: Fill | None = None,
     ) -> None:
         super().__init__(name, None if fill is not None else default, "H")
-        self.doc, self.unit, self.secret, self.fill = doc, unit, secret, fill
+        self.doc, self.unit, self.secret, self.free, self.fill = doc, unit, secret, free, fill
 
     def __hash__(self) -> int:
         return id(self)
@@ -117,8 +151,6 @@ class Kind(Field[Any, Any]):
 
     def randval(self) -> Any:
         """A random value for Scapy's ``fuzz``, or None: it keeps its default."""
-        from wiredecode.fields.fuzzing import random_value
-
         return random_value(self.column)
 
 

@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import copyreg
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from scapy.packet import Packet
 
-from wiredecode.fields.bits import group_bits
-from wiredecode.fields.composition import Array, Optional, Struct, plain
-from wiredecode.fields.contracts import Emitter, Fill, Truncated
-from wiredecode.fields.filling import CountOf, LengthOf
-from wiredecode.fields.kind import Kind
-from wiredecode.fields.numbers import Number
+from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, Struct, plain
+from wiredecode.fields.credentials import is_secret_value, without_secrets
+from wiredecode.fields.kind import Emitter, Fill, Kind, Truncated, TruncatedField
+from wiredecode.fields.numbers import Number, group_bits
 from wiredecode.fields.sized import Binary, Sized, redacted
 
 MADE_BY_SCAPY = type(Packet).__module__
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
-
-
-RESERVED = frozenset(dir(Packet)) | {
-    "problem",
-    "ranges",
-    "start",
-    "stop",
-    "present",
-    "encoded",
-    "filled",
-    "fills",
-    "remade",
-    "row",
-    "numbered_by",
-    "marked_by",
-    "values",
-    "added",
-    "verbatim",
-    "defaults",
-    "left_out",
-}
 
 
 @dataclass(frozen=True)
@@ -133,6 +113,13 @@ class Layer(Packet):
         return sum(int(kind.minimum()) for kind in cls.in_order)
 
     @classmethod
+    def front(cls) -> struct.Struct:
+        """The fields of fixed size that the layer begins with, all in one byte order."""
+        kinds = list(takewhile(lambda kind: kind.fixed is not None, cls.in_order))
+        little = any(getattr(kind, "little", False) for kind in kinds)
+        return struct.Struct("<>"[not little] + "".join(str(kind.fixed) for kind in kinds))
+
+    @classmethod
     def within(cls, data: bytes, position: int, end: int) -> Layer:
         """Dissect in place: the structure that starts at ``position``; ``stop`` is the position after it."""
         layer = cls()
@@ -182,6 +169,19 @@ class Layer(Packet):
         end = len(s) if self.frame_end is None else self.frame_end(s)
         self.read_fields(s, 0, end)
         return s[self.stop :]
+
+    def copy(self) -> Layer:
+        return self._kept(super().copy())
+
+    def clone_with(self, *args: Any, **kw: Any) -> Layer:
+        """Scapy builds a clone of what was changed."""
+        return self._kept(super().clone_with(*args, **kw))
+
+    def _kept(self, clone: Layer) -> Layer:
+        """A clone that also knows how this layer was written: the spelling of its text, the order of its members."""
+        for name in type(self).__all_slots__ - Packet.__all_slots__:
+            setattr(clone, name, copy(getattr(self, name)))
+        return clone
 
     def self_build(self) -> bytes:
         """Encode every field that is there: those set, and the required ones with their defaults.
@@ -237,6 +237,11 @@ class Layer(Packet):
             if kind.secret and value is not None and kind.name in self.ranges:
                 start, stop = self.ranges[kind.name]
                 yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
+            elif kind.free and isinstance(value, str) and kind.name in self.ranges and is_secret_value(value):
+                yield self.ranges[kind.name]
+            elif isinstance(kind, Binary) and kind.credentials is not None and value and kind.name in self.ranges:
+                base = self.ranges[kind.name][1] - len(value)
+                yield from ((base + start, base + stop) for start, stop in kind.credentials(value))
 
     @classmethod
     def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
@@ -251,6 +256,10 @@ class Layer(Packet):
     @classmethod
     def complete_record(cls, record: dict[str, Any]) -> None:
         """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
+
+
+RESERVED = frozenset(dir(Layer)) | {"remade"}
+"""Names that no field can have."""
 
 
 def counts_of(kind: Kind) -> dict[str, Any]:
@@ -295,6 +304,8 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
         return {}
     if kind.secret and value is not None and not style.secrets:
         return {kind.name: redacted(value)}
+    if kind.free and isinstance(value, str) and not style.secrets:
+        value = without_secrets(value, redacted)
     if isinstance(kind, Struct):
         return {kind.name: kind.layer.present(value, style)}
     if isinstance(kind, Array):
@@ -305,7 +316,7 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     if isinstance(kind, Number) and kind.code_name:
         record[kind.code_name] = value
     if isinstance(kind, Binary) and kind.inner is not None and value is not None:
-        record.update(kind.inner(value, style.show, {**before, **record}) or {})
+        record.update(kind.inner(value, style, {**before, **record}) or {})
     return record
 
 
@@ -313,7 +324,8 @@ def may_hide(kind: Kind) -> bool:
     """Whether a field is, or can hold, a secret."""
     kind = plain(kind)
     inner = kind.element if isinstance(kind, Array) else kind
-    return kind.secret or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+    carries = isinstance(kind, Binary) and kind.credentials is not None
+    return kind.secret or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
 
 
 def _values(value: Any) -> Any:
@@ -322,3 +334,58 @@ def _values(value: Any) -> Any:
     if isinstance(value, list):
         return [_values(element) for element in value]
     return value
+
+
+def moved(problem: Truncated, field: str, start: int) -> Truncated:
+    """The same problem, of another field and place."""
+    problem = copy(problem)
+    problem.field, problem.start = field, start
+    problem.args = (field, problem.needed, problem.had, start)
+    return problem
+
+
+class TaggedLayer(Layer):
+    """Base of all: a subclass defines ``read_tagged`` and ``build_tagged``."""
+
+    @classmethod
+    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The record, with the fields in the order of the wire."""
+        values = value.fields if isinstance(value, Layer) else value
+        kinds = {kind.name: plain(kind) for kind in cls.fields_desc}
+        record: dict[str, Any] = {}
+        for name in values:
+            record.update(present_field(kinds[name], values[name], style, record))
+        return record
+
+    @classmethod
+    def emit_tagged(cls, em: Emitter) -> None:
+        target = em.scopes[-1].target
+        if em.careful:
+            read = em.constant(cls.read_carefully)
+            em.line(f"p = {read}(b, p, e, o, {target}, r, {em.scopes[-1].prefix})")
+        else:
+            em.line(f"p = {em.constant(cls.read_plainly)}(b, p, e, {target}, {em.constant(em.style)})")
+
+    @classmethod
+    def read_carefully(
+        cls, b: bytes, p: int, e: int, o: int, target: dict[str, Any], ranges: dict[str, Range], prefix: str
+    ) -> int:
+        """These fields for the careful decoder: ranges count from ``o``."""
+        reader = cls()
+        stop = reader.read_tagged(b, p, e)
+        target.update(reader.values())
+        for path, (first, last) in reader.flat_ranges():
+            ranges[prefix + path] = (first - o, last - o)
+        if reader.problem is not None:
+            raise moved(reader.problem, prefix + reader.problem.field, reader.problem.start - o)
+        return stop
+
+    @classmethod
+    def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
+        """These fields for the other decoders, where no faster code is generated."""
+        reader = cls()
+        stop = reader.read_tagged(b, p, e)
+        if reader.problem is not None:
+            raise TruncatedField
+        target.update(reader.values() if style is None else cls.present(reader, style))
+        return stop

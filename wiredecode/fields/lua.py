@@ -34,16 +34,15 @@ from wiredecode.fields import (
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.numbers import VARINT_BYTES
 from wiredecode.fields.presence import Node
 from wiredecode.fields.protobuf.kinds import Scalar
-from wiredecode.fields.protobuf.unknown import UnknownFields
-from wiredecode.fields.textlines import TextLayer
-from wiredecode.fields.varints import VARINT_BYTES
+from wiredecode.fields.protobuf.messages import UnknownFields
+from wiredecode.fields.textfields import TextLayer
 
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
 SCALES = {"timestamp[ms, UTC]": 1_000, "timestamp[ns, UTC]": 1_000_000_000, "timestamp[s, UTC]": 1}
-CALLED = {"&": "band", "|": "bor", "^": "bxor", "<<": "lshift", ">>": "rshift"}
 
 Spelled = tuple[str, dict[str, Any]]
 """The name of the reading function (a member of ``R``) of a kind, and the further members of its table.
@@ -256,6 +255,18 @@ def joined(one: str, other: str) -> str:
     return "string"
 
 
+WORDS = {
+    "left": "(c.stop - c.pos)",
+    "tokens": "tokens_left(c)",
+    "token": "next_token(c)",
+    "field": "v.{}",
+    "has": "(v.{} ~= nil)",
+    "left_of": 'left_of(c, v, at, "{}")',
+    "peek": "peek(c, {})",
+}
+"""Words of a condition in Lua, with their values."""
+
+
 class LuaPrinter:
     """Prints a condition as Lua: ``c`` is the cursor, ``v`` the earlier values, ``at`` where each of these ended."""
 
@@ -283,33 +294,19 @@ class LuaPrinter:
 
     def value(self, node: Node) -> str:
         values = [self.value(part) for part in node.parts] if node.word in ("sum", "minus", "call") else []
+        if node.word in WORDS:
+            return WORDS[node.word].format(node.value)
         match node.word:
             case "and" | "or" | "not" | "compare":
                 return self.truth(node)
-            case "sum" if node.value in CALLED:
-                return f"{CALLED[node.value]}({values[0]}, {values[1]})"
             case "sum":
                 return f'sum({values[0]}, "{node.value}", {values[1]})'
             case "minus":
-                return f"-{values[0]}"
+                return f'sum(0, "-", {values[0]})'
             case "call":
                 return f"CALL.{node.value}({', '.join(['c', 'v', *values])})"
             case "constant":
                 return spelled(node.value)
-            case "left":
-                return "(c.stop - c.pos)"
-            case "tokens":
-                return "tokens_left(c)"
-            case "token":
-                return "next_token(c)"
-            case "field":
-                return f"v.{node.value}"
-            case "has":
-                return f"(v.{node.value} ~= nil)"
-            case "left_of":
-                return f"left_of(c, v, at, {quoted(node.value)})"
-            case "peek":
-                return f"peek(c, {node.value})"
             case "matches":
                 return f"matches(c, {self.writer.pattern(node.value)})"
         raise TypeError(f"no value: {node}")

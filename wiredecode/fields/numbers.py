@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from wiredecode.fields.contracts import Emitter, Structure, Truncated
-from wiredecode.fields.kind import AsText, Kind, take
+from wiredecode.fields.fuzzing import integer, whole
+from wiredecode.fields.kind import AsText, Emitter, Kind, Structure, Truncated, TruncatedField, take
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
@@ -85,8 +85,6 @@ class Number(Kind):
         return f"{em.constant(self.names)}.get({expression}, {expression})" if self.names else expression
 
     def randval(self) -> Any:
-        from wiredecode.fields.fuzzing import whole
-
         return whole(8 * self.width, signed=self.signed)
 
     def readable(self, value: Any) -> str:
@@ -233,3 +231,160 @@ class Varint(Kind):
 
     def write(self, value: int, layer: Structure) -> bytes:
         return write_varint(value)
+
+
+VARINT_BYTES = 5
+"""Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""
+MASK32 = 0xFFFFFFFF
+
+
+class LongForm(int):
+    """A varint that was longer than it had to be, or had stray bits in its fifth byte; keeps its bytes."""
+
+    raw: bytes
+
+
+def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> tuple[int, int]:
+    """Read a varint; return it and the place after it. Raises :class:`Truncated`, places relative to ``origin``."""
+    value = byte = index = 0
+    for index in range(VARINT_BYTES):
+        if position + index >= end:
+            raise Truncated(name, index + 1, end - position, position - origin)
+        byte = data[position + index]
+        value |= (byte & 0x7F if index < VARINT_BYTES - 1 else byte) << 7 * index
+        if byte < 0x80 or index == VARINT_BYTES - 1:
+            break
+    stop = position + index + 1
+    if byte >= 0x80:
+        raise Truncated(name, VARINT_BYTES + 1, VARINT_BYTES, position - origin)
+    value &= MASK32
+    raw = data[position:stop]
+    if raw != shortest(value):
+        value = LongForm(value)
+        value.raw = raw
+    return value, stop
+
+
+def shortest(value: int) -> bytes:
+    """The shortest encoding of a value, truncated to 32 bits as the encoders do."""
+    return write_varint(value & MASK32)
+
+
+def varint_size(value: int) -> int:
+    """The bytes that a varint took on the wire."""
+    return len(value.raw if isinstance(value, LongForm) else shortest(value))
+
+
+def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """A long varint, for the fast decoders."""
+    try:
+        return varint(data, position, end, "")
+    except Truncated:
+        raise TruncatedField from None
+
+
+class Varint32(Kind):
+    """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last."""
+
+    column, delimited = "uint32", True
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **{"default": 0, **kw})
+
+    def minimum(self) -> int:
+        return 1
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+        return varint(data, position, end, self.name)
+
+    def write(self, value: int | None, layer: Structure) -> bytes:
+        value = 0 if value is None else value
+        return value.raw if isinstance(value, LongForm) else shortest(value)
+
+    def emit(self, em: Emitter) -> str:
+        em.flush()
+        value = em.variable(self.name)
+        if em.careful:
+            em.line(f"{value}, p = {em.constant(varint)}(b, p, e, {em.path(self.name)}, o)")
+            return value
+        em.line("if p >= e: raise TruncatedField")
+        em.line(f"{value} = b[p]")
+        em.line(f"if {value} < 128: p += 1")
+        em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
+        em.line(f"else: {value}, p = {em.constant(_quick)}(b, p, e)")
+        return value
+
+
+WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
+
+
+class Bits(Number):
+    """``count`` bits of an integer that it shares with the bit fields beside it.
+
+    Bit fields stand one after another in ``fields_desc``, the highest bits first, and fill 8, 16, 32 or 64 bits
+    together. Each is a field of its own: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2), Bits("retain", 1)`` is one
+    byte. The byte range of each is that of the whole integer.
+    """
+
+    def __init__(self, name: str, count: int, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, **kw)
+        self.count, self.mask = count, (1 << count) - 1
+        self.column = next(f"uint{bits}" for bits in WHOLE if count <= bits)  # type: ignore[misc]
+        self.group: list[Bits] = []
+        self.shift = 0
+
+    def joined(self, group: list[Bits], bits: int) -> None:
+        """Take the place in a group of bit fields of so many bits."""
+        self.group = group
+        self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])
+        self.whole = WHOLE[bits](group[0].name)
+        self.back = 0 if self is group[0] else self.whole.width
+
+    def minimum(self) -> int:
+        return 0 if self.back else self.whole.width
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+        """The first bit field moves behind the integer, the others look back at it."""
+        start = position - self.back
+        stop = take(self.name, start, self.whole.width, end)
+        return self.whole.read(data, start, stop, layer)[0] >> self.shift & self.mask, stop
+
+    def write(self, value: int | None, layer: Structure) -> bytes:
+        if self.back:
+            return b""
+        whole = sum((self._built(bits.name, layer) & bits.mask) << bits.shift for bits in self.group)
+        return self.whole.write(whole, layer)
+
+    @staticmethod
+    def _built(name: str, layer: Structure) -> int:
+        """What was set, or what filled itself in."""
+        value = layer.getfieldval(name)
+        return (layer.filled.get(name) if value is None else value) or 0
+
+    def randval(self) -> Any:
+        return integer(0, self.mask)
+
+    def emit(self, em: Emitter) -> str:
+        shared = em.scopes[-1].variables
+        key = f"bits of {self.group[0].name}"
+        if not self.back:
+            shared[key] = em.fixed(self.whole)
+        return f"({shared[key]} >> {self.shift} & {self.mask})"
+
+
+def group_bits(kinds: Iterable[Kind]) -> None:
+    """Tell the bit fields of a layer which of them share an integer. Raises TypeError if some fill none."""
+    group: list[Bits] = []
+    for kind in kinds:
+        if isinstance(kind, Bits):
+            group.append(kind)
+            total = sum(bits.count for bits in group)
+            if total in WHOLE:
+                for bits in group:
+                    bits.joined(group, total)
+                group = []
+        elif group:
+            break
+    if group:
+        names, total = ", ".join(bits.name for bits in group), sum(bits.count for bits in group)
+        raise TypeError(f"{names}: {total} bits fill no integer of 8, 16, 32 or 64")

@@ -27,9 +27,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-from wiredecode.fields.contracts import Structure
+from wiredecode.fields.kind import Structure
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
 WORDS = ("left", "tokens", "token")
@@ -163,8 +163,11 @@ class When:
 
     # As Python.
 
-    def code(self, terms: Terms) -> str:
-        """The condition as a Python expression, in the words of one reader: what it gives is true or false."""
+    def code(self, terms: Any) -> str:
+        """The condition as a Python expression: what it gives is true or false.
+
+        ``terms`` spells its words for one reader, as an :class:`~wiredecode.fields.emitter.Emitter` does.
+        """
         return PythonPrinter(self.calls, terms).truth(self.root)
 
     @cached_property
@@ -172,36 +175,17 @@ class When:
         """``(buffer, position, end, layer) -> bool``: the condition on a layer of which the fields before were read."""
         terms = _OfLayer()
         code = f"lambda b, p, e, layer: bool({self.code(terms)})"
-        return eval(compile(code, f"<{self!r}>", "eval"), terms.namespace)  # type: ignore[no-any-return]
+        return eval(compile(code, f"<{self!r}>", "eval"), terms.namespace)
 
 
 def _known(*operators: ast.AST) -> bool:
     return all(type(operator) in SIGNS for operator in operators)
 
 
-class Terms(Protocol):
-    """How one reader spells the words of an expression in Python; ``b``, ``p`` and ``e`` are frame and position."""
-
-    def reference(self, name: str) -> str:
-        """The value of a field."""
-
-    def presence(self, name: str) -> str | None:
-        """Whether a field is there; None: always."""
-
-    def reach(self, name: str) -> str:
-        """Where the bytes end that a field counts."""
-
-    def tokens(self) -> str: ...
-
-    def token(self) -> str: ...
-
-    def constant(self, value: Any) -> str: ...
-
-
 class PythonPrinter:
     """Prints a condition as Python. ``guards`` collects what must hold before a value can be read."""
 
-    def __init__(self, calls: dict[str, Callable[..., Any]], terms: Terms) -> None:
+    def __init__(self, calls: dict[str, Callable[..., Any]], terms: Any) -> None:
         self.calls, self.terms = calls, terms
         self.guards: dict[str, None] = {}
 

@@ -6,14 +6,16 @@ import random
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wiredecode.fields.contracts import Emitter, Structure
-from wiredecode.fields.kind import AsText, FixedBytes, Kind, take
+from wiredecode.fields.fuzzing import Random, octets
+from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Structure, take
 from wiredecode.fields.numbers import Number, UInt16, UInt32
 
-Inner = Callable[[bytes, Callable[[bytes], str], dict[str, Any]], dict[str, Any] | None]
-"""Decoder of what a bytes field carries: ``(value, show, record of the structure so far) -> further keys, or None``.
+Inner = Callable[[bytes, Any, dict[str, Any]], dict[str, Any] | None]
+"""Decoder of the contents of a bytes field: ``(value, Style, record of the structure so far) -> keys, or None``.
 
-``show`` renders bytes. The keys are JSON-ready and join the record of the structure that holds the field."""
+The keys are JSON-ready. They join the record of the structure that holds the field, or replace what it has."""
+Ranges = Callable[[bytes], list[tuple[int, int]]]
+"""Finds the credentials in the contents of a bytes field: first byte and byte after the last of each."""
 
 
 def text(raw: bytes) -> str:
@@ -172,12 +174,14 @@ class Text(Sized):
 
 
 class Binary(Sized):
-    """Bytes with their length in front; ``inner`` decodes what they carry."""
+    """Bytes with their length in front; ``inner`` decodes them, ``credentials`` finds what to hide in them."""
 
-    def __init__(self, name: str, doc: str = "", *, inner: Inner | None = None, **kw: Any) -> None:
+    def __init__(
+        self, name: str, doc: str = "", *, inner: Inner | None = None, credentials: Ranges | None = None, **kw: Any
+    ) -> None:
         kw.setdefault("length", UInt32)
         super().__init__(name, doc, **kw)
-        self.inner = inner
+        self.inner, self.credentials = inner, credentials
 
     def present(self, value: bytes | None, show: Callable[[bytes], str]) -> str | None:
         return None if value is None else show(value)
@@ -190,8 +194,6 @@ class Binary(Sized):
         )
 
     def randval(self) -> Any:
-        from wiredecode.fields.fuzzing import octets
-
         return octets()
 
     def readable(self, value: Any) -> str:
@@ -234,6 +236,4 @@ class Uuid(AsText, FixedBytes):
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def randval(self) -> Any:
-        from wiredecode.fields.fuzzing import Random
-
         return Random(lambda: random.randbytes(16))

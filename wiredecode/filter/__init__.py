@@ -17,7 +17,10 @@ def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Fi
 
     Raises :class:`FilterError`, which knows the place in the text.
     """
+    from wiredecode.filter.compare import Comparisons
     from wiredecode.filter.grammar import parse
-    from wiredecode.filter.meaning import meaning
+    from wiredecode.filter.names import Names
 
-    return meaning(text, parse(text), secrets, utc=utc)
+    tree, names = parse(text), Names(secrets=secrets)
+    comparisons = Comparisons(text, names, secrets, utc=utc)
+    return Filter(text, comparisons.expression(tree), names.clock)

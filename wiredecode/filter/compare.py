@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from wiredecode.filter.errors import FilterError, nearest, one_of
 from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
-from wiredecode.filter.logic import Atom, Column, Expression, negation
+from wiredecode.filter.logic import Atom, Expression, about, join, negation
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
-from wiredecode.filter.syntax import Arithmetic, Call, Literal, Membership, Node, Relation, Word
+from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Word
 from wiredecode.protocols.catalogue import filter_name
 
 if TYPE_CHECKING:
@@ -37,22 +37,37 @@ NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
 One = Callable[[Any], bool]
 """Whether one value fits."""
+MOST_DIGITS = 1 << 62
+"""Greater numbers are compared one by one."""
 FROM_ONE = ("frame.number", "tcp.stream", "frame.packets")
 """Fields that are never 0; Wireshark's tcp.stream may be."""
 
 
-class Comparisons:
+class Comparisons(Operands):
     """Makes tests of the comparisons of one filter."""
 
-    def __init__(self, operands: Operands) -> None:
-        self.operands, self.fail = operands, operands.fail
+    def expression(self, node: Node) -> Expression:
+        """The logic of a tree, each comparison told what it is about."""
+        if isinstance(node, Logic):
+            return join(node.operator, [self.expression(part) for part in node.parts])
+        if isinstance(node, Not):
+            return negation(self.expression(node.part))
+        self.used.clear()
+        if isinstance(node, Relation):
+            found = self.relation(node)
+        elif isinstance(node, Membership):
+            found = self.membership(node)
+        else:
+            found = self.present(node)
+        return about(self.used, found)
 
     # Relations.
 
     def relation(self, node: Relation) -> Expression:
         """``left operator right``."""
-        left = self.operands.make(_numbered(node.left, node.right))
-        right = self._right(node, left)
+        left = self.make(_numbered(node.left, node.right))
+        right_node = _numbered(node.right, node.left)
+        right = self._member(right_node) if isinstance(left, Operand) else self.make(right_node)
         if isinstance(left, Constant) and isinstance(right, Constant):
             left = self._self_typed(left, node)
         left, right = self._unnamed(left, right, node.left), self._unnamed(right, left, node.right)
@@ -67,38 +82,28 @@ class Comparisons:
         if isinstance(right, Operand):
             return self._fields(operator, left, right, every, node)
         fits, get = self._one(operator, left, right)
-        wanted = None
-        if operator in ("contains", "==", "===") and left.field is not None and left.field.verbatim:
-            if left.field.type is Type.BYTES:
-                wanted = self._value(right, left)
-                get = _holding(get, wanted)
-            else:
-                wanted = right.text.encode("utf-8", "surrogateescape")
-        test = self._test(left, get, fits, every, self._column(operator, left, right))
-        return replace(test, wanted=wanted) if isinstance(test, Atom) else test
-
-    def _right(self, node: Relation, left: Operand | Constant) -> Operand | Constant:
-        if isinstance(left, Operand):
-            return self._member(_numbered(node.right, node.left))
-        return self.operands.make(_numbered(node.right, node.left))
+        bytes_ = left.type is Type.BYTES and left.field is not None and left.field.verbatim
+        if bytes_ and operator in ("contains", "==", "==="):
+            get = _holding(get, self._value(right, left))
+        return self._test(left, get, fits, every, self._on_column(operator, left, right))
 
     def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
         """The name of a protocol beside text is text: ``frame.protocol == nats``."""
         text = isinstance(other, Operand) and other.type is Type.STRING
         if text and isinstance(side, Operand) and side.type is Type.PROTOCOL and isinstance(node, Word):
-            self.operands.used.pop(node.text, None)
+            self.used.pop(node.text, None)
             return Constant(node.text, False, node.start, node.stop)
         return side
 
     def _self_typed(self, left: Constant, node: Relation) -> Operand:
         for side in (node.left, node.right):
             if isinstance(side, Word):
-                self.operands.field(side)
-        return self.operands.constant(left)
+                self.field(side)
+        return self.constant(left)
 
     def membership(self, node: Membership) -> Expression:
         """``left in {...}``."""
-        left = self.operands.operand(_numbered(node.left, node.members[0][0]))
+        left = self.operand(_numbered(node.left, node.members[0][0]))
         every = node.quantifier == "all"
         tests: list[tuple[One, Callable[[Frame], Values]]] = []
         for first, last in node.members:
@@ -113,7 +118,7 @@ class Comparisons:
         gets = {id(get): get for _, get in tests}
         if len(gets) == 1:
             (get,) = gets.values()
-            test = self._test(left, get, _one_of([one for one, _ in tests]), every, None)
+            test = self._test(left, get, _one_of([one for one, _ in tests]), every)
         else:  # an enumeration by name and by number
             kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
             both = [(get, _one_of(kinds[key])) for key, get in gets.items()]
@@ -124,7 +129,7 @@ class Comparisons:
         """What stands beside a field: a bare word is a value there, even if it is a key of records."""
         if isinstance(node, Word) and "." not in node.text and filter_name(node.text) != node.text:
             return Constant(node.text, False, node.start, node.stop)
-        return self.operands.make(node)
+        return self.make(node)
 
     def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
         """What the operator asks of one value on the left, and what gives these values."""
@@ -152,7 +157,7 @@ class Comparisons:
 
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
-            return value_of(right, left.type, utc=self.operands.utc)
+            return value_of(right, left.type, utc=self.utc)
         except NoValue as error:
             name = f"{left.field.name} is {left.type.value}" if left.field else f"the other side is {left.type.value}"
             shown = f'"{right.text}"' if right.quoted else right.text
@@ -168,16 +173,13 @@ class Comparisons:
         assert field is not None
         assert field.codes is not None
         if field.words is None and not right.quoted and right.text[:1] in "-.0123456789":
-            number = self._value(right, Operand(Type.NUMBER, left.level, left.get, field))
+            number = self._value(right, replace(left, type=Type.NUMBER))
             return lambda each: compare(each, number), field.codes
         if right.text not in field.names:
             hint = nearest(right.text, field.names) or one_of(field.names)
             raise self.fail(f"{field.name} has no value {right.text!r}{hint}", right)
-        if operator in ORDER:
-            code = field.names[right.text]
-            return lambda each: compare(each, code), field.codes
-        name = right.text
-        return lambda each: compare(each, name), field.get
+        wanted, get = (field.names[right.text], field.codes) if operator in ORDER else (right.text, field.get)
+        return lambda each: compare(each, wanted), get
 
     def _known_word(self, field: Field, right: Constant) -> None:
         """Refuse what the field can never be."""
@@ -203,10 +205,8 @@ class Comparisons:
         if left.type in (Type.STRING, Type.ENUM):
             text = right.text
             return lambda each: text in each
-        wanted = self._value(right, Operand(Type.BYTES, left.level, left.get, left.field)) if left.type in (
-            Type.BYTES, Type.PROTOCOL
-        ) else None  # fmt: skip
-        if wanted is not None:
+        if left.type is not Type.ANY:
+            wanted = self._value(right, replace(left, type=Type.BYTES))
             return lambda each: wanted in each
         either = Any_(right).meanings
 
@@ -226,7 +226,7 @@ class Comparisons:
             place = getattr(error, "pos", None)
             start = right.start if place is None else min(right.start + 1 + place, right.stop)
             reason = getattr(error, "msg", None) or type(error).__name__
-            raise FilterError(f"not a regular expression: {reason}", self.operands.text, start, right.stop) from None
+            raise FilterError(f"not a regular expression: {reason}", self.text, start, right.stop) from None
 
         def fits(each: Any) -> bool:
             if isinstance(each, str):
@@ -243,8 +243,7 @@ class Comparisons:
         compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else _within)
         numbers = left.type in NUMBERS and right.type in NUMBERS and not left.type is right.type is Type.ENUM
         if not numbers and left.type is not right.type and Type.ANY not in (left.type, right.type):
-            message = f"{left.type.value} cannot be compared with {right.type.value}"
-            raise self.fail(message, node.right)
+            raise self.fail(f"{left.type.value} cannot be compared with {right.type.value}", node.right)
         if operator in ORDER and left.type not in ORDERED:
             raise self.fail(f"{left.type.value} has no order", node.left)
         if operator == "contains" and left.type not in HOLDING:
@@ -266,48 +265,49 @@ class Comparisons:
     # Tests.
 
     def _test(
-        self, left: Operand, get: Callable[[Frame], Values], fits: One, every: bool, column: Column | None
+        self,
+        left: Operand,
+        get: Callable[[Frame], Values],
+        fits: One,
+        every: bool,
+        comparison: tuple[Callable[[Any, Any], Any], int | float] | None = None,
     ) -> Expression:
-        one = left.one
         if left.level is Level.CONSTANT:
             return all(map(fits, get(None))) if every else any(map(fits, get(None)))  # type: ignore[arg-type]
-        if one is not None and get is left.get:
-            run = _single(one, fits)
-        elif every:
-            run = _all(get, fits)
-        else:
-            run = _some(get, fits)
-        return Atom(run, left.level, left.complete, column)
+        run = _all(get, fits) if every else _some(get, fits)
+        if left.one is not None and get is left.get:
+            run = _single(left.one, fits)
+        return Atom(run, left.level, left.complete, comparison)
 
-    def _column(self, operator: str, left: Operand, right: Constant) -> Column | None:
-        """The same on a column, for fields with one value per row."""
-        field = left.field
-        if field is None or field.column is None or left.type in (Type.ANY, Type.ADDRESS, Type.PROTOCOL):
+    def _on_column(
+        self, operator: str, left: Operand, right: Constant
+    ) -> tuple[Callable[[Any, Any], Any], int | float] | None:
+        """The comparison of a column with a number, if it is one."""
+        compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else None)
+        if compare is None or left.field is None or not left.field.comparable:
             return None
-        if operator == "matches" or (left.type is Type.ENUM and operator not in SAME):
-            return None
-        name = field.column
-        if left.type is Type.ENUM and right.text not in field.names:
-            return Column(f"{name}_code", operator, (self._value(right, Operand(Type.NUMBER, left.level, left.get)),))
-        value = right.text if left.type is Type.ENUM else self._value(right, left)
-        return Column(name, operator, (value,))
+        value = self._value(right, left)
+        exact = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_DIGITS
+        return (compare, value) if exact else None
 
-    def present(self, operand: Operand, node: Node) -> Atom:
+    def present(self, node: Node) -> Atom:
         """A field by itself: whether it is there. What is calculated: whether it is not zero."""
+        operand = self.make(node, presence=True)
+        if isinstance(operand, Constant):
+            raise self.fail("a value alone is neither true nor false: compare it with a field", node)
         get, one = operand.get, operand.one
         if operand.field is None and isinstance(node, Arithmetic | Call):
             return Atom(lambda frame: any(get(frame)), operand.level, operand.complete)
         if one is not None:
-            return Atom(lambda frame: one(frame) is not None, operand.level, operand.complete, _there(operand))
-        return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete, _there(operand))
+            return Atom(lambda frame: one(frame) is not None, operand.level, operand.complete)
+        return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete)
 
 
 def _numbered(node: Node, other: Node) -> Node:
     """``frame == 31`` is about its number, as in records; beside bytes and text ``frame`` is its bytes."""
     digits = isinstance(other, Literal) and not other.quoted and other.text.isdigit()
-    return (
-        Word(node.start, node.stop, "frame.number") if digits and node == Word(node.start, node.stop, "frame") else node
-    )
+    whole = isinstance(node, Word) and node.text == "frame"
+    return Word(node.start, node.stop, "frame.number") if digits and whole else node
 
 
 def _holding(get: Callable[[Frame], Values], wanted: bytes) -> Callable[[Frame], Values]:
@@ -325,11 +325,6 @@ def _one_of(tests: Sequence[One]) -> One:
 
 def _between(above: One, below: One) -> One:
     return lambda value: above(value) and below(value)
-
-
-def _there(operand: Operand) -> Column | None:
-    field = operand.field
-    return Column(field.column, "present") if field is not None and field.column and field.one else None
 
 
 def _single(one: Callable[[Frame], Any], fits: One) -> Callable[[Frame], bool]:

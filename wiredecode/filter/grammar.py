@@ -6,7 +6,7 @@ import re
 from functools import cache, partialmethod
 from typing import Any
 
-from lark import Lark, Token
+from lark import Lark, Token, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
@@ -145,12 +145,10 @@ def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         if str(error.token) in HINTS:
             return FilterError(HINTS[str(error.token)], text, start)
+        message = f"'{error.token}' does not fit here{_expected(error.accepts or error.expected)}"
         if error.token in UNITS and text[:start].rstrip()[-1:].isdigit():
-            return FilterError(
-                f"a unit follows its number without a blank, as in 5{error.token}", text, start, error.token.end_pos
-            )
-        expected = _expected(error.accepts or error.expected)
-        return FilterError(f"'{error.token}' does not fit here{expected}", text, start, error.token.end_pos)
+            message = f"a unit follows its number without a blank, as in 5{error.token}"
+        return FilterError(message, text, start, error.token.end_pos)
     if isinstance(error, UnexpectedCharacters):
         if text[start] in HINTS:
             return FilterError(HINTS[text[start]], text, start)
@@ -170,27 +168,27 @@ def _expected(terminals: Any) -> str:
     return f"; expected {' or '.join(words)}" if words else ""
 
 
-def unescape(text: str, literal: str, start: str | int) -> str:
+def unescape(text: str, literal: str, start: int) -> str:
     """The text between quotes, with its escapes (as in C) replaced; ``start`` is where it begins in the filter."""
 
     def one(found: re.Match[str]) -> str:
         code = found[1]
         if code in ESCAPES:
             return ESCAPES[code]
+        number = -1
         if code[0] in "xuU" and len(code) > 1:
             number = int(code[1:], 16)
         elif code[0] in "01234567":
             number = int(code, 8)
-        else:
-            number = -1
         if not 0 <= number <= 0x10FFFF or 0xD800 <= number < 0xE000:
-            place = int(start) + found.start()
+            place = start + found.start()
             raise FilterError(f"'{found[0]}' is no escape; a backslash is \\\\", text, place, place + len(found[0]))
         return chr(number)
 
     return ESCAPE.sub(one, literal)
 
 
+@v_args(inline=True)
 class Builder(Transformer_NonRecursive[Token, Node]):
     """From lark's tree to ours."""
 
@@ -208,119 +206,110 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         self.depth[id(node)] = node, depth
         return node
 
-    def start(self, children: list[Any]) -> Any:
-        return children[0]
+    def start(self, node: Any) -> Any:
+        return node
 
-    def _logic(self, operator: str, children: list[Any]) -> Node:
-        if len(children) == 1:
-            return children[0]  # type: ignore[no-any-return]
-        return self.made(Logic(children[0].start, children[-1].stop, operator, tuple(children)), *children)
+    def _logic(self, operator: str, *parts: Any) -> Node:
+        if len(parts) == 1:
+            return parts[0]  # type: ignore[no-any-return]
+        return self.made(Logic(parts[0].start, parts[-1].stop, operator, parts), *parts)
 
     disjunction = partialmethod(_logic, "or")
     exclusion = partialmethod(_logic, "xor")
     conjunction = partialmethod(_logic, "and")
 
-    def negation(self, children: list[Any]) -> Node:
-        return self.made(Not(children[0].start_pos, children[1].stop, children[1]), children[1])
+    def negation(self, sign: Token, part: Any) -> Node:
+        return self.made(Not(_start(sign), part.stop, part), part)
 
-    def comparison(self, children: list[Any]) -> str:
-        return OPERATORS[children[0].type]
+    def comparison(self, operator: Token) -> str:
+        return OPERATORS[operator.type]
 
-    def compared(self, children: list[Any], quantifier: Token | None = None) -> Node:
-        left, operator, right = children
-        start = left.start if quantifier is None else quantifier.start_pos or 0
-        return self.made(
-            Relation(start, right.stop, operator, left, right, quantifier and str(quantifier)), left, right
-        )
+    def compared(self, left: Any, operator: str, right: Any, *, quantifier: Token | None = None) -> Node:
+        start = left.start if quantifier is None else _start(quantifier)
+        node = Relation(start, right.stop, operator, left, right, quantifier and str(quantifier))
+        return self.made(node, left, right)
 
-    def quantified(self, children: list[Any]) -> Node:
-        return self.compared(children[1:], children[0])
+    def quantified(self, quantifier: Token, *rest: Any) -> Node:
+        return self.compared(*rest, quantifier=quantifier)
 
-    def member(self, children: list[Any]) -> tuple[Node, Node]:
-        return children[0], children[-1]
+    def member(self, *ends: Any) -> tuple[Node, Node]:
+        return ends[0], ends[-1]
 
-    def member_of(self, children: list[Any], quantifier: Token | None = None) -> Node:
-        left, *others = children
+    def member_of(self, left: Any, *others: Any, quantifier: Token | None = None) -> Node:
         negated = isinstance(others[0], Token)
-        members = tuple(others[negated:])
-        start = left.start if quantifier is None else quantifier.start_pos or 0
+        members = others[negated:]
+        start = left.start if quantifier is None else _start(quantifier)
         node = Membership(start, members[-1][1].stop, left, members, quantifier and str(quantifier), negated)
         return self.made(node, left, *(each for pair in members for each in pair))
 
-    def quantified_member_of(self, children: list[Any]) -> Node:
-        return self.member_of(children[1:], children[0])
+    def quantified_member_of(self, quantifier: Token, *rest: Any) -> Node:
+        return self.member_of(*rest, quantifier=quantifier)
 
-    def bits(self, children: list[Any]) -> Node:
-        return self._arithmetic("&", *children)
+    def bits(self, left: Any, right: Any) -> Node:
+        return self.arithmetic(left, "&", right)
 
-    def arithmetic(self, children: list[Any]) -> Node:
-        left, operator, right = children
-        return self._arithmetic(str(operator), left, right)
+    def arithmetic(self, left: Any, operator: str, right: Any) -> Node:
+        return self.made(Arithmetic(left.start, right.stop, str(operator), left, right), left, right)
 
-    def _arithmetic(self, operator: str, left: Any, right: Any) -> Node:
-        return self.made(Arithmetic(left.start, right.stop, operator, left, right), left, right)
-
-    def negative(self, children: list[Any]) -> Node:
-        sign, value = children
+    def negative(self, sign: Token, value: Any) -> Node:
         if isinstance(value, Literal) and not value.quoted:
-            return Literal(sign.start_pos, value.stop, f"-{value.text.removeprefix('-')}", False)
-        zero = Literal(sign.start_pos, sign.end_pos, "0", False)
-        return self.made(Arithmetic(sign.start_pos, value.stop, "-", zero, value), value)
+            return Literal(_start(sign), value.stop, f"-{value.text.removeprefix('-')}", False)
+        return self.made(Arithmetic(_start(sign), value.stop, "-", _literal(sign, "0"), value), value)
 
-    def positive(self, children: list[Any]) -> Any:
-        return children[1]
+    def positive(self, sign: Token, value: Any) -> Any:
+        return value
 
-    def slice(self, children: list[Any]) -> Node:
-        of, *ranges = children
-        return self.made(Slice(of.start, of.stop, of, tuple(ranges)), of)
+    def slice(self, of: Any, *ranges: Any) -> Node:
+        return self.made(Slice(of.start, of.stop, of, ranges), of)
 
-    def at(self, children: list[Any]) -> tuple[int, int | None]:
-        return _index(children[0]), 1
+    def at(self, index: str) -> tuple[int, int | None]:
+        return _index(index), 1
 
-    def counted(self, children: list[Any]) -> tuple[int, int | None]:
-        first, count = map(_index, children)
-        if count <= 0:
-            raise FilterError("a slice takes one byte or more", self.text, children[1].start_pos, children[1].end_pos)
-        return first, count
+    def counted(self, first: str, count: Token) -> tuple[int, int | None]:
+        if _index(count) <= 0:
+            raise FilterError("a slice takes one byte or more", self.text, _start(count), count.end_pos)
+        return _index(first), _index(count)
 
-    def spanned(self, children: list[Any]) -> tuple[int, int | None]:
-        first, last = _index(children[0]), _index(children[1][1:].strip())
+    def spanned(self, begin: Token, span: Token) -> tuple[int, int | None]:
+        first, last = _index(begin), _index(span[1:].strip())
         count = last - first + 1
         if (first < 0) != (last < 0) or count <= 0:
             message = "the last byte of a slice stands behind the first, counted from the same end"
-            raise FilterError(message, self.text, children[0].start_pos, children[1].end_pos)
+            raise FilterError(message, self.text, _start(begin), span.end_pos)
         return first, count
 
-    def onwards(self, children: list[Any]) -> tuple[int, int | None]:
-        return _index(children[0]), None
+    def onwards(self, index: str) -> tuple[int, int | None]:
+        return _index(index), None
 
-    def upto(self, children: list[Any]) -> tuple[int, int | None]:
-        return self.counted([Token("INDEX", "0"), children[0]])
+    def upto(self, count: Token) -> tuple[int, int | None]:
+        return self.counted("0", count)
 
-    def call(self, children: list[Any]) -> Node:
-        name, *arguments = children
-        stop = arguments[-1].stop if arguments else name.end_pos
-        return self.made(Call(name.start_pos, stop, str(name), tuple(arguments)), *arguments)
+    def call(self, name: Token, *arguments: Any) -> Node:
+        stop = arguments[-1].stop if arguments else name.end_pos or 0
+        return self.made(Call(_start(name), stop, str(name), arguments), *arguments)
 
-    def word(self, children: list[Token]) -> Node:
-        (token,) = children
-        return Word(token.start_pos or 0, token.end_pos or 0, str(token))
+    def word(self, token: Token) -> Node:
+        return Word(_start(token), token.end_pos or 0, str(token))
 
-    def plain(self, children: list[Token]) -> Node:
-        (token,) = children
-        return Literal(token.start_pos or 0, token.end_pos or 0, str(token), False)
+    def plain(self, token: Token) -> Node:
+        return _literal(token, str(token))
 
-    def string(self, children: list[Token]) -> Node:
-        (token,) = children
-        start = token.start_pos or 0
-        return Literal(start, token.end_pos or 0, unescape(self.text, token[1:-1], start + 1), True)
+    def string(self, token: Token) -> Node:
+        return _literal(token, unescape(self.text, token[1:-1], _start(token) + 1), quoted=True)
 
-    def raw(self, children: list[Token]) -> Node:
-        (token,) = children
-        return Literal(token.start_pos or 0, token.end_pos or 0, str(token[2:-1]), True)
+    def raw(self, token: Token) -> Node:
+        return _literal(token, str(token[2:-1]), quoted=True)
 
-    def group(self, children: list[Any]) -> Node:
-        return self.made(children[0], children[0])
+    def group(self, node: Any) -> Node:
+        return self.made(node, node)
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _literal(token: Token, text: str, *, quoted: bool = False) -> Literal:
+    return Literal(_start(token), token.end_pos or 0, text, quoted)
 
 
 def _index(text: str) -> int:

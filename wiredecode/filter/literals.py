@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -110,16 +112,11 @@ class Any_:  # noqa: N801 - Any is taken
 
     def __init__(self, constant: Constant) -> None:
         self.meanings: dict[type, Any] = {str: constant.text}
-        readers: Mapping[type, Callable[[], Any]] = {
-            int: lambda: number(constant.text),
-            bool: lambda: boolean(constant.text),
-            bytes: lambda: octets(constant.text, constant.quoted),
-        }
+        readers: dict[type, Callable[[str], Any]] = {int: number, bool: boolean}
+        readers[bytes] = partial(octets, quoted=constant.quoted)
         for class_, read in readers.items():
-            try:
-                self.meanings[class_] = read()
-            except (NoValue, UnicodeEncodeError):
-                continue
+            with suppress(NoValue, UnicodeEncodeError):
+                self.meanings[class_] = read(constant.text)
         if int in self.meanings:
             self.meanings[float] = self.meanings[int]
 
@@ -127,23 +124,17 @@ class Any_:  # noqa: N801 - Any is taken
 def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
     """The value that a constant has as one of ``type_``; ``utc``: as :func:`moment`. Raises :class:`NoValue`."""
     text = constant.text
-    if type_ is Type.ANY:
-        return Any_(constant)
-    if type_ is Type.STRING:
-        return text
-    if type_ in (Type.BYTES, Type.PROTOCOL):
-        return octets(text, constant.quoted)
-    if type_ is Type.NUMBER:
-        if constant.quoted:
+    match type_:
+        case Type.ANY:
+            return Any_(constant)
+        case Type.BYTES | Type.PROTOCOL:
+            return octets(text, constant.quoted)
+        case Type.NUMBER if constant.quoted:
             raise NoValue(EXPECTED[Type.NUMBER])
-        return number(text)
-    readers: dict[Type, Callable[[str], Any]] = {
-        Type.BOOLEAN: boolean,
-        Type.TIME: lambda text: moment(text, utc=utc),
-        Type.DURATION: duration,
-        Type.ADDRESS: address,
-    }
-    return readers[type_](text)
+        case Type.TIME:
+            return moment(text, utc=utc)
+    readers = {Type.NUMBER: number, Type.BOOLEAN: boolean, Type.DURATION: duration, Type.ADDRESS: address}
+    return readers.get(type_, str)(text)
 
 
 def written(kind: Type, value: Any) -> str:

@@ -22,22 +22,12 @@ class Atom:
     run: Callable[[Frame], bool]
     level: Level
     complete: bool = False
-    column: Column | None = None
+    comparison: tuple[Callable[[Any, Any], Any], int | float] | None = None
+    """The same on a column of numbers: how it is compared, and with what; None: frame by frame only."""
     names: frozenset[str] = frozenset()
     """The fields it is about."""
     spelled: tuple[tuple[str, str], ...] = ()
     """Each of them, and how the user spells it."""
-    wanted: bytes | None = None
-    """What plain frames that fit have to hold."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """The same comparison on a column of the tables: ``operator`` is ``present`` or that of the comparison."""
-
-    name: str
-    operator: str
-    values: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

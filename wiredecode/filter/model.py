@@ -78,8 +78,8 @@ class Field:
     """Whether its bytes stand in the frame as they are: what the frame does not hold, the field does not."""
     words: Callable[[], Iterable[str]] | None = None
     """All that it can be the same as, where that is known."""
-    column: str | None = None
-    """Column of the tables with the same value, where there is one."""
+    comparable: bool = False
+    """True if the tables have a column with the same value."""
 
 
 @dataclass(frozen=True)

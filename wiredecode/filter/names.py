@@ -72,10 +72,10 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
         one = None if each.name in several else _single(each, clock)
         get = several[each.name] if one is None else _listed(one)
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
-        column = each.column.name if each.column is not None and each.comparable and one is not None else None
+        comparable = each.column is not None and each.comparable and one is not None
         words = WORDS.get(each.name)
         level = Level[each.known.upper()]
-        made[each.name] = Field(each.name, type_, level, get, one=one, words=words, column=column)  # ip: no bytes
+        made[each.name] = Field(each.name, type_, level, get, one=one, words=words, comparable=comparable)
     severity = made["finding.severity"]
     made[severity.name] = replace(
         severity,
@@ -138,14 +138,9 @@ def type_of(word: str) -> Type:
     if word == "protocol":
         return Type.PROTOCOL
     word = word.removeprefix("array of ")
-    found = (
-        TYPES.get(word.removesuffix("es"))
-        or TYPES.get(word.removesuffix("s"))
-        or TYPES.get(word)
-        or TYPES.get(word.split(" ")[0])
-    )
-    if found is not None:
-        return found
+    for name in (word.removesuffix("es"), word.removesuffix("s"), word, word.split(" ")[0]):
+        if name in TYPES:
+            return TYPES[name]
     return Type.NUMBER if "int" in word else Type.ANY
 
 
@@ -195,19 +190,18 @@ class Names:
             return self._declared(name, entries)
         if rest in ("type", "code"):
             one = _own(prefix, attrgetter(rest))
-            if rest == "code":
-                return Field(name, Type.NUMBER, Level.HEADER, _listed(one), one=one)
-            return Field(name, Type.STRING, Level.HEADER, _listed(one), one=one, words=type_names)
+            type_, words = (Type.NUMBER, None) if rest == "code" else (Type.STRING, type_names)
+            return Field(name, type_, Level.HEADER, _listed(one), one=one, words=words)
         if prefix == "amqp":
             return self._amqp(name, rest)
         before, amqp, after = name.partition(".amqp.")
         if amqp and any(before in protocol.amqp_in for protocol in speaking(prefix)):
             inner = self._amqp(f"amqp.{after}", after)
             return inner and self._record_field(name, inner.type)
-        parent = name.rpartition(".")[0]
-        if any(entry.generated or entry.type in MAPS for entry in known.get(parent, ())):
-            return self._record_field(name, Type.ANY)
-        return None
+        parent, _, word = name.rpartition(".")
+        # A member of a JSON object that no layer declares, and that is not misspelled:
+        other = f"{parent}.other" in known and not close(word, (each[len(parent) + 1 :] for each in known))
+        return self._record_field(name, Type.ANY) if _is_open(known.get(parent, ())) or other else None
 
     def _declared(self, name: str, entries: list[FieldEntry]) -> Field:
         if name.startswith("amqp."):
@@ -225,9 +219,8 @@ class Names:
         if type_ is Type.ENUM:
             codes = field_reader(f"{name}_code", Type.NUMBER, self.records, layer, single=single)[0]
         complete = level is Level.RECORD
-        column = f"layers.{name}"
         verbatim = name.partition(".")[2] in layer.verbatim
-        return Field(name, type_, level, get, codes, names, secret, complete, verbatim=verbatim, column=column)
+        return Field(name, type_, level, get, codes, names, secret, complete, verbatim=verbatim)
 
     def _record_field(self, name: str, type_: Type) -> Field:
         get, level = field_reader(name, type_, self.records, layer_of(name))
@@ -235,17 +228,11 @@ class Names:
 
     def _amqp(self, name: str, rest: str) -> Field | None:
         """A field of AMQP messages, wherever in the frame they stand."""
-        known = entries_by_name("amqp")
-        parts, word = rest.split("."), "any"
-        if name in known:
-            word = known[name][0].type
-        elif (
-            not any(entry.generated or entry.type in MAPS for entry in known.get(f"amqp.{parts[0]}", ()))
-            or len(parts) < 2
-        ):
+        known, parts, records = entries_by_name("amqp"), rest.split("."), self.records
+        if name not in known and (len(parts) < 2 or not _is_open(known.get(f"amqp.{parts[0]}", ()))):
             return None
+        word = known[name][0].type if name in known else "any"
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
-        records = self.records
         return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", parts))))
 
     def near(self, name: str, more: Iterable[str] = ()) -> str:
@@ -275,6 +262,11 @@ class Names:
         for prefix in prefixes():
             found += [prefix, f"{prefix}.type", f"{prefix}.code", *entries_by_name(prefix)]
         return list(dict.fromkeys(found))
+
+
+def _is_open(entries: Iterable[FieldEntry]) -> bool:
+    """Whether there may be names below a field that no declaration knows."""
+    return any(entry.generated or entry.type in MAPS for entry in entries)
 
 
 def _bytes_of(prefix: str) -> Callable[[Frame], Values]:

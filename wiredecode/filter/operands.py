@@ -56,11 +56,9 @@ class Operands:
 
     def _word(self, node: Word, presence: bool) -> Operand | Constant:
         found = self.names.find(node.text)
-        if found is None:
-            if "." not in node.text and not presence:  # a name of an enumeration, or text; or a field misspelled
-                return Constant(node.text, False, node.start, node.stop)
-            self.field(node)
-        assert found is not None
+        if found is None and "." not in node.text and not presence:
+            return Constant(node.text, False, node.start, node.stop)  # a name of an enumeration, or text; or misspelled
+        found = found or self.field(node)
         self.used.setdefault(found.name, node.text)
         if found.secret and not presence and not self.secrets:
             message = f"{found.name} is a secret: only whether it is there can be asked, or all with --show-secrets"
@@ -134,10 +132,9 @@ class Operands:
         if written.quoted:
             return Operand(Type.STRING, Level.CONSTANT, lambda frame: [written.text])
         found = NUMBER.fullmatch(written.text)
+        type_ = Type.DURATION if found and found[3] else Type.NUMBER
         try:
-            type_, value = (Type.DURATION, duration(written.text)) if found and found[3] else (None, None)
-            if type_ is None:
-                type_, value = Type.NUMBER, number(written.text)  # type: ignore[assignment]
+            value = duration(written.text) if type_ is Type.DURATION else number(written.text)
         except NoValue as error:
             raise self.fail(f"{written.text!r} is not {error}", written) from None
         return Operand(type_, Level.CONSTANT, lambda frame: [value], one=lambda frame: value)
@@ -149,8 +146,7 @@ class Operands:
         left, right = map(self._number, sides)
         type_ = result_type(node.operator, left.type, right.type)
         if type_ is None:
-            message = f"{left.type.value} {node.operator} {right.type.value} has no meaning"
-            raise self.fail(message, node)
+            raise self.fail(f"{left.type.value} {node.operator} {right.type.value} has no meaning", node)
         apply = OPERATIONS[node.operator]
         gets = _numbers(left), _numbers(right)
 
@@ -218,13 +214,10 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def calculate(apply: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """The result, None where there is none: no number, division by zero, out of range."""
-    if not isinstance(a, int | float) or not isinstance(b, int | float):
-        return None
     try:
-        value = apply(a, b)
+        return apply(a, b) if isinstance(a, int | float) and isinstance(b, int | float) else None
     except (ArithmeticError, TypeError, ValueError):
         return None
-    return value
 
 
 def to_bytes(value: Any) -> bytes | None:
@@ -252,8 +245,8 @@ def spelled(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _cased(upper: bool) -> Callable[[Values], Values]:
-    return lambda values: [value.upper() if upper else value.lower() for value in values if isinstance(value, str)]
+def _each(apply: Callable[[Any], Any], *kinds: type) -> Callable[[Values], Values]:
+    return lambda values: [apply(value) for value in values if isinstance(value, kinds)]
 
 
 def _extreme(choose: Callable[[Any], Any]) -> Callable[[Values], Values]:
@@ -264,30 +257,20 @@ def _extreme(choose: Callable[[Any], Any]) -> Callable[[Values], Values]:
     return run
 
 
+def _lengths(values: Values) -> Values:
+    return [len(raw) for value in values if (raw := to_bytes(value)) is not None]
+
+
 MEASURED = (Type.NUMBER, Type.ENUM, Type.BOOLEAN, Type.TIME, Type.DURATION)
+SPELLED = tuple(set(Type) - {Type.STRUCTURE, Type.PROTOCOL})
 FUNCTIONS: dict[str, tuple[Sequence[Type], bool, Type | None, Callable[[Values], Values]]] = {
     # accepted types, several arguments, type of the result (None: as the argument), what it does
-    "len": (
-        SLICED,
-        False,
-        Type.NUMBER,
-        lambda values: [len(raw) for value in values if (raw := to_bytes(value)) is not None],
-    ),
+    "len": (SLICED, False, Type.NUMBER, _lengths),
     "count": (tuple(Type), False, Type.NUMBER, lambda values: [len(values)] if values else []),
-    "upper": ((Type.STRING, Type.ENUM), False, Type.STRING, _cased(True)),
-    "lower": ((Type.STRING, Type.ENUM), False, Type.STRING, _cased(False)),
-    "string": (
-        tuple(set(Type) - {Type.STRUCTURE, Type.PROTOCOL}),
-        False,
-        Type.STRING,
-        lambda values: list(map(spelled, values)),
-    ),
+    "upper": ((Type.STRING, Type.ENUM), False, Type.STRING, _each(str.upper, str)),
+    "lower": ((Type.STRING, Type.ENUM), False, Type.STRING, _each(str.lower, str)),
+    "string": (SPELLED, False, Type.STRING, lambda values: list(map(spelled, values))),
     "max": (MEASURED, True, None, _extreme(max)),
     "min": (MEASURED, True, None, _extreme(min)),
-    "abs": (
-        (Type.NUMBER, Type.DURATION),
-        False,
-        None,
-        lambda values: [abs(value) for value in values if isinstance(value, int | float)],
-    ),
+    "abs": ((Type.NUMBER, Type.DURATION), False, None, _each(abs, int, float)),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.filter.logic import Atom, Expression, Known, decide, tests
+from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import Clock, Level
 
 if TYPE_CHECKING:
@@ -38,9 +38,11 @@ class Filter:
         self.needs_responses = Level.LINKED in self.levels
         self._checks = self._make_checks()
         self._known: dict[int, bool | None] = {}
-        self._connection = self._step(Level.CONNECTION)
-        self._arrival = self._step(Level.ARRIVAL)
-        self._before_record = self._step(Level.HEADER if self.needs_records else Level.RECORD)
+        self._connection = decide(expression, Level.CONNECTION)
+        self._arrival = decide(expression, Level.ARRIVAL)
+        self._before_record = decide(expression, Level.HEADER if self.needs_records else Level.RECORD)
+        self.names: frozenset[str] = frozenset().union(*(test.names for test in found))
+        """The fields it is about."""
 
     def matches(self, frame: Frame) -> bool:
         """Whether a decoded frame fits."""
@@ -107,18 +109,10 @@ class Filter:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
         from wiredecode.filter.tcp import is_analysis
 
-        for test in tests(self.expression):
-            for name, spelled in test.spelled:
-                if name in COUNTED or is_analysis(name):
-                    also = f" ({name})" if name != spelled else ""
-                    raise ValueError(
-                        f"{spelled}{also} depends on the rest of the capture, so it does not go with stable ids"
-                    )
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The fields it is about."""
-        return frozenset().union(*(test.names for test in tests(self.expression)))
+        for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
+            if name in COUNTED or is_analysis(name):
+                told = spelled if name == spelled else f"{spelled} ({name})"
+                raise ValueError(f"{told} depends on the rest of the capture, so it does not go with stable ids")
 
     @property
     def needs_analysis(self) -> bool:
@@ -126,6 +120,13 @@ class Filter:
         from wiredecode.filter.tcp import is_analysis
 
         return any(map(is_analysis, self.names))
+
+    @property
+    def chooses_packets(self) -> bool:
+        """Whether it is about TCP analysis and nothing of frames: packets without a frame can match, too."""
+        from wiredecode.filter.tcp import OF_PACKETS, is_analysis
+
+        return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)
 
     @property
     def needs_copies(self) -> bool:
@@ -142,9 +143,6 @@ class Filter:
                 unset, self.clock.first_ns = False, int(batch.time_ns[0])
             yield batch
 
-    def _step(self, level: Level) -> Known | bool | None:
-        return decide(self.expression, level)
-
     def _make_checks(self) -> list[Callable[[Frame], bool | None]]:
         """One function per level that adds something, the last one decides."""
         if isinstance(self.expression, bool):
@@ -153,15 +151,12 @@ class Filter:
         checks: list[Any] = []
         last = self.levels[-1]
         for level in self.levels:
+            # A step of its own pays before fields are read; parts of one step stand in order of their cost anyway.
+            pays = level > Level.CONNECTION and level <= Level.HEADER < last and not checks
             known = decide(self.expression, level)
-            if callable(known) and (level > Level.CONNECTION or level is last) and worth(level, last, checks):
+            if callable(known) and (pays or level is last):
                 checks.append(known)
         return checks
-
-
-def worth(level: Level, last: Level, checks: list[Any]) -> bool:
-    """Whether a step of its own pays: before fields are read. Parts of one step stand in order of their cost anyway."""
-    return level is last or (level <= Level.HEADER < last and not checks)
 
 
 def numbered(first: int, last: int) -> Filter:

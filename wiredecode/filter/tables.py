@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wiredecode.arrays import Bools
-from wiredecode.filter.logic import Atom, tests
-from wiredecode.filter.rows import compared, masks
+from wiredecode.filter.logic import Atom, Expression, Negation, tests
+from wiredecode.filter.tcp import ANALYSIS, FLAGS
 from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
+from wiredecode.net.health import BITS, KINDS, ConnectionHealth
 from wiredecode.net.types import Connection
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "frame.time_relative": ("time",),
         "time_ns": ("time",),
         "frame.length": ("length",),
+        "tcp.stream": ("connection",),
+        **{f"{ANALYSIS}{kind}": ("tcp_analysis",) for kind in (*KINDS, "flags")},
+        **dict.fromkeys(FLAGS, ("flags_code",)),
     },
 }
 """What is known at each level."""
+JOINS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 ATTRIBUTES = {"frame": "number", "packet": "number", "time": "time_ns"}
 """Attributes of frames that have another name than their column."""
 
@@ -69,8 +74,23 @@ class TableFilter:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match."""
-        sure, _ = masks(self.expression, BatchRows(batch, self._columns))
-        return batch if sure.all() else batch.take(pa.array(np.flatnonzero(sure)))
+        mask = self._mask(self.expression, batch)
+        return batch if mask.all() else batch.take(pa.array(np.flatnonzero(mask)))
+
+    def _mask(self, expression: Expression, batch: pa.RecordBatch) -> Bools:
+        """The rows that match an expression."""
+        if isinstance(expression, bool):
+            return np.full(len(batch), expression)
+        if isinstance(expression, Atom):
+            return _fitting(expression, batch, self._columns[expression.names])
+        if isinstance(expression, Negation):
+            return ~self._mask(expression.part, batch)
+        mask = self._mask(expression.parts[0], batch)
+        for part in expression.parts[1:]:
+            if expression.operator == "and" and not mask.any():
+                break
+            mask = JOINS[expression.operator](mask, self._mask(part, batch))
+        return mask
 
 
 def _columns_of(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -85,46 +105,32 @@ def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, known)))
 
 
-class BatchRows:
-    """The rows of a batch as a filter sees them."""
-
-    def __init__(self, batch: pa.RecordBatch, columns: dict[frozenset[str], tuple[str, ...]]) -> None:
-        self.batch, self._columns = batch, columns
-        self.every: Bools = np.ones(len(batch), np.bool_)
-
-    def mask(self, atom: Atom) -> Bools:
-        """The rows that fit: each different row of the columns it is about is looked at once."""
-        names = self._columns[atom.names]
-        quick = compared(atom, lambda name: self._numbers(names[0])) if len(names) == 1 else None
-        if quick is not None:
+def _fitting(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools:
+    """The rows that fit a test about these columns: each different row of them is looked at once."""
+    if len(names) == 1 and atom.comparison is not None:
+        compare, value = atom.comparison
+        column = batch.column(names[0])
+        if not (column.null_count or pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)):
+            quick: Bools = compare(column.cast(pa.int64()).to_numpy(zero_copy_only=False), value)
             return quick
-        codes = np.zeros(len(self.batch), np.int64)
-        for name in names:
-            column = _whole(self.batch.column(name))
-            own = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
-            _, codes = np.unique(codes * (len(column.dictionary) + 1) + own, return_inverse=True)
-        different, places = np.unique(codes, return_index=True)
-        answers = np.empty(len(different), np.bool_)
-        chosen = self.batch.select(names).take(pa.array(places))
-        for index, frame in enumerate(_frames(chosen)):
-            answers[index] = atom.run(frame)
-        found: Bools = answers[codes]
-        return found
-
-    def perhaps(self, atom: Atom) -> Bools:
-        return self.every
-
-    def _numbers(self, name: str) -> npt.NDArray[np.int64] | None:
-        column = self.batch.column(name)
-        if column.null_count or pa.types.is_string(column.type) or pa.types.is_dictionary(column.type):
-            return None
-        found: npt.NDArray[np.int64] = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return found
+    codes = np.zeros(len(batch), np.int64)
+    for name in names:
+        whole = _whole(batch.column(name))
+        own = whole.indices.fill_null(len(whole.dictionary)).to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes * (len(whole.dictionary) + 1) + own, return_inverse=True)
+    different, places = np.unique(codes, return_index=True)
+    answers = np.empty(len(different), np.bool_)
+    for index, frame in enumerate(_frames(batch.select(names).take(pa.array(places)))):
+        answers[index] = atom.run(frame)
+    found: Bools = answers[codes]
+    return found
 
 
 def _whole(column: pa.Array) -> pa.DictionaryArray:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
+    if pa.types.is_list(column.type):
+        column = pc.binary_join(column, " ")
     return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
@@ -135,11 +141,22 @@ def _frames(rows: pa.RecordBatch) -> Iterator[Frame]:
         row = dict(zip(rows.schema.names, values, strict=True))
         tcp = row.pop("transport", "TCP") == "TCP"
         ends = _endpoint(row.pop("src", None), tcp), _endpoint(row.pop("dst", None), tcp)
-        connection = Connection(row.pop("connection", None) or 0, ends, (0, 0))
+        connection = Connection(row.pop("connection", None), ends, (0, 0))
         frame = Frame(connection, 0, b"", 0, 0, 0, 0, 0, [], 0, 0, 0)
+        _analyse(frame, row.pop("tcp_analysis", None), row.pop("flags_code", None))
         for name, value in row.items():
             setattr(frame, ATTRIBUTES.get(str(name), str(name)), value)
         yield frame
+
+
+def _analyse(frame: Frame, kinds: list[str] | None, flags: int | None) -> None:
+    """Give the frame one packet of these kinds, with these flags of TCP; none if neither is known."""
+    if kinds is None and flags is None:
+        return
+    frame.packets, frame.connection.health = [0], ConnectionHealth()
+    direction = frame.connection.health.directions[frame.side]
+    direction.kinds[0] = sum(BITS[KINDS.index(kind)] for kind in kinds or ())
+    direction.control[0] = flags or 0
 
 
 def _endpoint(text: str | None, tcp: bool) -> str:

@@ -33,6 +33,10 @@ WIRESHARK = {
 ALIASES = SHORT | WIRESHARK
 
 
+OF_PACKETS = frozenset(("ip.addr", "ip.src", "ip.dst", "tcp.port", "tcp.srcport", "tcp.dstport", "tcp.stream"))
+"""Names that mean the same for a packet and for a frame."""
+
+
 def is_analysis(name: str) -> bool:
     """Whether a field is known only where connections are analysed."""
     return name.startswith(ANALYSIS) or name in FLAGS
@@ -40,30 +44,27 @@ def is_analysis(name: str) -> bool:
 
 def analysis_values() -> dict[str, Callable[[Frame], Values]]:
     """How the values of the names are read: one true per packet of the frame that is of the kind."""
+
+    def of_kind(wanted: int) -> Callable[[Frame], Values]:
+        def get(frame: Frame) -> Values:
+            health = frame.connection.health
+            kinds = {} if health is None else health.directions[frame.side].kinds
+            return [True for packet in frame.packets if kinds.get(packet, 0) & wanted]
+
+        return get
+
+    def with_flag(bit: int) -> Callable[[Frame], Values]:
+        def get(frame: Frame) -> Values:
+            health = frame.connection.health
+            if health is None:
+                return []
+            control = health.directions[frame.side].control
+            return [bool(control.get(packet, 0) & bit) for packet in frame.packets]
+
+        return get
+
     return {
-        **{f"{ANALYSIS}{kind}": _of_kind(bit) for kind, bit in zip(KINDS, BITS, strict=True)},
-        f"{ANALYSIS}flags": _of_kind(sum(BITS)),
-        **{name: _with_flag(bit) for name, bit in FLAGS.items()},
+        **{f"{ANALYSIS}{kind}": of_kind(bit) for kind, bit in zip(KINDS, BITS, strict=True)},
+        f"{ANALYSIS}flags": of_kind(sum(BITS)),
+        **{name: with_flag(bit) for name, bit in FLAGS.items()},
     }
-
-
-def _of_kind(wanted: int) -> Callable[[Frame], Values]:
-    def get(frame: Frame) -> Values:
-        health = frame.connection.health
-        if health is None:
-            return []
-        kinds = health.directions[frame.side].kinds
-        return [True for packet in frame.packets if kinds.get(packet, 0) & wanted]
-
-    return get
-
-
-def _with_flag(bit: int) -> Callable[[Frame], Values]:
-    def get(frame: Frame) -> Values:
-        health = frame.connection.health
-        if health is None:
-            return []
-        control = health.directions[frame.side].control
-        return [bool(control.get(packet, 0) & bit) for packet in frame.packets]
-
-    return get

@@ -61,19 +61,17 @@ def field_reader(
     nothing else tells it.
     """
     layer, *parts = path.split(".")
-    convert = CONVERT.get(type_)
+    convert = CONVERT.get(type_, list)
 
     def complete(frame: Frame) -> Values:
-        found = gather((frame.layers or {}).get(layer), parts, 0)
-        return convert(found) if convert is not None else found
+        return convert(gather((frame.layers or {}).get(layer), parts, 0))
 
     later = declared.added is Added.NOTHING or (single and declared.added is Added.IN_ELEMENTS)
     if not later or parts[0] in declared.by_record:
         return complete, Level.RECORD
 
     def from_record(frame: Frame) -> Values:
-        found = gather(records.of(frame).get(layer), parts, 0)
-        return convert(found) if convert is not None else found
+        return convert(gather(records.of(frame).get(layer), parts, 0))
 
     readers: dict[type[Layer], Reader] = {}
 
@@ -89,17 +87,12 @@ def field_reader(
 
 
 def _reader(
-    of: type[Layer],
-    parts: list[str],
-    convert: Callable[[Values], Values] | None,
-    full: Reader,
-    secrets: bool,
+    of: type[Layer], parts: list[str], convert: Callable[[Values], Values], full: Reader, secrets: bool
 ) -> Reader:
     """How to read a field of the frames of one message type, without a record."""
     found = _declared(of, parts)
-    generated = parts[0] if len(parts) == 1 else ""
     if found is None:
-        return (lambda frame: _generated(frame, generated)) if generated else (lambda frame: [])
+        return lambda frame: _generated(frame, parts[0])
     if found is ...:
         return full
     kind, coded = found
@@ -115,8 +108,7 @@ def _reader(
         if show is None:
             return [value]
         shown = show(value)
-        values = shown if isinstance(shown, list) else [shown]
-        return convert(values) if convert is not None else values
+        return convert(shown if isinstance(shown, list) else [shown])
 
     return shallow
 
@@ -181,28 +173,8 @@ def anywhere(value: Any, key: str, parts: list[str]) -> Iterator[Any]:
 # From what records show to what is compared.
 
 
-def as_bytes(values: Values) -> Values:
-    return [each if each is None or isinstance(each, bytes) else getattr(each, "raw", None) for each in values]
-
-
-def as_times(values: Values) -> Values:
-    return [time_ns(each) if isinstance(each, str) else None for each in values]
-
-
-def as_names(values: Values) -> Values:
-    return [each if isinstance(each, str) else None for each in values]
-
-
 def as_any(values: Values) -> Values:
     return [getattr(each, "raw", each) for each in values]
-
-
-CONVERT: dict[Type, Callable[[Values], Values]] = {
-    Type.BYTES: as_bytes,
-    Type.TIME: as_times,
-    Type.ENUM: as_names,
-    Type.ANY: as_any,
-}
 
 
 @lru_cache(maxsize=1024)
@@ -210,15 +182,22 @@ def time_ns(text: str, *, utc: bool = True) -> int | None:
     """Nanoseconds since the epoch of an RFC 3339 time, None: it is none. Where it names no zone, it is in UTC, or
     without ``utc`` in that of this machine.
     """
-    head, dot, fraction = text.partition(".")
-    digits = ""
-    while dot and fraction and fraction[0] in "0123456789":
-        digits, fraction = digits + fraction[0], fraction[1:]
+    head, _, fraction = text.partition(".")
+    zone = fraction.lstrip("0123456789")
+    digits = fraction.removesuffix(zone)
     try:
-        when = datetime.fromisoformat(head + fraction)
+        when = datetime.fromisoformat(head + zone)
     except ValueError:
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC) if utc else when.astimezone()
     seconds = (when - EPOCH) // timedelta(seconds=1)
     return seconds * 1_000_000_000 + int((digits + "000000000")[:9])
+
+
+CONVERT: dict[Type, Callable[[Values], Values]] = {
+    Type.BYTES: lambda values: [each if isinstance(each, bytes) else getattr(each, "raw", None) for each in values],
+    Type.TIME: lambda values: [time_ns(each) if isinstance(each, str) else None for each in values],
+    Type.ENUM: lambda values: [each if isinstance(each, str) else None for each in values],
+    Type.ANY: as_any,
+}

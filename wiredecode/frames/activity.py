@@ -60,20 +60,6 @@ class Activity:
         if frame.findings:
             self.findings += len(frame.findings)
 
-    def merge(self, part: Activity) -> None:
-        """Add the traffic that another reader counted for the same connection."""
-        if part.began_ns is not None:
-            if self.began_ns is None or part.first_ns < self.first_ns:
-                self.began_ns, self.first_ns = part.began_ns, part.first_ns
-            if part.last_ns > self.last_ns:
-                self.ended_ns, self.last_ns = part.ended_ns, part.last_ns
-        self.protocols |= part.protocols
-        self.client = part.client if self.client is None else self.client
-        for side in (0, 1):
-            self.frames[side] += part.frames[side]
-            self.length[side] += part.length[side]
-        self.findings += part.findings
-
     @property
     def captured(self) -> int:
         """Payload bytes captured, of both sides."""

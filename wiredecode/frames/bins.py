@@ -25,31 +25,28 @@ class Bins:
         self.first_ns: int | None = None
         """Where the first bin begins; what is earlier counts there."""
         self._counts: Counts = np.zeros((ROWS, columns), np.int64)
-        self._times, self._columns, self._values = array("q"), array("q"), array("q")
+        self._waiting = array("q")
+        """Time, column and value, one after another, of what is not counted yet."""
         self._last = 0
 
     def add(self, time_ns: int, column: int, value: int = 1) -> None:
         """Add to a column at a time."""
-        self._times.append(time_ns)
-        self._columns.append(column)
-        self._values.append(value)
-        if len(self._times) >= WAITING:
+        self._waiting.extend((time_ns, column, value))
+        if len(self._waiting) >= 3 * WAITING:
             self._count()
 
     def _count(self) -> None:
-        if not self._times:
+        if not self._waiting:
             return
-        times = np.frombuffer(self._times, np.int64)
+        times, columns, values = np.array(self._waiting).reshape(-1, 3).T
+        self._waiting = array("q")
         if self.first_ns is None:
             self.first_ns = int(times.min())
         rows = np.maximum(times - self.first_ns, 0)
         self._last = max(self._last, int(rows.max()))
         while self._last >= self.width_ns * ROWS:
             self._double()
-        places = rows // self.width_ns, np.frombuffer(self._columns, np.int64)
-        np.add.at(self._counts, places, np.frombuffer(self._values, np.int64))
-        del times
-        self._times, self._columns, self._values = array("q"), array("q"), array("q")
+        np.add.at(self._counts, (rows // self.width_ns, columns), values)
 
     def _double(self) -> None:
         self._counts[: ROWS // 2] = halved(self._counts)

@@ -43,6 +43,15 @@ def column(name: str, kind: str, comment: str, attribute: str = "") -> FrameColu
     return FrameColumn(name, attribute or name, kind, comment)
 
 
+def named(
+    name: str, type_: str, meaning: str, known: str, kind: str, comment: str, *, comparable: bool = True
+) -> FrameName:
+    """A name in filters that ends in the name of its column."""
+    return FrameName(
+        *(name, type_, meaning, known, column(name.rpartition(".")[2], kind, comment)), comparable=comparable
+    )
+
+
 WHERE = "address:port of the sender, IPv6 in brackets", "address:port of the receiver, IPv6 in brackets"
 TUNNEL = "tunnels that the connection came through, from the outside in; null outside of tunnels"
 OUTER_SRC = "address of the sender of the outermost packet; null outside of tunnels"
@@ -53,6 +62,10 @@ STATES = "ok, partial, malformed, undecoded"
 CODE = "number of the message type on the wire"
 DIALECT = "dialect of the protocol"
 OUTCOME = "on requests: ok, refused, unanswered, late, not asked for"
+
+REQUEST, RESPONSE = "on responses: frame of the request", "on requests: frame of the response"
+OF_KIND = "a packet of the frame is of the kind"
+GROUPS = "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."
 
 NUMBER_COLUMN = column("frame", "int64", "id of the frame", "id")
 TIME_COLUMN = column("time", "timestamp[ns, UTC]", "time of the packet that completed the frame", "time_ns")
@@ -65,43 +78,26 @@ NAMES = (
     FrameName("frame.number", "uint64", "number of the frame, as in every output", ARRIVAL, NUMBER_COLUMN, "number"),
     FrameName("frame.time", "time", "time of the packet that completed it", ARRIVAL, TIME_COLUMN),
     FrameName("frame.time_relative", "duration", "the same, since the first packet", ARRIVAL),
-    FrameName(
-        "frame.length", "uint64", "size on the wire, in bytes", ARRIVAL, column("length", "int64", "bytes on the wire")
-    ),
+    named("frame.length", "uint64", "size on the wire, in bytes", ARRIVAL, "int64", "bytes on the wire"),
     FrameName("frame.missing", "uint64", "bytes of it that were not captured", ARRIVAL, None, "missing"),
-    FrameName("frame.offset", "uint64", BEGINS, ARRIVAL, column("offset", "int64", BEGINS)),
-    FrameName(
-        "frame.packets",
-        "array of uint64s",
-        "packets that carried it",
-        ARRIVAL,
-        column("packets", "list<int64>", PACKETS),
+    named("frame.offset", "uint64", BEGINS, ARRIVAL, "int64", BEGINS),
+    named("frame.packets", "array of uint64s", "packets that carried it", ARRIVAL, "list<int64>", PACKETS),
+    named("frame.status", "string", STATES, HEADER, "string", STATES),
+    named(
+        "frame.protocol", "string", "protocol of the message, as in records", HEADER, "string", "name of the protocol"
     ),
-    FrameName("frame.status", "string", STATES, HEADER, column("status", "string", STATES)),
-    FrameName(
-        *("frame.protocol", "string", "protocol of the message, as in records", HEADER),
-        column("protocol", "string", "name of the protocol"),
-    ),
-    FrameName("frame.dialect", "string", DIALECT, HEADER, column("dialect", "string", DIALECT), comparable=False),
-    FrameName(
-        "frame.type", "string", "name of the message", HEADER, column("type", "string", "name of the message type")
-    ),
-    FrameName("frame.code", "int64", CODE, HEADER, column("code", "int64", CODE)),
+    named("frame.dialect", "string", DIALECT, HEADER, "string", DIALECT, comparable=False),
+    named("frame.type", "string", "name of the message", HEADER, "string", "name of the message type"),
+    named("frame.code", "int64", CODE, HEADER, "int64", CODE),
     FrameName("frame.sender", "string", "client or server", HEADER, SENDER_COLUMN),
-    FrameName(
-        *("frame.request", "uint64", "on responses: number of the request", HEADER),
-        column("request", "int64", "on responses: frame of the request"),
-    ),
-    FrameName(
-        *("frame.response", "uint64", "on requests: number of the response", LINKED),
-        column("response", "int64", "on requests: frame of the response"),
-    ),
-    FrameName("frame.outcome", "string", OUTCOME, LINKED, column("outcome", "string", OUTCOME)),
+    named("frame.request", "uint64", "on responses: number of the request", HEADER, "int64", REQUEST),
+    named("frame.response", "uint64", "on requests: number of the response", LINKED, "int64", RESPONSE),
+    named("frame.outcome", "string", OUTCOME, LINKED, "string", OUTCOME),
     FrameName("latency", "duration", "on responses: time since the request", HEADER, LATENCY_COLUMN),
     FrameName("latency_ns", "int64", "the same in nanoseconds, as in records", HEADER, LATENCY_COLUMN),
-    FrameName(
+    named(
         *("time_ns", "int64", "frame.time in nanoseconds since 1970, as in records", ARRIVAL),
-        column("time_ns", "", "time in ns since 1970, exact"),
+        *("", "time in ns since 1970, exact"),
         comparable=False,
     ),
     FrameName(
@@ -114,15 +110,12 @@ NAMES = (
         column("dst", "string", WHERE[1], "destination"),
         comparable=False,
     ),
-    FrameName(
+    named(
         *("tunnel", "string", "tunnels that it came through, from the outside in, with VNI or key: vxlan 42"),
-        *(CONNECTION, column("tunnel", "string", TUNNEL)),
+        *(CONNECTION, "string", TUNNEL),
     ),
-    FrameName(
-        *("outer_src", "string", "address of the sender of the outermost packets", CONNECTION),
-        column("outer_src", "string", OUTER_SRC),
-    ),
-    FrameName("outer_dst", "string", "address of their receiver", CONNECTION, column("outer_dst", "string", OUTER_DST)),
+    named("outer_src", "string", "address of the sender of the outermost packets", CONNECTION, "string", OUTER_SRC),
+    named("outer_dst", "string", "address of their receiver", CONNECTION, "string", OUTER_DST),
     FrameName("tcp", "protocol", "every frame", CONNECTION),
     FrameName(
         *("tcp.stream", "uint64", "number of the TCP connection, from 1", CONNECTION),
@@ -137,11 +130,7 @@ NAMES = (
     ),
     FrameName("tcp.analysis.flags", "array of booleans", "a packet of the frame is of any of these kinds:", ARRIVAL),
     *(
-        FrameName(
-            *(f"tcp.analysis.{kind}", "array of booleans"),
-            f"a packet of the frame is of the kind {kind.replace('_', ' ')}",
-            ARRIVAL,
-        )
+        FrameName(f"tcp.analysis.{kind}", "array of booleans", f"{OF_KIND} {kind.replace('_', ' ')}", ARRIVAL)
         for kind in KINDS
     ),
     FrameName("ip", "protocol", "every frame", CONNECTION),
@@ -154,10 +143,7 @@ NAMES = (
         comparable=False,
     ),
     FrameName("finding.severity", "enum", "note < warning < error", FOUND),
-    FrameName(
-        *("finding.group", "string", "malformed, checksum, sequence, reassembly, protocol, response, limit, ..."),
-        FOUND,
-    ),
+    FrameName("finding.group", "string", GROUPS, FOUND),
     FrameName("finding.code", "string", "what was found, as one word", FOUND),
     FrameName("finding.message", "string", "what was found, in words", FOUND),
     FrameName("finding.field", "string", "field that it is about", FOUND),

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.cut import forget_cut_fields
+from wiredecode.fields.sized import redacted
 from wiredecode.frames.columns import AROUND, COLUMNS
 from wiredecode.frames.ids import frame_id
 from wiredecode.net.moments import place
@@ -242,7 +244,10 @@ class Frame:
         where: Range | None = None,
     ) -> None:
         """Add a finding."""
-        self.findings = [*self.findings, Finding(severity, group, code, message, field, where)]
+        self.findings = [
+            *self.findings,
+            Finding(severity, group, code, without_secrets(message, redacted), field, where),
+        ]
 
     def generate(self, name: str, value: Any) -> None:
         """Add a generated field."""
@@ -273,12 +278,17 @@ class Frame:
         return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
 
     @property
+    def is_copy(self) -> bool:
+        """Whether it only passes on what was said before: its protocol says so."""
+        return "copy_of" in self.generated or "forwarded" in self.generated
+
+    @property
     def overtakes(self) -> bool:
         """Whether what the other side sent before it may be decoded after it, since that waits behind a hole.
 
         Then the oldest request that waits need not be the one that it answers.
         """
-        return self.connection.directions[1 - self.side].has_hole(self.ready)
+        return self.connection.directions[1 - self.side].holes.at(self.ready)
 
     # For people: of frames that wiredecode.read gives.
 
@@ -288,48 +298,25 @@ class Frame:
     @property
     def fields(self) -> dict[str, Any]:
         """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
-        return presenter().frame_fields(self)
+        found: dict[str, Any] = presenter().frame_fields(self)
+        return found
 
     def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
         """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
-        return presenter().frame_record(self, bytes, ranges=ranges)
+        found: dict[str, Any] = presenter().frame_record(self, bytes, ranges=ranges)
+        return found
 
     def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
         """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
-        return presenter().frame_text(self, width, full=full, hexdump=hexdump)
+        return str(presenter().frame_text(self, width, full=full, hexdump=hexdump))
 
     def _repr_html_(self) -> str:
-        return presenter().frame_html(self)
+        return str(presenter().frame_html(self))
 
 
-# Views stand above frames: who shows a frame is named here, and loaded when it is asked.
-
-PRESENTER = "wiredecode.view.notebook"
-"""The module; another one with the functions of :class:`Presenter` may take its place."""
-
-
-class Presenter(Protocol):
-    """What a frame needs to be shown at a prompt or in a notebook."""
-
-    def frame_line(self, frame: Frame) -> str:
-        """Number, addresses, type and key facts, on one line."""
-
-    def frame_fields(self, frame: Frame) -> dict[str, Any]:
-        """The fields by layer, bytes as bytes."""
-
-    def frame_record(self, frame: Frame, form: str, *, ranges: bool = False) -> dict[str, Any]:
-        """The record of docs/records.md, bytes in that form."""
-
-    def frame_text(self, frame: Frame, width: int, *, full: bool = False, hexdump: bool = False) -> str:
-        """The tree as text."""
-
-    def frame_html(self, frame: Frame) -> str:
-        """The tree as HTML."""
-
-
-def presenter() -> Presenter:
-    """The presenter."""
-    return cast("Presenter", import_module(PRESENTER))
+def presenter() -> Any:
+    """The module that shows frames. It is above this one, so it is loaded when a frame is shown."""
+    return import_module("wiredecode.view.notebook")
 
 
 _NO_ROW = ("frame", "time", "connection", "layers", "findings", *AROUND)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from wiredecode.arrays import Bools, Int64s
+
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
     from wiredecode.frames.frame import Frame
 
-PUBLISH, DELIVER = "publish", "deliver"
-"""``operation``: on its way to the broker, or from it."""
+PUBLISH, DELIVER, FORWARD = "publish", "deliver", "forward"
+"""``operation``: on its way to the broker, from it, or from one broker to another: a copy of a published message."""
 
 Header = tuple[str, bytes]
 
@@ -55,6 +57,8 @@ class FrameMessages(MessagePart):
     """Which each is of what confirms name; None: its place in the frame. The messages of a sub-batch share one."""
     chunk: int | None = None
     """First offset of the chunk that they were delivered in."""
+    namespace: str | None = None
+    """Of the cluster, where several share a network."""
 
     @property
     def count(self) -> int:
@@ -89,6 +93,9 @@ class FrameElements(MessagePart):
     """As for :class:`FrameMessages`."""
     partition: int | None = None
     compression: str | None = None
+    namespace: str | None = None
+    holding_secrets: Callable[[bytes, Int64s, Int64s], Bools] | None = None
+    """Which bodies ``buffer[starts[i] : stops[i]]`` hold credentials that must be hidden."""
 
     @property
     def count(self) -> int:
@@ -177,6 +184,7 @@ class Messages:
         compression: str | None = None,
         shares: Sequence[int] | None = None,
         chunk: int | None = None,
+        namespace: str | None = None,
     ) -> None:
         """Add the messages of a frame that was just decoded; several calls for one frame count on.
 
@@ -187,7 +195,7 @@ class Messages:
         if not bodies:
             return
         self.count += len(bodies)
-        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk)
+        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk, namespace)
         self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
     def add_part(self, part: MessagePart) -> None:

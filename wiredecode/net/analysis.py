@@ -17,6 +17,7 @@ from wiredecode.net.health import (
     FAST_RETRANSMISSION,
     KEEP_ALIVE,
     KEEP_ALIVE_ACK,
+    LEAST_QUIET_NS,
     LOST,
     OUT_OF_ORDER,
     REMEMBERED,
@@ -31,8 +32,7 @@ from wiredecode.net.health import (
     DirectionHealth,
     FirstEnd,
 )
-from wiredecode.net.segments import ACK, FIN, RST, SYN
-from wiredecode.net.serial import MASK, distance
+from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, distance
 
 CONTROL = SYN | FIN | RST
 TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
@@ -215,6 +215,9 @@ class ConnectionAnalysis:
         self.health.last_ns = max(self.health.last_ns, now)
         if not health.packets:
             health.first_ns = now
+        elif now - health.last_ns >= LEAST_QUIET_NS:
+            health.pause(health.last_ns, now)
+        health.last_ns = now
         health.packets += 1
         if segment.length:
             health.payload += segment.length

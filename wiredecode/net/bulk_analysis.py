@@ -15,10 +15,8 @@ import numpy as np
 
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.analysis import UNACKED_SEGMENTS, ConnectionAnalysis, Side
-from wiredecode.net.flows import FlowKey, Flows, reverse
 from wiredecode.net.health import KEEP_ALIVE, WINDOW_FULL, WINDOW_UPDATE, ZERO_WINDOW_PROBE
-from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
-from wiredecode.net.serial import HALF, MASK
+from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, FlowKey, Flows, Segments, reverse
 
 COLUMNS_PAY_FROM = 256
 """Segments of a batch from which on columns are faster (measured)."""
@@ -158,7 +156,6 @@ class BulkAnalysis:
         return acked, trip, waiting > UNACKED_SEGMENTS, (begin, when, ends)
 
     def _finish(self, plain: Bools, good: Bools, kinds: Int64s, trips: Any) -> None:
-        """Tell the connections of ``plain`` what happened."""
         number = self._segments.number[self.row]
         for place in np.flatnonzero(good & (kinds > 0)).tolist():
             side = self._sides[self.flow[place]]
@@ -192,6 +189,7 @@ class BulkAnalysis:
             health.rtt.add(trip_ns)
         if len(places):
             last, sent = int(places[-1]), self.length[places]
+            health.came(self.time[places])
             health.packets += len(places)
             health.payload += int(sent.sum())
             if self.ack[places[0]] != side.ack or self.ack[last] != side.ack:  # they never go back

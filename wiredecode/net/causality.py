@@ -9,17 +9,16 @@ were never captured, for `Limits.hole_seconds`.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from wiredecode.net.acks import AckHistory
-from wiredecode.net.backlog import Arrival, Origin, ending
-from wiredecode.net.flows import FlowKey
-from wiredecode.net.moments import Moments, at_packet
+from wiredecode.net.backlog import AckHistory, Arrival, Origin, ending
+from wiredecode.net.limits import SILENT_NS
+from wiredecode.net.moments import Clock, Moments, at_packet, place
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
-from wiredecode.net.segments import ACK, FIN, RST
-from wiredecode.net.serial import MASK, advance, distance
+from wiredecode.net.segments import ACK, FIN, MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Connection, Event
 
 BOTH = 3
@@ -37,18 +36,16 @@ class Segment(NamedTuple):
     length: int
 
 
+@dataclass(slots=True, eq=False)
 class HeldSegment:
     """A segment of ``side`` that waits until the other stream has reached position ``awaited``."""
 
-    __slots__ = ("awaited", "delivered", "order", "origin", "segment", "side")
-
-    def __init__(self, awaited: int, order: int, side: int, segment: Segment, origin: Origin) -> None:
-        self.awaited = awaited
-        self.order = order
-        self.side = side
-        self.segment = segment
-        self.origin = origin
-        self.delivered = False
+    awaited: int
+    order: int
+    side: int
+    segment: Segment
+    origin: Origin
+    delivered: bool = False
 
     def __lt__(self, other: HeldSegment) -> bool:
         return (self.awaited, self.order) < (other.awaited, other.order)
@@ -57,24 +54,27 @@ class HeldSegment:
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = ("acks", "connection", "ends", "hold", "key", "last", "moments", "shared", "streams")
+    __slots__ = ("acks", "clock", "connection", "ends", "hold", "key", "last", "moments", "seen", "shared", "streams")
 
     def __init__(
         self,
         connection: Connection,
         streams: tuple[Reassembler, Reassembler],
         key: FlowKey,
+        clock: Clock,
         shared: ReassemblyContext,
     ) -> None:
         self.connection, self.streams, self.key, self.shared = connection, streams, key, shared
+        self.clock = clock
+        """Goes on with its own packets; after those at hand."""
         self.hold: AckHold | None = None
         self.moments = Moments()
         self.acks = [-1, -1]
         """The last acknowledgment number of each side; -1: none was seen."""
         self.ends = 0
         """Sides that have ended, as bits; `BOTH`: the connection is closed."""
-        self.last = 0
-        """Capture time of the last packet, ns; within a batch at least of the first one."""
+        self.last = self.seen = 0
+        """Its own clock and that of the capture at its last packet, ns; within a batch at least at the first one."""
 
     def note_end(self, side: int, flags: int) -> None:
         """``side`` sent a FIN or RST."""
@@ -90,12 +90,29 @@ class Tracked:
         """Whether something waits: for a hole to be filled, or for the other direction."""
         return any(stream.has_hole for stream in self.streams) or (self.hold is not None and self.hold.held > 0)
 
-    def end_of_wait(self, clock: int) -> Origin:
-        """The end of a wait at capture time ``clock``."""
-        return ending(self.moments.after(clock, self.shared.number_after(clock)), clock)
+    def now(self, clock: int) -> int:
+        """Its own time when it is ``clock`` for the capture, after its last packet."""
+        return self.last + clock - self.seen
 
-    def expire(self, clock: float, out: list[Event]) -> None:
-        """End what has waited long enough at ``clock``, ns: in order of time, for one end may bring another."""
+    def end_of_wait(self, due: int, number: int, past: bool = False) -> Origin:
+        """The end at its own time ``due`` of a wait that is over before packet ``number``.
+
+        Its first packet after that time shows it, or before that one of another connection so much later that none is
+        expected any more. ``past``: the wait began after its time.
+        """
+        last, seen = self.last, self.seen
+        due = max(due, self.moments.clock)  # an end that another one brings
+        if not past:
+            if self.shared.own_after is not None:
+                number, last, seen = self.shared.own_after(self.key, due, number) or (number, last, seen)
+            number = min(number, self.shared.number_after(seen + due - last + SILENT_NS))
+        return ending(self.moments.after(due, number), due)
+
+    def expire(self, clock: float, number: int, out: list[Event], past: bool = False) -> None:
+        """End what has waited long enough at its own time ``clock``, ns, before packet ``number``; see `end_of_wait`.
+
+        In order of time, for one end may bring another.
+        """
         hold, (first, second) = self.hold, self.streams
         while True:
             due: float = clock
@@ -103,21 +120,24 @@ class Tracked:
             for stream in (first, second):
                 if stream.may_expire(due) and (deadline := stream.deadline()) is not None and deadline < due:
                     due, chosen = deadline, stream
-            held = hold.oldest_clock() + first.hole_ns if hold is not None and hold.held else due
-            if held < due:
-                due, chosen = held, hold
+            oldest = hold.oldest() if hold is not None and hold.held else None
+            if oldest is not None and oldest.origin.clock + first.hole_ns < due:
+                due, chosen = oldest.origin.clock + first.hole_ns, hold
             if chosen is None:
                 return
-            cause = self.end_of_wait(int(due))
-            chosen.give_up(cause, out)
-            if hold is not None:
-                hold.release(cause, out)
-            first.flush(out)
-            second.flush(out)
+            self.give_up(chosen, self.end_of_wait(int(due), number, past), out)
+
+    def give_up(self, holder: Reassembler | AckHold, cause: Origin, out: list[Event]) -> None:
+        """End what has waited longest in ``holder``, one of its streams or its hold, at ``cause``."""
+        holder.give_up(cause, out)
+        if self.hold is not None:
+            self.hold.release(cause, out)
+        for stream in self.streams:
+            stream.flush(out)
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """Nothing more will come, as ``cause`` tells: end every wait, those first whose time is known."""
-        self.expire(inf, out)
+        self.expire(inf, self.shared.until, out)
         for stream in self.streams:
             stream.finish(cause, out)
 
@@ -145,8 +165,8 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     """
     if segment.flags & (FIN | RST):
         tracked.note_end(side, segment.flags)
-    tracked.expire(origin.clock, out)
-    hold, other = tracked.hold, tracked.streams[1 - side]
+    tracked.expire(origin.clock, place(origin.ready), out)
+    hold, stream, other = tracked.hold, tracked.streams[side], tracked.streams[1 - side]
     awaited = _awaited(other, segment)
     if hold is not None and hold.held and segment.flags & (FIN | RST):
         awaited = max(awaited, hold.last_awaited(side))  # an end stays behind the data it follows
@@ -158,6 +178,8 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     deliver(tracked, side, segment, origin, out)
     if hold is not None and hold.held:
         hold.release(origin, out)
+    if stream.has_hole:  # which may have been acknowledged for long
+        tracked.expire(origin.clock, place(origin.ready) + 1, out, past=True)
 
 
 def _awaited(other: Reassembler, segment: Segment) -> int:
@@ -174,26 +196,16 @@ def _awaited(other: Reassembler, segment: Segment) -> int:
 class AckHold:
     """The segments of one connection, of both sides, that wait for what they acknowledge."""
 
-    __slots__ = ("_arrivals", "_awaiting", "_heaps", "_order", "_tracked", "held")
+    __slots__ = ("_arrivals", "_awaiting", "_heaps", "_order", "_tracked", "held", "streams")
 
     def __init__(self, tracked: Tracked) -> None:
         self.held = 0
         """Segments that wait."""
         self._awaiting = [0, 0]  # those that wait for bytes of each side
-        self._tracked = tracked
+        self._tracked, self.streams = tracked, tracked.streams
         self._arrivals: deque[HeldSegment] = deque()  # in packet order
         self._heaps: tuple[list[HeldSegment], list[HeldSegment]] = ([], [])  # by position waited for
         self._order = 0
-
-    @property
-    def streams(self) -> tuple[Reassembler, Reassembler]:
-        """Both directions."""
-        return self._tracked.streams
-
-    @property
-    def connection(self) -> Connection:
-        """The connection."""
-        return self._tracked.connection
 
     def reach(self, side: int) -> int:
         """Up to which position the stream of ``side`` is there, or no longer waited for."""
@@ -206,13 +218,6 @@ class AckHold:
         while arrivals and arrivals[0].delivered:
             arrivals.popleft()
         return Arrival(arrivals[0].awaited, arrivals[0].origin) if arrivals else None
-
-    def oldest_clock(self) -> int:
-        """Capture time since which the oldest waits; there must be one."""
-        arrivals = self._arrivals
-        while arrivals[0].delivered:
-            arrivals.popleft()
-        return arrivals[0].origin.clock
 
     def last_awaited(self, side: int) -> int:
         """The furthest position that segments of ``side`` wait for."""
@@ -258,7 +263,6 @@ class AckHold:
         self._miss(self._arrivals[0], cause, out)
 
     def _miss(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
-        """What ``each`` waited for is not in this capture."""
         other = 1 - each.side
         stream = self.streams[other]
         stream.missed = max(stream.missed, each.awaited)

@@ -6,17 +6,15 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from math import inf
+from typing import NamedTuple
 
-from wiredecode.arrays import Int64s
 from wiredecode.net.analyser import Analyser
 from wiredecode.net.backlog import Origin, ending
 from wiredecode.net.causality import BOTH, Tracked
-from wiredecode.net.flows import FlowKey, reverse
-from wiredecode.net.limits import Limits
-from wiredecode.net.moments import at_packet, place
+from wiredecode.net.limits import SILENT_NS, Limits
+from wiredecode.net.moments import Clock, at_packet, place
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
-from wiredecode.net.segments import ACK, IPV6_FLOW
-from wiredecode.net.serial import advance, distance
+from wiredecode.net.segments import ACK, IPV6_FLOW, FlowKey, advance, distance, reverse
 from wiredecode.net.types import Connection, Event
 
 
@@ -32,6 +30,17 @@ REPLACED, CLOSED, OVER, TOO_MANY = (
     *("the capture ends", "too many connections are open"),
 )
 """Why nothing more is heard of a connection."""
+
+
+class OwnPacket(NamedTuple):
+    """A packet on a flow; ``clock`` of its connection is at ``now`` then or later, that of the capture at ``at``."""
+
+    key: FlowKey
+    clock: Clock
+    now: int
+    at: int
+    number: int
+    time_ns: int
 
 
 class Connections:
@@ -70,21 +79,18 @@ class Connections:
             yield tracked.key
             yield reverse(tracked.key)
 
-    def begin(self, clock: Int64s, number: Int64s) -> None:
-        """The next packets come: their capture times and numbers."""
-        self.shared.begin(clock, number)
-
     def find(self, key: FlowKey) -> tuple[Tracked, int] | None:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
 
-    def open(self, key: FlowKey, clock: int, number: int, time_ns: int, out: list[Event]) -> tuple[Tracked, int]:
-        """A new connection whose first packet was sent on flow ``key``, in place of the one before."""
+    def open(self, packet: OwnPacket, out: list[Event]) -> tuple[Tracked, int]:
+        """A new connection with its first packet, in place of the one before."""
+        key, number = packet.key, packet.number
         before = self._flows.get(key)
         if before is not None:
             self._forget(before[0], REPLACED, ending(at_packet(number)), out)
         elif len(self._recent) >= self._limits.connections:
-            self.forget_closed(clock, out)
+            self.forget_closed(packet.at - SILENT_NS, out)
             if len(self._recent) >= self._limits.connections:
                 self._limits_hit["connections"] += 1
                 self._forget_at(next(iter(self._recent)), TOO_MANY, number, number, out)
@@ -92,7 +98,7 @@ class Connections:
         ports, ipv6 = key[4], bool(key[4] & IPV6_FLOW)
         source, target = ports >> 16 & 0xFFFF, ports & 0xFFFF
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
-        connection = Connection(self.count, names, (source, target), first=number, first_ns=time_ns)
+        connection = Connection(self.count, names, (source, target), first=number, first_ns=packet.time_ns)
         self.opened.append(connection)
         if self.analyser is not None:
             self.analyser.open(connection, key)
@@ -100,64 +106,63 @@ class Connections:
             Reassembler(direction, self.shared, acked_by)
             for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
         )
-        second.answered = clock
-        tracked = Tracked(connection, (first, second), key, self.shared)
-        tracked.last = clock
+        second.answered = packet.now
+        tracked = Tracked(connection, (first, second), key, packet.clock, self.shared)
+        tracked.last, tracked.seen = packet.now, packet.at
         self._flows[reverse(key)] = tracked, 1
         self._flows[key] = tracked, 0
         self._recent[tracked] = None
         return tracked, 0
 
-    def find_or_open(
-        self, key: FlowKey, clock: int, number: int, time_ns: int, out: list[Event]
-    ) -> tuple[Tracked, int]:
-        """The connection and side of packet ``number`` on flow ``key``; packets must come in order."""
-        found = self._flows.get(key)
+    def find_or_open(self, packet: OwnPacket, over: int, out: list[Event]) -> tuple[Tracked, int]:
+        """The connection and side of a packet; they must come in order. ``over``: its own time, at least."""
+        found = self._flows.get(packet.key)
         if found is None:
-            return self.open(key, clock, number, time_ns, out)
+            return self.open(packet, out)
         tracked, side = found
-        if tracked.ends == BOTH and self._forget_over(tracked, clock, out):
-            return self.open(key, clock, number, time_ns, out)
+        if tracked.ends == BOTH and self._forget_over(tracked, over, packet.number, out):
+            return self.open(packet, out)
         other = tracked.streams[1 - side]
         if other.answered is None:
-            other.answered = clock
-        tracked.last = clock
+            other.answered = packet.now
+        tracked.last, tracked.seen = packet.now, packet.at
         self._recent.move_to_end(tracked)
         if tracked.ends == BOTH:
             self._close(tracked)
         return found
 
-    def seen(self, tracked: Tracked, clock: int) -> None:
-        """The latest packet, at capture time ``clock``, is one of ``tracked``, if that is still there."""
+    def seen(self, tracked: Tracked, now: int, at: int) -> None:
+        """The latest packet, at its own time ``now``, ``at`` of the capture, is one of ``tracked``."""
         if tracked in self._recent:
-            tracked.last = clock
+            tracked.last, tracked.seen = now, at
             self._recent.move_to_end(tracked)
             if tracked.ends == BOTH:
                 self._close(tracked)
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
-        """Forget the closed connections whose time is over at ``clock``."""
+        """Forget the closed connections whose time is over, if ``clock`` of the capture goes on for them."""
+        until = self.shared.until
         for tracked in list(self._unfilled):
-            self._forget_over(tracked, clock, out)
+            self._forget_over(tracked, tracked.now(clock), until, out)
         while self._closed:
             tracked = next(iter(self._closed))
-            if clock <= tracked.last + self.closed_ns:
+            if tracked.now(clock) <= tracked.last + self.closed_ns:
                 return
-            if not self._forget_over(tracked, clock, out):
+            if not self._forget_over(tracked, tracked.now(clock), until, out):
                 del self._closed[tracked]
                 self._unfilled[tracked] = None
 
-    def _forget_over(self, tracked: Tracked, clock: int, out: list[Event]) -> bool:
-        """Forget a connection if its time is over at ``clock``: so long closed, and no hole that may be filled.
+    def _forget_over(self, tracked: Tracked, clock: int, number: int, out: list[Event]) -> bool:
+        """Forget a connection if its time is over at its own ``clock``: so long closed, and no hole that may be filled.
 
         FINs of both sides end nothing while one of them did not get all before the other's.
         """
         if clock <= tracked.last + self.closed_ns:
             return False
-        tracked.expire(clock, out)
+        tracked.expire(clock, number, out)
         if tracked.waits:
             return False
-        self._forget(tracked, CLOSED, tracked.end_of_wait(tracked.last + self.closed_ns), out)
+        self._forget(tracked, CLOSED, tracked.end_of_wait(tracked.last + self.closed_ns, number), out)
         return True
 
     def bound_closed(self, last: int, out: list[Event]) -> None:
@@ -176,28 +181,19 @@ class Connections:
         self._closed.move_to_end(tracked)
 
     def synchronize(
-        self,
-        key: FlowKey,
-        tracked: Tracked,
-        side: int,
-        isn: int,
-        flags: int,
-        ack: int,
-        number: int,
-        time_ns: int,
-        out: list[Event],
+        self, packet: OwnPacket, tracked: Tracked, side: int, isn: int, flags: int, ack: int, out: list[Event]
     ) -> tuple[Tracked, int]:
-        """A SYN or SYN/ACK on flow ``key``: the connection and side that it belongs to, perhaps a new one."""
-        tracked.expire(tracked.last, out)
+        """A SYN or SYN/ACK: the connection and side that it belongs to, perhaps a new one."""
+        tracked.expire(packet.now, packet.number, out)
         if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
-            tracked, side = self.open(key, tracked.last, number, time_ns, out)
-        _learn_from_syn(tracked, side, isn, flags, ack, number)
+            tracked, side = self.open(packet, out)
+        _learn_from_syn(tracked, side, isn, flags, ack, packet.number)
         return tracked, side
 
     def _forget_at(self, tracked: Tracked, reason: str, number: int, last: int, out: list[Event]) -> None:
         """Forget a connection before packet ``number``, which is not its own: all of its waits end before."""
         until, self.shared.until = self.shared.until, min(self.shared.until, number)
-        tracked.expire(inf, out)
+        tracked.expire(inf, number, out)
         self._forget(tracked, reason, ending(tracked.moments.before(number)), out)
         self.shared.until = until
         tracked.connection.ended = last

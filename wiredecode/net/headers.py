@@ -7,7 +7,10 @@ a second pass those inside of tunnels. All other IP packets, and batches too sma
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +22,29 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
-from wiredecode.net.tunnels import CARRIERS, LINKS, Layers, enter_ip, enter_links, may_carry
+from wiredecode.net.tunnels import (
+    CARRIERS,
+    ERSPAN,
+    ERSPAN_III,
+    GENEVE_PORT,
+    GRE,
+    IP_IN_IP,
+    IPV6_IN_IP,
+    LINKS,
+    MPLS_IN_IP,
+    UDP,
+    Layers,
+    enter_ip,
+    enter_links,
+    may_carry,
+)
 
 _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 139, 140))
 """IP protocol numbers that need a look behind them; the others are counted by name."""
+
+
+COLUMNS = ((4, link.IPV4, 40), (6, link.IPV6, 60))
+"""IP versions, their ethertypes, and the least bytes of IP and TCP headers."""
 
 
 class HeaderReader:
@@ -47,14 +69,28 @@ class HeaderReader:
         """End of the capture: count the fragments that are left."""
         self._ip.fragments.finish()
 
-    def read(self, batch: PacketBatch, clock: Int64s) -> Segments:
-        """The TCP segments of a batch that is not empty; ``clock`` is the capture time of each packet, ns."""
-        octets = Octets(batch.buffer)
+    def read(self, batch: PacketBatch) -> Segments:
+        """The TCP segments of a batch that is not empty."""
         parts: list[Segments] = []
+        rows_left, extra = self._read(batch, COLUMNS, parts)
+        if rows_left:
+            parts.append(from_rows(batch.buffer, rows_left, extra))
+        return merge(parts) if parts else from_rows(batch.buffer, [], [])
+
+    def read_rows(self, batch: PacketBatch) -> tuple[list[Row], list[bytes]]:
+        """The same as rows, and the payloads that they refer to: cheaper for a small batch."""
+        return self._read(batch, (), [])
+
+    def _read(
+        self, batch: PacketBatch, versions: Iterable[tuple[int, int, int]], parts: list[Segments]
+    ) -> tuple[list[Row], list[bytes]]:
+        """``parts`` gets what is read as columns, of some versions of IP; the rows are the rest."""
+        octets = Octets(batch.buffer)
+        self.carried = []
         layers, slow = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
             inside: list[Layers] = []
-            for version, kind, least in ((4, link.IPV4, 40), (6, link.IPV6, 60)):
+            for version, kind, least in versions:
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
                 if len(rows):
                     chosen = layers if len(rows) == len(slow) else layers.select(rows)
@@ -62,31 +98,13 @@ class HeaderReader:
                     slow[rows] = left
                     parts.append(part)
             if slow.any():
-                inside += self._one_by_one(batch, layers.select(slow), octets, clock)
+                inside += self._one_by_one(batch, layers.select(slow), octets)
             if not inside:
                 break
             layers, slow = self._enter(Layers.join(inside), octets, batch)
             self.entered |= bool(slow.any())
         else:
             self._too_deep(slow)
-        rows_left, extra = self._ip.pop_rows()
-        if rows_left:
-            parts.append(from_rows(batch.buffer, rows_left, extra))
-        return merge(parts) if parts else from_rows(batch.buffer, [], [])
-
-    def read_rows(self, batch: PacketBatch, clock: Int64s) -> tuple[list[Row], list[bytes]]:
-        """The same as rows, and the payloads that they refer to: cheaper for a small batch."""
-        octets = Octets(batch.buffer)
-        self.carried = []
-        layers, is_ip = self._outermost(batch, octets)
-        for _ in range(self._limits.tunnels + 1):
-            inside = self._one_by_one(batch, layers.select(is_ip), octets, clock)
-            if not inside:
-                break
-            layers, is_ip = self._enter(Layers.join(inside), octets, batch)
-            self.entered |= bool(is_ip.any())
-        else:
-            self._too_deep(is_ip)
         return self._ip.pop_rows()
 
     def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Bools]:
@@ -106,7 +124,6 @@ class HeaderReader:
         return layers, is_ip
 
     def _too_deep(self, left: Bools) -> None:
-        """Count what is deeper in tunnels than is looked."""
         count = int(np.count_nonzero(left))
         if count:
             self._not_decoded["too many tunnels"] += count
@@ -155,44 +172,16 @@ class HeaderReader:
         if not fast.all():
             rows, at, tcp, end, data, available = (column[fast] for column in (rows, at, tcp, end, data, available))
         self._fast_packets += len(rows)
-        return self._segments(batch, octets, rows, at, tcp, data, end, available, version), left
-
-    def _count_others(self, protocol: Int64s) -> None:
-        """Count what is not TCP; what may carry a packet is looked at, and counted there."""
-        for value, count in enumerate(np.bincount(protocol)):
-            if count and value not in CARRIERS:
-                self._not_decoded[protocol_name(value)] += int(count)
-
-    def _segments(
-        self,
-        batch: PacketBatch,
-        octets: Octets,
-        rows: Int64s,
-        at: Int64s,
-        tcp: Int64s,
-        data: Int64s,
-        end: Int64s,
-        available: Int64s,
-        version: int,
-    ) -> Segments:
-        number, time_ns = batch.number[rows], batch.time_ns[rows]
-        ports = octets.u32(tcp)
+        ports, number, time_ns = octets.u32(tcp), batch.number[rows], batch.time_ns[rows]
         if version == 4:
             high = np.zeros(len(rows), np.uint64)
-            addresses = (
-                high,
-                octets.u32(at + 12).astype(np.uint64),
-                high,
-                octets.u32(at + 16).astype(np.uint64),
-            )
+            source, target = (octets.u32(at + place).astype(np.uint64) for place in (12, 16))
+            addresses = high, source, high, target
         else:
             ports |= IPV6_FLOW
             addresses = octets.u64(at + 8), octets.u64(at + 16), octets.u64(at + 24), octets.u64(at + 32)
-        return Segments(
-            batch.buffer,
-            rows,
-            *addresses,
-            ports,
+        segments = Segments(
+            *(batch.buffer, rows, *addresses, ports),
             seq=octets.u32(tcp + 4),
             ack=octets.u32(tcp + 8),
             flags=octets.u8(tcp + 13),
@@ -206,13 +195,19 @@ class HeaderReader:
             window=octets.u16(tcp + 14),
             header=tcp,
         )
+        return segments, left
 
-    def _one_by_one(self, batch: PacketBatch, layers: Layers, octets: Octets, clock: Int64s) -> list[Layers]:
+    def _count_others(self, protocol: Int64s) -> None:
+        for value, count in enumerate(np.bincount(protocol)):
+            if count and value not in CARRIERS:
+                self._not_decoded[protocol_name(value)] += int(count)
+
+    def _one_by_one(self, batch: PacketBatch, layers: Layers, octets: Octets) -> list[Layers]:
         """Hand IP packets to `IpReader`; what they carry, with what fragments carry done."""
         row = layers.row
-        columns = (*layers.columns(), batch.number[row], batch.time_ns[row], clock[row])
-        for place, begin, kind, end, wire, number, time_ns, now in zip(*(c.tolist() for c in columns), strict=True):
-            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns, now), kind)
+        columns = (*layers.columns(), batch.number[row], batch.time_ns[row])
+        for place, begin, kind, end, wire, number, time_ns in zip(*(c.tolist() for c in columns), strict=True):
+            self._ip.read(Packet(batch.buffer[begin:end], wire - begin, begin, place, number, time_ns), kind)
         carried = self._ip.pop_tunnelled()
         self.carried += carried
         plain = [one for one in carried if one.packet.offset >= 0]
@@ -231,7 +226,7 @@ class HeaderReader:
             if is_ip[0]:
                 at, wire = int(layers.at[0]), int(layers.wire[0])
                 data = packet.data[at : int(layers.captured[0])]
-                origin = packet.row, packet.number, packet.time_ns, packet.clock
+                origin = packet.row, packet.number, packet.time_ns
                 self._ip.read(Packet(data, wire - at, -1, *origin), int(layers.ethertype[0]))
             waiting = self._ip.pop_tunnelled()
             if not waiting:
@@ -244,17 +239,57 @@ class HeaderReader:
 
 
 def _carried(found: list[Carried], octets: Octets) -> Layers:
-    """What IP packets carry, as columns."""
-    rows = [
-        (
-            one.packet.row,
-            max(one.packet.offset, 0) + one.at,
-            one.protocol,
-            max(one.packet.offset, 0) + min(len(one.packet.data), one.packet.wire),
-            max(one.packet.offset, 0) + one.packet.wire,
-        )
-        for one in found
-    ]
+    rows = []
+    for packet, protocol, at, _ in found:
+        begin, captured = max(packet.offset, 0), min(len(packet.data), packet.wire)
+        rows.append((packet.row, begin + at, protocol, begin + captured, begin + packet.wire))
     layers = Layers(*np.array(rows, np.int64).T.copy())
     enter_ip(layers, layers.ethertype, octets)
     return layers
+
+
+NAMES = {IP_IN_IP: "ipip", IPV6_IN_IP: "6in4", MPLS_IN_IP: "mpls"}
+KEY = 0x2000
+"""Bit of the first two bytes of GRE: a key is there (RFC 2890)."""
+
+
+class Outer(NamedTuple):
+    """The tunnels of a connection, by its first packet."""
+
+    tunnel: str
+    """``vxlan 42``; of nested ones from the outside in: ``gre, vxlan 42``."""
+    ends: tuple[str, str]
+    """Addresses, without ports: those of a tunnel mean little. In the order of ``Connection.endpoints``."""
+
+
+def outer_of(packet: PacketBatch, limits: Limits) -> Outer | None:
+    """Of the one packet of a batch; None where it is in no tunnel, or one that alone does not tell."""
+    reader = HeaderReader(limits, Counter(), Counter())
+    reader.read_rows(packet)
+    if not reader.tcp_packets or not reader.carried:
+        return None
+    first = reader.carried[0].packet
+    ends = (_address(value, first.version) for value in (first.source, first.target))
+    return Outer(", ".join(map(_kind, reader.carried)), (next(ends), next(ends)))
+
+
+def _address(value: int, version: int) -> str:
+    family, size = (socket.AF_INET, 4) if version == 4 else (socket.AF_INET6, 16)
+    return socket.inet_ntop(family, value.to_bytes(size))
+
+
+def _kind(carried: Carried) -> str:
+    data, at = carried.packet.data, carried.at
+
+    def number(begin: int, size: int) -> int:
+        return int.from_bytes(data[at + begin : at + begin + size])
+
+    if carried.protocol == UDP:
+        return f"{'geneve' if number(2, 2) == GENEVE_PORT else 'vxlan'} {number(12, 3)}"
+    if carried.protocol != GRE:
+        return NAMES[carried.protocol]
+    flags, inside = number(0, 2), number(2, 2)
+    behind = 4 + 4 * (flags >> 15) + 4 * (flags >> 13 & 1) + 4 * (flags >> 12 & 1)
+    if inside in (ERSPAN, ERSPAN_III):
+        return f"erspan {number(behind + 2, 2) & 0x3FF}" if flags & 0x1000 else "erspan"
+    return f"gre {number(4 + 4 * (flags >> 15), 4)}" if flags & KEY else "gre"

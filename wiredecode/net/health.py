@@ -25,6 +25,8 @@ REMEMBERED = 65_536
 """Segments of a direction of which the kinds are remembered; the oldest are forgotten first, counts stay."""
 INTERVALS = 1024
 """Intervals with a closed window that are remembered per direction."""
+LEAST_QUIET_NS = 1_000_000_000
+"""Times without packets of a direction that are remembered are this long."""
 LEAST_UNHEARD = 3
 """Retransmissions of a sender who hears nothing that are worth remembering, and ..."""
 LEAST_UNHEARD_NS = 2_000_000_000
@@ -95,6 +97,10 @@ class DirectionHealth:
     zero_intervals: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times: from, to."""
 
+    last_ns: int = 0
+    """Time of its last packet."""
+    quiet: list[tuple[int, int]] = field(default_factory=list)
+    """Its first :data:`INTERVALS` times of at least :data:`LEAST_QUIET_NS` without a packet: from, to."""
     unheard: list[Unheard] = field(default_factory=list)
     """The last may have fewer than :data:`LEAST_UNHEARD` retransmissions; at most :data:`INTERVALS`."""
 
@@ -129,6 +135,24 @@ class DirectionHealth:
         self.kinds[packet] = kinds
         if len(self.kinds) > REMEMBERED:
             del self.kinds[next(iter(self.kinds))]
+
+    def heard(self, since_ns: int, until_ns: int) -> bool:
+        """Whether a packet is known to have come in that time."""
+        if until_ns - since_ns < LEAST_QUIET_NS or len(self.quiet) == INTERVALS or self.last_ns < since_ns:
+            return False
+        return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
+
+    def came(self, times: Int64s) -> None:
+        """Packets came at these times."""
+        gaps = np.diff(times, prepend=self.last_ns or times[0])
+        for place in np.flatnonzero(gaps >= LEAST_QUIET_NS).tolist() if gaps.max() >= LEAST_QUIET_NS else ():
+            self.pause(int(times[place] - gaps[place]), int(times[place]))
+        self.last_ns = int(times[-1])
+
+    def pause(self, begin_ns: int, end_ns: int) -> None:
+        """No packet came between these times."""
+        if len(self.quiet) < INTERVALS:
+            self.quiet.append((begin_ns, end_ns))
 
     def closed_window(self, begin_ns: int, end_ns: int) -> None:
         """The window of this side was closed for that long."""

@@ -64,5 +64,9 @@ class Limits:
 TOTAL_CHECK_PACKETS = 1024
 """`Limits.buffered_total` is enforced at multiples of this packet number: so batch size does not matter."""
 
+SILENT_NS = 1_000_000_000
+"""A wait of a connection without packets ends this long after its time, by the clock of the capture: packets of others
+may be ahead of its own (merged files, a clock that was set)."""
+
 CLOSED_CHECK_PACKETS = 32768
 """`Limits.closed_connections` is enforced at multiples of this packet number."""

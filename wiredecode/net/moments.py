@@ -8,6 +8,57 @@ the capture.
 
 from __future__ import annotations
 
+import numpy as np
+
+from wiredecode.arrays import Int64s
+
+FEW = 24
+"""Packets up to which a loop is faster than columns (measured)."""
+LATEST = (1 << 62) - 1
+"""A clock ends here, in the year 2116, and begins as long before 1970: the difference of two times fits 64 bits."""
+
+
+class Clock:
+    """The running maximum of packet times.
+
+    A step back of more than ``step_ns`` (clock set, files out of order, one absurd time) shifts what
+    follows, so that time always goes on.
+    """
+
+    __slots__ = ("_step_ns", "now", "shift")
+
+    def __init__(self, step_ns: int) -> None:
+        self.now = -LATEST
+        """The time of the last packet, ns."""
+        self.shift = 0
+        """What is added to the times of packets since the last step back."""
+        self._step_ns = step_ns
+
+    def at(self, time_ns: int) -> int:
+        """The time of the next packet, ns."""
+        time = min(max(time_ns, -LATEST), LATEST)
+        if self.now - (time + self.shift) > self._step_ns:
+            self.shift = self.now - time
+        self.now = min(max(self.now, time + self.shift), LATEST)
+        return self.now
+
+    def advance(self, time_ns: Int64s) -> Int64s:
+        """The time of each of the next packets, ns."""
+        if len(time_ns) >= FEW and self.shift <= LATEST:
+            adjusted = within(time_ns) + self.shift
+            clock: Int64s = np.clip(np.maximum.accumulate(adjusted), self.now, LATEST)
+            if int((clock - adjusted).max()) <= self._step_ns:
+                self.now = int(clock[-1])
+                return clock
+        return np.array([self.at(time) for time in time_ns.tolist()], np.int64)
+
+
+def within(time_ns: Int64s) -> Int64s:
+    """Packet times, the absurd ones made the latest or the earliest of a clock."""
+    limited: Int64s = np.clip(time_ns, -LATEST, LATEST)
+    return limited
+
+
 BITS = 16
 """At most ``2 ** BITS - 1`` waits of a connection end between two packets of the capture; more share the last."""
 END = (1 << 63) - 1
@@ -27,20 +78,23 @@ def place(moment: int) -> int:
 class Moments:
     """The moments of one connection at which a wait ended."""
 
-    __slots__ = ("_clock", "_last")
+    __slots__ = ("_last", "_number", "clock")
 
     def __init__(self) -> None:
-        self._last = self._clock = 0
+        self._last = self._number = 0
+        self.clock = -END
+        """When the last one ended whose time is known."""
 
     def after(self, clock: int, number: int) -> int:
-        """The moment of what ended at capture time ``clock``, before packet ``number``; in order of time."""
-        if clock > self._clock:
-            self._clock = clock
+        """The moment of what ended at ``clock``, before packet ``number``: what that end made possible has the same."""
+        if clock > self.clock or number > self._number:
+            self.clock = max(clock, self.clock)
             return self.before(number)
         return self._last
 
     def before(self, number: int) -> int:
         """A new moment before packet ``number``."""
+        self._number = max(number, self._number)
         latest = max(number, place(self._last))
         self._last = max(at_packet(latest - 1) + 1, min(self._last + 1, at_packet(latest) - 1))
         return self._last

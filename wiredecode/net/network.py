@@ -15,17 +15,16 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.analyser import Analyser
+from wiredecode.net.analyser import Analyser, Copies
 from wiredecode.net.backlog import ending
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import AckHold, Tracked
-from wiredecode.net.clock import Clock
 from wiredecode.net.connections import Connections
-from wiredecode.net.copies import Copies
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.hosts import Hosts
 from wiredecode.net.intake import ColumnIntake, feed_rows
-from wiredecode.net.limits import CLOSED_CHECK_PACKETS, TOTAL_CHECK_PACKETS, Limits
+from wiredecode.net.limits import CLOSED_CHECK_PACKETS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
+from wiredecode.net.moments import Clock
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
@@ -120,17 +119,15 @@ class Network:
         out: list[Event] = []
         if self._analyser is not None:
             self._analyser.begin()
-        times = batch.time_ns if batch.clock is None else batch.clock
-        whole = self._clock.advance(times) if len(batch) else times
-        for part, clock in self._parts(batch, whole):
-            self._connections.begin(clock, part.number)
+        for part, clock in self._parts(batch, self._clock.advance(batch.time_ns)):
+            self._connections.shared.begin(clock, part.number)
             if self._hosts is not None:
                 self._hosts.look(part)
             if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
-                rows, extra = self._headers.read_rows(part, clock)
+                rows, extra = self._headers.read_rows(part)
                 feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
             else:
-                self._feed_segments(self._headers.read(part, clock), part, clock, out)
+                self._feed_segments(self._headers.read(part), part, clock, out)
             if self._headers.entered:
                 self._look_around(part)
             if self._hosts is not None:
@@ -139,16 +136,18 @@ class Network:
             self._connections.opened.clear()
             self.packets += len(part)
             self._last = int(part.number[-1])
-            self._expire(int(clock[-1]), out)
+            self._expire(int(clock[-1]) - SILENT_NS, out)
             if self._last % TOTAL_CHECK_PACKETS == 0:
                 self._bound_total(int(clock[-1]), out)
             if self._last % CLOSED_CHECK_PACKETS == 0:
                 self._connections.bound_closed(self._last, out)
+            if self._analyser is not None:
+                self._analyser.finish()
         return out
 
     def _look_around(self, part: PacketBatch) -> None:
         """Some packets were in tunnels: those of new connections, perhaps."""
-        from wiredecode.net.outer import outer_of
+        from wiredecode.net.headers import outer_of
 
         self._headers.entered = False
         for connection in self._connections.opened:
@@ -175,22 +174,21 @@ class Network:
         """
         clock = self._clock.advance(np.array([time_ns], np.int64))
         out: list[Event] = []
-        self._connections.begin(clock, np.array([self._last + 1], np.int64))
+        shared = self._connections.shared
+        shared.begin(clock, np.array([self._last + 1], np.int64))
+        shared.until = self._last + 1
         now, patience = int(clock[0]), int(self.limits.live_seconds * 1e9)
         self._expire(now, out)
         for tracked in self._waiting():
+            own = tracked.now(now)
             for stream in tracked.streams:
-                while (oldest := stream.oldest()) is not None and now > oldest.origin.clock + patience:
-                    cause = ending(tracked.moments.before(self._last + 1), now)
-                    stream.give_up(cause, out)
-                    if tracked.hold is not None:
-                        tracked.hold.release(cause, out)
-            for stream in tracked.streams:
-                stream.flush(out)
+                while (oldest := stream.oldest()) is not None and own > oldest.origin.clock + patience:
+                    tracked.give_up(stream, ending(tracked.moments.before(self._last + 1), own), out)
+        if self._analyser is not None:
+            self._analyser.finish()
         return out
 
     def _waiting(self) -> list[Tracked]:
-        """The connections in which something waits."""
         connections = self._connections
         found = (connections.find(stream.acked_by) for stream in connections.shared.holed)
         return list(dict.fromkeys(each[0] for each in found if each is not None))
@@ -221,14 +219,14 @@ class Network:
             begin = end
 
     def _expire(self, clock: int, out: list[Event]) -> None:
-        """End the waits that are over at capture time ``clock``."""
+        """End the waits that are over at ``clock`` of the capture, as far as it goes on for each connection."""
         shared = self._connections.shared
         for tracked in self._waiting() if shared.holed else ():
-            tracked.expire(clock, out)
+            tracked.expire(max(tracked.last, tracked.now(clock)), shared.until, out)
         self._connections.forget_closed(clock, out)
         for stream in shared.holed:
             stream.deadline()  # it is told what these packets acknowledge
-        shared.apply_acks = None
+        shared.apply_acks = shared.own_after = None
 
     def _bound_total(self, clock: int, out: list[Event]) -> None:
         """End the oldest waits, wherever they are, while too much waits after the last packet, at ``clock``."""
@@ -251,13 +249,9 @@ class Network:
             oldest = holder.oldest()
             if oldest is not None and oldest.origin.at == since:
                 before = sum(stream.buffered for stream in tracked.streams)
-                last = ending(tracked.moments.before(self._last + 1), clock)
+                last = ending(tracked.moments.before(self._last + 1), tracked.now(clock))
                 holder.limit_reached("buffered_total", last, out)
-                holder.give_up(last, out)
-                if tracked.hold is not None:
-                    tracked.hold.release(last, out)
-                for stream in tracked.streams:
-                    stream.flush(out)
+                tracked.give_up(holder, last, out)
                 total -= before - sum(stream.buffered for stream in tracked.streams)
             enqueue(kind, holder, tracked)
 

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.acks import AckHistory, Acks
-from wiredecode.net.backlog import Arrival, Backlog, Hole, Origin, tail
-from wiredecode.net.flows import FlowKey
+from wiredecode.net.backlog import AckHistory, Acks, Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.limits import Limits
 from wiredecode.net.moments import BITS, END, at_packet, place
-from wiredecode.net.segments import RST
-from wiredecode.net.serial import MASK, advance, distance
+from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
@@ -37,18 +34,20 @@ class ReassemblyContext:
     """Streams in which something waits, for a hole to be filled or for the other direction."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Capture time and number of each packet."""
+    """The clock of the capture at each packet, and their numbers."""
+    own_after: Callable[[FlowKey, int, int], tuple[int, int, int] | None] | None = None
+    """See `ColumnIntake.own_after`. None: packets are looked at one by one."""
     apply_acks: Callable[[Reassembler, int], None] | None = None
     """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
     until: int = 0
     """The packet that is not looked at any more: after these, or the first one of another connection."""
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
-        """The next packets come."""
+        """The next packets come: the clock of the capture at each, and their numbers."""
         self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
 
     def number_after(self, clock: int) -> int:
-        """The first packet after capture time ``clock``, of those looked at or the next."""
+        """The first packet after ``clock`` of the capture, of those looked at or the next."""
         first = int(np.searchsorted(self.clock, min(clock, END), "right"))
         number = int(self.number[first]) if first < len(self.number) else self.until
         return min(number, self.until)
@@ -74,7 +73,7 @@ class Reassembler:
         self.acked_by = acked_by
         """The flow of the other side."""
         self.answered: int | None = None
-        """Capture time, ns, of the first packet of the other side."""
+        """When the first packet of the other side came, ns by the clock of the connection."""
         self.isn: int | None = None
         """Initial sequence number, once a SYN was seen."""
         self.base: int | None = None
@@ -248,7 +247,7 @@ class Reassembler:
         return self._opened is not None and clock > self._opened.clock + self.hole_ns
 
     def deadline(self) -> int | None:
-        """Capture time, ns, after which the first hole is given up; None: none is, as far as is known."""
+        """The time, ns by the clock of the connection, after which the first hole is given up; None: not known."""
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
             return None
@@ -257,7 +256,9 @@ class Reassembler:
         oldest = backlog.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
             since = oldest.origin.clock  # nobody there who could acknowledge
-        return None if since is None else since + self.hole_ns
+        if since is None or self._opened is None:
+            return None
+        return max(since, self._opened.clock) + self.hole_ns
 
     def _hole_end(self, backlog: Backlog) -> int:
         end = self._fin if backlog.first is None else backlog.first.start
@@ -382,7 +383,6 @@ class Reassembler:
         return self._backlog
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
-        """Put [start, end) behind the hole, or into it."""
         for overlap in self._behind_hole(origin).add(start, end, data, origin, self.offset):
             known = len(overlap.first)
             self.direction.duplicate += known
@@ -391,7 +391,6 @@ class Reassembler:
                 self._differs(overlap.position, origin, out)
 
     def _drain(self, out: list[Event]) -> None:
-        """Deliver what is contiguous now."""
         backlog = self._backlog
         if backlog is None:
             return

@@ -9,11 +9,9 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net.clock import Clock
-from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
-from wiredecode.net.segments import ACK, SYN
+from wiredecode.net.segments import ACK, SYN, FlowKey, reverse
 from wiredecode.net.types import Connection
 
 
@@ -30,11 +28,10 @@ class ConnectionPackets:
         self._begins = {connection.first: connection for connection in connections}
         self._flows: dict[FlowKey, Connection] = {}
         self._reader = HeaderReader(limits, Counter(), Counter())
-        self._clock = Clock(int(limits.hole_seconds * 1e9))
 
     def rows(self, batch: PacketBatch) -> Int64s:
         """Places in the batch of the packets that belong to the connections."""
-        segments = self._reader.read(batch, self._clock.advance(batch.time_ns))
+        segments = self._reader.read(batch)
         names = ("source_high", "source_low", "target_high", "target_low", "ports")
         columns = [getattr(segments, name).tolist() for name in names]
         found = set()

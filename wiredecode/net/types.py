@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from wiredecode.arrays import Int64s
 from wiredecode.net.health import ConnectionHealth
 
 if TYPE_CHECKING:
-    from wiredecode.net.outer import Outer
+    from wiredecode.net.headers import Outer
 
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
@@ -165,15 +167,6 @@ class Direction:
             return True
         return self.holes.at(moment) or self.awaited.at(moment)
 
-    def has_hole(self, moment: int) -> bool:
-        """Whether bytes that are missing at ``moment`` hold up what was sent after them."""
-        return self.holes.at(moment)
-
-    def begin(self, chunk: Chunk) -> None:
-        """These bytes are handed on."""
-        if self.first_ns is None:
-            self.first_ns = int(chunk.time_ns[0])
-
     def lose(self, moment: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
         """Bytes are lost, which were sent before ``moment`` and ``time_ns`` (None: they were cut)."""
         self.lost_from = moment if self.lost_from is None else min(self.lost_from, moment)
@@ -183,7 +176,8 @@ class Direction:
 
     def lost_between(self, start_ns: int, stop_ns: int, moment: int) -> bool:
         """Whether lost bytes show between two times, as is known at ``moment``; of very many losses the last."""
-        return any(start_ns <= shown <= stop_ns and known <= moment for known, shown, _ in self.losses[-LAST_LOSSES:])
+        known = bisect_right(self.losses, moment, key=itemgetter(0))
+        return any(start_ns <= shown <= stop_ns for _, shown, _ in self.losses[max(0, known - LAST_LOSSES) : known])
 
 
 @dataclass(slots=True, eq=False)

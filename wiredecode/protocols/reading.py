@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -23,10 +24,7 @@ class FrameDecoder:
     their values and texts are worth remembering, and the conversation only adds generated fields to their records.
     """
 
-    __slots__ = (
-        *("_head", "_known", "_record", "_rows", "_said_again", "_style", "_walk"),
-        *("handler", "layer", "repeats", "surplus_note", "type"),
-    )
+    _record: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
 
     def __init__(
         self,
@@ -41,11 +39,7 @@ class FrameDecoder:
         self.repeats = repeats
         self._known: dict[bytes, tuple[Mapping[str, Any], str]] | None = None
         self._said_again = 0
-        self._walk: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
-        self._rows: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
-        self._head: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
         self._style: Style | None = None
-        self._record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] | None = None
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
         """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields.
@@ -59,8 +53,7 @@ class FrameDecoder:
             if frame.is_cut:
                 raise compiler.TruncatedField
             if style is None:
-                step = (self._rows or self._make_rows()) if rows else (self._walk or self._make_walk())
-                frame.values, reached = step(buffer, start, stop)
+                frame.values, reached = (self._rows if rows else self._walk)(buffer, start, stop)
             else:
                 if self._style is not style:
                     self._set_style(style)
@@ -68,7 +61,7 @@ class FrameDecoder:
                     frame.values, frame.layers_text = known
                     self._said_again += 1
                     return
-                reached = self._read_record(frame, style)
+                reached = self._read_record(frame)
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and not frame.is_cut and frame.status != MALFORMED:
@@ -76,24 +69,24 @@ class FrameDecoder:
 
     # Decoders are made when they are first needed: generating one takes about a millisecond.
 
-    def _make_walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        self._walk = compiler.decoder(self.layer, "walk")
-        return self._walk
+    @cached_property
+    def _walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        return compiler.decoder(self.layer, "walk")
 
-    def _make_rows(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        self._rows = compiler.decoder(self.layer, "rows")
-        return self._rows
+    @cached_property
+    def _rows(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        return compiler.decoder(self.layer, "rows")
+
+    @cached_property
+    def _head(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
+        return compiler.decoder(self.layer, "head")
 
     def _set_style(self, style: Style) -> None:
-        self._style, self._record = style, None
+        self._style, self._record = style, compiler.decoder(self.layer, "record", style)
         remembering = style.text and self.repeats and not self.layer.holds_secrets()
         self._known, self._said_again = {} if remembering else None, 0
 
-    def _read_record(self, frame: Frame, style: Style) -> int:
-        if self._record is None:
-            self._head = compiler.decoder(self.layer, "head")
-            self._record = compiler.decoder(self.layer, "record", style)
-        assert self._head is not None
+    def _read_record(self, frame: Frame) -> int:
         frame.values, _ = self._head(frame.buffer, frame.start, frame.stop)
         record, reached = self._record(frame.buffer, frame.start, frame.stop)
         frame.layers = {self.layer.filter_name: record}

@@ -127,7 +127,7 @@ class Gathering:
             self._answer(frame)
         for reading in self._gauges.read(frame):
             self._show(frame, reading)
-        if parts and "copy_of" not in frame.generated:
+        if parts and not frame.is_copy:
             self._count_messages(frame, parts)
 
     def finish(self) -> None:

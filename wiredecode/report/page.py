@@ -11,23 +11,36 @@ from typing import TYPE_CHECKING, Any
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import evidence
 from wiredecode.check.timeline import ERROR, condensed
+from wiredecode.check.verdict import verdict
 from wiredecode.frames import who
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.frames.plurals import counted
-from wiredecode.report.drawn import drawn
-from wiredecode.report.listed import commands, connections, streams
-from wiredecode.report.plots import seconds_text
+from wiredecode.net.health import FAST_RETRANSMISSION
+from wiredecode.net.times import Times
+from wiredecode.protocols.shared.gauges import CREDIT, LAG
+from wiredecode.report.gather import CLOSED, DELIVERED, FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, OPENED, PUBLISHED
+from wiredecode.report.plots import MOST_LINES, PERCENTILES, Plots, seconds_text
 from wiredecode.report.sequence import Sequence, Skipped
 
 if TYPE_CHECKING:
+    from wiredecode.frames.activity import Activity
     from wiredecode.frames.totals import Totals
+    from wiredecode.net.health import ConnectionHealth
     from wiredecode.report.gather import Gathering
 
+GAUGES = {
+    CREDIT: ("credit", "Credit of consumers", "What they may still be sent; at 0 the broker waits."),
+    LAG: ("lag", "Lag", "Messages that consumers or replicas are behind what is committed."),
+}
 HERE = Path(__file__).parent
 MOST_FINDINGS = 100
 MOST_EVENTS = 80
-MOST_WORDS = 600
-"""Characters of one text from the wire."""
+MOST_WORDS, MOST_CHARACTERS = 600, 160
+"""Characters of one text from the wire, and of one in a cell of a table."""
+MOST_ROWS = 100
+TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or subject")
+"""Columns of tables that are no numbers."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +71,10 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         style=Markup((HERE / "page.css").read_text()),
         span=span(gathering),
         contents=[(name, name.capitalize()) for name in ("summary", "findings", "timeline", "plots", "sequence")]
-        + [(table.name, table.title) for table in tables],
+        + [(table.name, table.name.capitalize()) for table in tables],
         tiles=tiles(gathering, source.totals),
         remarks=remarks(source.totals),
+        verdict=verdict(gathering.checker.coverage, gathering.problems, source.totals).text,
         findings=shown,
         untold=gathering.checker.report.untold + len(gathering.problems) - len(shown),
         events=events,
@@ -69,6 +83,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         sequence=diagram(gathering, number, sequence),
         no_sequence="No connection sent anything that is decoded.",
         tables=tables,
+        texts=TEXTS,
         footer=f"Made by wiredecode {source.version}. Frames are messages of the protocol, numbered as by all its "
         "commands; packets are numbered as Wireshark numbers them. Percentiles are right within 2.2 %. "
         "Passwords and tokens are not on this page; names, addresses and texts of the capture are.",
@@ -79,8 +94,8 @@ def span(gathering: Gathering) -> str:
     """When, and how long."""
     if not gathering.first_ns:
         return "no packets"
-    seconds, rest = divmod(gathering.first_ns, 1_000_000_000)
-    begin = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    second, rest = divmod(gathering.first_ns, 1_000_000_000)
+    begin = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lasts = seconds_text((gathering.last_ns - gathering.first_ns) / 1e9)
     return f"from {begin}.{rest // 1_000_000:03d} UTC on, {lasts}"
 
@@ -153,15 +168,11 @@ def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
         if problem.first_ns is not None and problem.severity != "note"
     ]
     found.sort(key=lambda each: each[0])
-    return [
-        {
-            "time": f"{(time_ns - gathering.first_ns) / 1e9:,.6f}",
-            "kind": kind,
-            "severity": severity,
-            "text": cut(text),
-        }
+    shown = [
+        {"time": seconds(time_ns, gathering.first_ns), "kind": kind, "severity": severity, "text": cut(text)}
         for time_ns, kind, severity, text in found
-    ], left_out + gathering.timeline.untold
+    ]
+    return shown, left_out + gathering.timeline.untold
 
 
 def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:
@@ -196,10 +207,170 @@ def step(each: Any, first_ns: int) -> dict[str, Any]:
         remark.append(f"{seconds_text(each.latency_ns / 1e9)} after frame {each.request}")
     if each.status:
         remark.append(each.status)
-    time = f"{(each.time_ns - first_ns) / 1e9:,.6f}"
-    return {**asdict(each), "skipped": "", "time": time, "remark": ", ".join(remark)}
+    return {**asdict(each), "skipped": "", "time": seconds(each.time_ns, first_ns), "remark": ", ".join(remark)}
 
 
-def cut(text: str) -> str:
+def seconds(time_ns: int, first_ns: int) -> str:
+    return f"{(time_ns - first_ns) / 1e9:,.6f}"
+
+
+def cut(text: str, most: int = MOST_WORDS) -> str:
     """Text that may come from the wire: one line, no control characters, not endless."""
-    return shorten(escape(text), MOST_WORDS)
+    return shorten(escape(text), most)
+
+
+def drawn(gathering: Gathering) -> list[dict[str, Any]]:
+    """Name, title, note, legend and SVG of each plot."""
+    from markupsafe import Markup
+
+    plots = Plots(gathering.first_ns, gathering.last_ns)
+    found: list[dict[str, Any]] = []
+
+    def add(name: str, title: str, note: str, legend: list[str], svg: str) -> None:
+        found.append({"name": name, "title": title, "note": note, "legend": legend, "svg": Markup(svg)})
+
+    def rates(name: str, title: str, label: str, kinds: dict[int, str]) -> None:
+        sums = gathering.sums()
+        used = {column: text for column, text in kinds.items() if sums[column]}
+        if used:
+            svg, width = plots.rates(gathering.by_time, list(used), label)
+            add(name, title, f"Per second, each step is {seconds_text(width / 1e9)}.", list(used.values()), svg)
+
+    sides = {FROM_CLIENT: "from clients", FROM_SERVER: "from servers", FROM_UNKNOWN: "sender unknown"}
+    rates("throughput", "Throughput", "bytes/s", sides)
+    rates("messages", "Messages", "messages/s", {PUBLISHED: "published", DELIVERED: "delivered"})
+    if gathering.latency.counts(1, gathering.last_ns)[0].any():
+        svg, width = plots.percentiles(gathering.latency)
+        note = f"From a request to its answer, in each {seconds_text(width / 1e9)}, right within 5 %."
+        add("latency", "Latency", note, [f"p{percent}" for percent in PERCENTILES], svg)
+        note = "How many answers took how long: the stronger, the more; the scale is logarithmic."
+        add("heat", "Latency, heat map", note, [], plots.heat(gathering.latency))
+    for what, (name, title, note) in GAUGES.items():
+        series = {of: each for (kind, of), each in gathering.series.items() if kind == what and each.shown}
+        chosen = sorted(series, key=lambda of: (-series[of].changes, of))[:MOST_LINES]
+        if chosen:
+            more = f" The {len(chosen)} busiest of {len(series)}." if len(series) > len(chosen) else ""
+            svg = plots.series([series[of] for of in chosen], name)
+            add(name, title, note + more, [shorten(escape(of), 120) for of in chosen], svg)
+    if gathering.sums()[OPENED] > 1:
+        svg = plots.levels(gathering.by_time, OPENED, CLOSED)
+        add("connections-open", "Connections", "That were seen: from the first packet to the last.", [], svg)
+    return found
+
+
+# Tables.
+
+
+@dataclass(frozen=True)
+class Table:
+    """``rows``: the id of a row, and its cells."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, tuple[str, ...]]]
+    left_out: int
+    """Rows that it has not."""
+    remark: str
+
+    @property
+    def note(self) -> str:
+        return (f"{self.left_out:,} more are left out. " if self.left_out > 0 else "") + self.remark
+
+
+def cell(text: str) -> str:
+    """Text that may come from the wire."""
+    return cut(text, MOST_CHARACTERS)
+
+
+def connections(gathering: Gathering) -> Table:
+    """Those with findings first, then those that said most; in order of their numbers."""
+    known = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
+    concerned = {number for problem in gathering.problems for number in problem.connections}
+    known.sort(key=lambda each: each.connection.number not in concerned)
+    shown = sorted(known[:MOST_ROWS], key=lambda each: each.connection.number)
+    lasting = "number", "who", "protocol", "begins (s)", "lasts"
+    return Table(
+        "connections",
+        (*lasting, "frames ↑ ↓", "bytes ↑ ↓", "round trip", "health", "end"),
+        [(f"connection-{each.connection.number}", _connection(each, gathering)) for each in shown],
+        len(known) - len(shown) + gathering.left_out,
+        "↑ from the client, ↓ from the server. Round trip: the median from a segment to its ACK, of the slower "
+        "direction. Health: what TCP had to repair.",
+    )
+
+
+def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
+    connection, client, health = activity.connection, activity.client_side, activity.connection.health
+    spoken = [*activity.protocols, *([f"({activity.other})"] if activity.other else [])]
+    return (
+        f"#{connection.number}",
+        cell(who.describe(connection)),
+        cell(", ".join(spoken) or "-"),
+        f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
+        seconds_text(max(activity.last_ns - connection.first_ns, 0) / 1e9),
+        f"{activity.frames[client]:,} {activity.frames[1 - client]:,}",
+        f"{activity.length[client]:,} {activity.length[1 - client]:,}",
+        "" if health is None else _round_trip(health),
+        "" if health is None else _health(health),
+        cell(who.end_text(connection, activity.client)),
+    )
+
+
+def _round_trip(health: ConnectionHealth) -> str:
+    medians = [direction.rtt.percentile(50) for direction in health.directions]
+    known = [median for median in medians if median is not None]
+    return seconds_text(max(known) / 1e9) if known else "-"
+
+
+def _health(health: ConnectionHealth) -> str:
+    """What is not as it should be."""
+    parts = []
+    repeated = sum(direction.timeouts + direction.number_of(FAST_RETRANSMISSION) for direction in health.directions)
+    if repeated:
+        parts.append(f"{repeated:,} of {sum(each.packets for each in health.directions):,} packets sent again")
+    closed = sum(direction.zero_window_ns for direction in health.directions)
+    if closed:
+        parts.append(f"window closed for {seconds_text(closed / 1e9)}")
+    return ", ".join(parts) or "good"
+
+
+def commands(gathering: Gathering) -> Table:
+    """Types of messages, the most frequent first."""
+    ordered = sorted(gathering.commands.items(), key=lambda item: (-item[1].frames, item[0][1]))
+    rows = []
+    for (protocol, kind, sender), command in ordered[:MOST_ROWS]:
+        counts = f"{command.frames:,}", f"{command.length:,}", *_spread(command.latency)
+        unanswered = max(command.requests - command.latency.count, 0)
+        bad = (f"{count:,}" if count else "" for count in (unanswered, command.refused))
+        rows.append(("", (cell(protocol or "-"), cell(kind), sender or "-", *counts, *bad)))
+    answers = "answers", "p50", "p90", "p99", "max", "no answer", "refused"
+    return Table(
+        "commands",
+        ("protocol", "type", "from", "frames", "bytes", *answers),
+        rows,
+        len(ordered) - len(rows),
+        "Latencies are from a message to its answer. No answer: asked for one, and none was seen in the capture.",
+    )
+
+
+def _spread(times: Times) -> tuple[str, ...]:
+    if not times.count:
+        return ("",) * 5
+    values = [times.percentile(50), times.percentile(90), times.percentile(99), times.largest]
+    return (f"{times.count:,}", *(seconds_text((value or 0) / 1e9) for value in values))
+
+
+def streams(gathering: Gathering) -> Table:
+    """Streams, topics, subjects and segments, those with most bytes first."""
+    ordered = sorted(gathering.streams.items(), key=lambda item: (-item[1].size, item[0]))
+    rows = []
+    for (protocol, topic), one in ordered[:MOST_ROWS]:
+        counts = (f"{each[operation]:,}" for operation in (PUBLISH, DELIVER) for each in (one.messages, one.length))
+        rows.append(("", (cell(protocol), cell(topic) or "-", *counts)))
+    return Table(
+        "streams",
+        ("protocol", "stream, topic or subject", "published", "bytes", "delivered", "bytes"),
+        rows,
+        len(ordered) - len(rows),
+        "Bytes are of the frames that carried the messages; copies on the way through servers are not counted.",
+    )

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wiredecode.spark.pipeline import connections, frames, messages, packets, rows
+    from wiredecode.spark.pipeline import Metrics, connections, frames, messages, packets, rows
     from wiredecode.spark.reading import common, read
     from wiredecode.spark.source import register
 
-__all__ = ["common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
+__all__ = ["Metrics", "common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
 PLACES = {"common": "reading", "read": "reading", "register": "source"}
 
 

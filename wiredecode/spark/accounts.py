@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,34 +44,30 @@ class Accounts:
         """Put reports together; each counts once, however often it came."""
         made = cls(reports=list(dict.fromkeys(reports)))
         found = [json.loads(text) for text in made.reports]
-        made.states = {(each["source"], each["bucket"]): each["state"] for each in found if "state" in each}
-        made.problems = sorted((each["source"], each["file"], each["problem"]) for each in found if "problem" in each)
-        made.apart = sorted({(name, port) for each in found for name, port in each.get("apart", ())})
-        counted: dict[str, list[dict[str, Any]]] = {}
+        decoded = {each["source"] for each in found if "bucket" in each}
         for each in found:
-            if "totals" in each:
-                counted.setdefault(each["source"], []).append(each)
-        made.sources = {source: combined(*_totals(some)) for source, some in sorted(counted.items())}
-        made.totals = combined(made.sources.values(), made.sources.values())
+            source = each["source"]
+            if "state" in each:
+                made.states[source, each["bucket"]] = each["state"]
+            if "problem" in each:
+                made.problems.append((source, each["file"], each["problem"]))
+            if "totals" not in each:
+                continue
+            made.apart += ((name, port) for name, port in each.get("apart", ()))
+            total, part = made.sources.setdefault(source, Totals()), unpacked(each["totals"])
+            if "bucket" in each:
+                total.add_connections(part)
+                continue
+            total.add_packets(part)
+            if source not in decoded:  # else buckets count what their headers reached, too
+                total.limits.update(part.limits)
+        made.problems.sort()
+        made.apart = sorted(set(made.apart))
+        made.sources = dict(sorted(made.sources.items()))
+        for total in made.sources.values():
+            made.totals.add_packets(total)
+            made.totals.add_connections(total)
         return made
-
-
-def _totals(reports: Sequence[dict[str, Any]]) -> tuple[list[Totals], list[Totals]]:
-    """Totals of files, which have the packets, and of buckets, which have everything else."""
-    files = [unpacked(each["totals"]) for each in reports if "bucket" not in each]
-    return files, [unpacked(each["totals"]) for each in reports if "bucket" in each]
-
-
-def combined(files: Iterable[Totals], buckets: Iterable[Totals]) -> Totals:
-    """One account: packets are counted where they were read, all else where it was decoded."""
-    total, decoded = Totals(), list(buckets)
-    for part in files:
-        total.add_packets(part)
-        if not decoded:
-            total.limits.update(part.limits)
-    for part in decoded:
-        total.add_connections(part)
-    return total
 
 
 def totals_rows(accounts: Accounts) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""From rows of packets, bucket by bucket, to rows of tables: the same engine as on one machine.
+"""From parcels of packets, bucket by bucket, to rows of tables: the same engine as on one machine.
 
 Nothing here needs Spark.
 """
@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from wiredecode.api import decoding, reassembly
@@ -23,25 +20,26 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs
-from wiredecode.spark.packets import REPORT, packed, packet_batches, report_text
+from wiredecode.spark.packets import REPORTS, by_bucket, packed, packets, report_text, value
 from wiredecode.tables.portable import converted, portable_schema, table_columns
-from wiredecode.tables.reader import CONNECTIONS, LEVELS, TableReader, table_schema
+from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import named, select
 
-REPORTED = pa.field("report", pa.string())
-"""Last column of what :func:`decode` gives: null in rows, all else is null in reports."""
+Decoded = Rows | str
+"""Rows, or a report."""
 
 
 @dataclass(frozen=True)
 class TableDemand:
-    """What is wanted, as the driver tells all tasks; it can be pickled.
+    """The tables that are wanted, as the driver sends it to all tasks; it can be pickled.
 
-    ``columns`` are those of the table on Spark. ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``.
-    ``limits``: of reassembly, by name. ``buckets``: how many parts the connections are dealt out to. ``keylog``:
-    files of TLS secrets, by their paths; tasks read them. Raises ``ValueError`` for what is wrong.
+    ``levels``: one, or several that are decoded together. ``columns`` are those of the table on Spark, of one level.
+    ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``. ``limits``: of reassembly, by name.
+    ``buckets``: the number of parts that the connections are divided into. ``keylog``: files of TLS secrets, by their
+    paths; tasks read them. Raises ``ValueError`` for what is wrong.
     """
 
-    level: str
+    levels: Sequence[str] | str
     buckets: int = 1
     columns: Sequence[str] | None = None
     filter: str | None = None
@@ -52,21 +50,37 @@ class TableDemand:
     keylog: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.level not in LEVELS:
-            raise ValueError(f"no level is called {self.level!r} here; there is {', '.join(LEVELS)}")
+        given = [self.levels] if isinstance(self.levels, str) else list(self.levels)
+        for level in given:
+            if level not in LEVELS:
+                raise ValueError(f"no level is called {level!r} here; there is {', '.join(LEVELS)}")
+        object.__setattr__(self, "levels", tuple(level for level in LEVELS if level in given))
+        if PACKETS in given and len(self.levels) > 1:
+            raise ValueError("packets need no decoding: they are a run of their own, without other levels")
         if self.columns is not None:
-            whole = portable_schema(table_schema(self.level))
-            object.__setattr__(self, "columns", named(whole, self.columns))
-        self.schema  # noqa: B018 - columns that are not there
+            if len(self.levels) > 1:
+                raise ValueError("columns are those of one level, and several are wanted")
+            object.__setattr__(self, "columns", named(portable_schema(table_schema(self.level)), self.columns))
+        self.schemas  # noqa: B018 - columns that are not there
         self.decoding  # noqa: B018 - protocols that are not known
         self.reassembly  # noqa: B018
         if (display := self.display()) is not None:
             display.check_stable()
 
+    @property
+    def level(self) -> str:
+        """The first of the levels, or the only one."""
+        return self.levels[0]
+
     @cached_property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The columns of the tables on Spark."""
+        return {level: select(portable_schema(table_schema(level)), self.columns) for level in self.levels}
+
+    @property
     def schema(self) -> pa.Schema:
-        """The columns of the table on Spark."""
-        return select(portable_schema(table_schema(self.level)), self.columns)
+        """The columns of the only table."""
+        return self.schemas[self.level]
 
     @cached_property
     def decoding(self) -> dict[int, DecodeAs]:
@@ -78,7 +92,7 @@ class TableDemand:
 
     @cached_property
     def keyed(self) -> Limits:
-        """The limits, with TLS secrets where there are some. Raises OSError."""
+        """The limits, with TLS secrets if there are some. Raises OSError."""
         if not self.keylog:
             return self.reassembly
         from wiredecode.tls.keylog import Keyed, KeyLog
@@ -99,25 +113,6 @@ class TableDemand:
         """The filter, new for every run."""
         return None if self.filter is None else compile_filter(self.filter, secrets=self.show_secrets, utc=True)
 
-    def reader(self, packets: Iterable[PacketBatch], bucket: int | Bucket, *, bulk: bool = True) -> TableReader:
-        """Reads the packets of a bucket as the table; ``bulk``: plain frames many at a time."""
-        kept = Bucket(self.dealt, bucket) if isinstance(bucket, int) else bucket
-        return TableReader(
-            packets,
-            self.level,
-            columns=table_columns(self.columns),
-            decode_as=self.decoding,
-            show_secrets=self.show_secrets,
-            display=self.display(),
-            bulk=bulk,
-            stable_ids=True,
-            network=Network(self.keyed, kept, analyse=self.level == CONNECTIONS),
-        )
-
-    def row_schema(self) -> pa.Schema:
-        """What :func:`decode` gives."""
-        return self.schema.append(REPORTED)
-
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -131,94 +126,54 @@ def key_file(path: str) -> Path:
     return Path(SparkFiles.get(Path(path).name))
 
 
-def decode(rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
-    """Rows of packets in the order of ``packets.ORDER`` to rows of the table; reports come through.
+class BucketReader(LevelsReader):
+    """Decodes the packets of a bucket once, into the tables of all levels of ``demand``, as they are on Spark."""
 
-    One bucket of one source after the other, each as long as it is, in bounded memory.
-    """
-    for (source, bucket), parts in parted(rows):
-        if bucket is None:
-            yield from reports_of(parts, demand)
-            continue
-        reader = demand.reader(packet_batches(parts), bucket)
-        yield from (row_batch(batch, source, demand) for batch in reader)
-        yield ended(reader, source, bucket, demand)
+    def __init__(
+        self, demand: TableDemand, source: str, bucket: int, batches: Iterable[PacketBatch] = (), *, bulk: bool = True
+    ) -> None:
+        super().__init__(
+            batches,
+            demand.levels,
+            columns=table_columns(demand.columns),
+            decode_as=demand.decoding,
+            show_secrets=demand.show_secrets,
+            display=demand.display(),
+            bulk=bulk,
+            stable_ids=True,
+            network=Network(demand.keyed, Bucket(demand.dealt, bucket), analyse=CONNECTIONS in demand.levels),
+        )
+        self.demand, self.source, self.bucket = demand, source, bucket
 
+    def converted(self, rows: Iterable[Rows]) -> Iterator[Rows]:
+        """Rows of the reader as rows on Spark."""
+        return ((level, converted(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
-def reports_of(parts: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
-    """Reports among rows of packets, as rows of the result."""
-    texts = (text for part in parts for text in part.column("data").to_pylist())
-    return (report_row(text.decode(), demand.row_schema()) for text in texts)
-
-
-def row_batch(batch: pa.RecordBatch, source: str, demand: TableDemand) -> pa.RecordBatch:
-    """Rows of a reader as rows of the result."""
-    made = converted(batch, source, demand.schema)
-    return pa.record_batch([*made.columns, pa.nulls(len(made), pa.string())], schema=demand.row_schema())
-
-
-def ended(
-    reader: TableReader, source: str, bucket: int | str, demand: TableDemand, since: Totals | None = None, **more: str
-) -> pa.RecordBatch:
-    """The report on a bucket that has been read to its end; ``since``: what earlier reports counted of it."""
-    apart = sorted(key for key in reader.dissector.accounts.sessions if key[1] not in demand.sessions)
-    totals = reader.totals if since is None else reader.totals.since(since)
-    text = report_text(source, totals=packed(totals), apart=apart, bucket=bucket, **more)
-    return report_row(text, demand.row_schema())
+    def report(self, since: Totals | None = None, **more: str) -> str:
+        """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""
+        sessions = self.dissector.accounts.sessions
+        apart = sorted(key for key in sessions if key[1] not in self.demand.sessions)
+        totals = self.totals if since is None else self.totals.since(since)
+        return report_text(self.source, totals=packed(totals), apart=apart, bucket=self.bucket, **more)
 
 
-def without_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[str], pa.RecordBatch]]:
-    """The reports of each batch of the result, and its rows."""
-    for batch in batches:
-        reports = batch.column(REPORTED.name)
-        if reports.null_count == len(batch):
-            yield [], batch
+BucketDecoder = Callable[[str, int, Iterator[pa.RecordBatch], TableDemand], Iterator[Decoded]]
+"""Decodes the parcels of one bucket; it can be pickled."""
+
+
+def decode_bucket(source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
+    """Decode a bucket from its first packet to its last one."""
+    reader = BucketReader(demand, source, bucket, packets(rows))
+    yield from reader.converted(reader.rows())
+    yield reader.report()
+
+
+def decode(
+    rows: Iterable[pa.RecordBatch], demand: TableDemand, decoder: BucketDecoder = decode_bucket
+) -> Iterator[Decoded]:
+    """Rows of parcels in the order of ``packets.ORDER`` to rows of tables and reports, in bounded memory."""
+    for source, bucket, parcels in by_bucket(rows):
+        if bucket == REPORTS:
+            yield from (value(row, "data").decode() for row in parcels)
         else:
-            yield reports.drop_null().to_pylist(), batch.filter(reports.is_null())
-
-
-def one_row(schema: pa.Schema, /, **values: Any) -> pa.RecordBatch:
-    """A row of which only these values are told."""
-    return pa.RecordBatch.from_pylist([values], schema=schema)
-
-
-def report_row(text: str, schema: pa.Schema) -> pa.RecordBatch:
-    """A report as a row of the result."""
-    return one_row(schema, **{REPORTED.name: text})
-
-
-def parted(rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, int | None], Iterator[pa.RecordBatch]]]:
-    """Each bucket, and its rows; take them before the next one. Reports have no bucket."""
-    pending = chain.from_iterable(map(pieces, rows))
-    ahead = next(pending, None)
-
-    def same(key: tuple[str, int | None]) -> Iterator[pa.RecordBatch]:
-        nonlocal ahead
-        while ahead is not None and ahead[0] == key:
-            part = ahead[1]
-            ahead = next(pending, None)
-            yield part
-
-    while ahead is not None:
-        key = ahead[0]
-        parts = same(key)
-        yield key, parts
-        for _ in parts:
-            pass
-
-
-def pieces(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, int | None], pa.RecordBatch]]:
-    """Where source or bucket change, a batch is cut."""
-    if not len(rows):
-        return
-    sources, buckets = rows.column("source"), rows.column("bucket").to_numpy()
-    codes = sources.dictionary_encode().indices.to_numpy()
-    reports = rows.column("linktype").to_numpy() == REPORT
-    changes = (np.diff(codes) != 0) | (np.diff(buckets) != 0) | (np.diff(reports) != 0)
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
-    for low, high in pairwise(edges):
-        yield (sources[low].as_py(), None if reports[low] else int(buckets[low])), rows.slice(low, high - low)
-
-
-Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What Spark's ``mapInArrow`` takes."""
+            yield from decoder(source, bucket, parcels, demand)

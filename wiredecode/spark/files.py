@@ -31,14 +31,14 @@ class Problem:
 class Found:
     """What :func:`find` finds. ``files`` are in order of source, time and id: no matter in which order they were given.
 
-    ``sizes``: bytes of each file, by name; ``changed``: time of its last change, in seconds since the epoch. Captures
-    that hold no packet are neither a file nor a problem.
+    ``sizes``: bytes of each file, by name. Captures without packets are neither a file nor a problem.
     """
 
     files: list[File] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
     changed: dict[str, float] = field(default_factory=dict)
+    """Time of the last change of every file that was found, in seconds since the epoch."""
 
 
 def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Found:
@@ -75,16 +75,16 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
         unread = {name: pool.submit(first_ns, name) for name, each in listed.items() if each not in heads}
         for name, each in listed.items():
             source = source_of(name)
+            found.changed[name] = each.changed
             try:
                 time_ns = unread[name].result() if name in unread else heads[each]
             except CaptureError as error:
                 found.problems.append(Problem(source, name, str(error)))
-                found.changed[name] = each.changed
                 continue
             if time_ns is not None:
                 found.files.append(File(name, source, time_ns))
                 heads[each] = time_ns
-                found.sizes[name], found.changed[name] = each.size, each.changed
+                found.sizes[name] = each.size
     found.files.sort(key=lambda file: (file.source, file.first_ns, file.id))
     found.problems.sort(key=lambda problem: problem.file)
     return found

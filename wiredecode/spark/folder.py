@@ -1,25 +1,10 @@
 """The folder of the tables of a run, which a reader sees whole or not at all (docs/spark.md, "Output").
 
-::
-
-    OUT/frames/protocol=nats/day=2026-01-31/part-....parquet    or messages, packets, connections: what was asked for
-    OUT/findings/  OUT/totals/  OUT/problems/                   what is beside it
-    OUT/_views.sql                                              the tables for DuckDB
-    OUT/_SUCCESS                                                JSON; there when the tables are complete
-
-A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When everything is there, it takes these steps,
-each of which a file system with directories (local, HDFS) does at once:
-
-1. ``_SUCCESS`` of the run before is removed: from here on nothing looks complete.
-2. The tables of the run before are moved to ``OUT/.old-<id>``, one after the other.
-3. The new tables get their names, one after the other.
-4. ``_SUCCESS`` appears.
-
-So a table is the old one, or absent, or the new one, and never has rows of both; which ones are there together is told
-by ``_SUCCESS`` alone. Object stores copy where others rename, file by file: there a table can be seen growing between
-steps 2 and 4. A run that ends before step 1 leaves the result of the run before as it was; one that is killed between
-1 and 4 leaves no ``_SUCCESS``. The next run removes whatever has been left over. A second run into a local folder is
-refused while one writes (:func:`alone`).
+A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When all is there it removes ``_SUCCESS``,
+moves the old tables to ``OUT/.old-<id>``, gives the new ones their names, and writes ``_SUCCESS``. So a table is the
+old one, absent, or the new one, and ``_SUCCESS`` alone says that all are there. Object stores copy where others rename,
+file by file: there a table can be seen growing. A run that is killed leaves its folders, and perhaps no ``_SUCCESS``;
+the next run removes them. A second run into a local folder is refused while one writes (:func:`alone`).
 """
 
 from __future__ import annotations
@@ -146,13 +131,6 @@ class Folder:
         with store_errors(), self._system.open_output_stream(self._at(name)) as file:
             pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
-    def read(self, name: str) -> pa.Table:
-        """The table of one file."""
-        import pyarrow.parquet as pq
-
-        with store_errors(), self._system.open_input_file(self._at(name)) as file:
-            return pq.read_table(file, page_checksum_verification=True)
-
     def commit(self, success: dict[str, Any]) -> None:
         """All tables are complete: they get their names; ``success`` is what ``_SUCCESS`` says."""
         written = [name for name in self.names(self.run) if name in TABLES]
@@ -163,14 +141,10 @@ class Folder:
                 self._rename(name, f"{self._old}/{name}")
         for name in written:
             self._rename(self.table(name), name)
-        self.done(success)
-        self._delete(self._old)
-
-    def done(self, success: dict[str, Any]) -> None:
-        """Mark the tables as complete."""
         self._write(VIEWS, self.views())
         self._write(DONE, json.dumps(success, indent=2) + "\n")
         self._delete(self.run)
+        self._delete(self._old)
 
     def discard(self) -> None:
         """The run has failed: remove what it wrote, as far as that can still be done.

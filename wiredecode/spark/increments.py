@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,21 +28,21 @@ from wiredecode.export.lake.run import TableRun, capture_of, content
 from wiredecode.export.lake.table import create_file
 from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import TableDemand, ended, parted, reports_of
-from wiredecode.spark.files import Found
+from wiredecode.spark.decode import Decoded, TableDemand
+from wiredecode.spark.files import Found, find
 from wiredecode.spark.folder import alone
 from wiredecode.spark.lake import LakeRun
-from wiredecode.spark.packets import report_text
-from wiredecode.spark.prepare import each_part, parts_in, prepared
-from wiredecode.spark.state import BEGIN_ANEW, BucketState, OtherState, mark
+from wiredecode.spark.packets import packets, report_text
+from wiredecode.spark.pipeline import Metrics, each_part, parts_in, planned
+from wiredecode.spark.state import BucketState, check, mark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 LOG, NEXT, STATE = "log.json", "next.json", "state-"
 KEPT = 35
 """This many steps keep their states: a file that is later than that cannot take its place any more."""
-State = tuple[str, int, str]
+State = Sequence[Any]
 """Source, bucket, and the file that holds the state."""
 
 
@@ -72,11 +73,7 @@ class Step:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Step:
-        files = {name: Taken(**file) for name, file in values["files"].items()}
-        states = (
-            None if values["states"] is None else [(source, bucket, name) for source, bucket, name in values["states"]]
-        )
-        return cls(**{**values, "files": files, "states": states})
+        return cls(**{**values, "files": {name: Taken(**file) for name, file in values["files"].items()}})
 
 
 @dataclass
@@ -98,8 +95,7 @@ class Log:
         """Raise ``ValueError`` where it is of something else."""
         if self.out != out:
             raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
-        if self.mark != mark(demand).decode():
-            raise OtherState(BEGIN_ANEW.format("another wiredecode, or other options"))
+        check(self.mark, demand)
 
     def states(self, steps: int) -> list[State] | None:
         """Those behind so many steps."""
@@ -230,20 +226,18 @@ class Carried:
     number: int
     known: Mapping[tuple[str, int], str]
 
-    def __call__(self, rows: Iterable[pa.RecordBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
-        """As :func:`wiredecode.spark.decode.decode`; reports tell the new states."""
-        for (source, bucket), parts in parted(rows):
-            if bucket is None:
-                yield from reports_of(parts, demand)
-                continue
-            state = self.load(source, bucket, demand)
-            counted = deepcopy(state.reader.totals)
-            for part in parts:
-                yield from state.feed(part)
-            name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
-            with create_file(f"{self.place}/{name}") as file:
-                file.write(state.dumps())
-            yield ended(state.reader, source, bucket, demand, since=counted, state=name)
+    def __call__(
+        self, source: str, bucket: int, rows: Iterator[pa.RecordBatch], demand: TableDemand
+    ) -> Iterator[Decoded]:
+        """As :func:`wiredecode.spark.decode.decode_bucket`; the report names the new state."""
+        state = self.load(source, bucket, demand)
+        counted = deepcopy(state.reader.totals)
+        for batch in packets(rows, state.packets + 1):
+            yield from state.feed(batch)
+        name = f"{STATE}{self.number:06}-{secrets.token_hex(6)}"
+        with create_file(f"{self.place}/{name}") as file:
+            file.write(state.dumps())
+        yield state.reader.report(counted, state=name)
 
     def load(self, source: str, bucket: int, demand: TableDemand) -> BucketState:
         name = self.known.get((source, bucket))
@@ -252,17 +246,10 @@ class Carried:
         with open_file(f"{self.place}/{name}") as file:
             return BucketState.loads(demand, source, bucket, file.read())
 
-
-@dataclass(frozen=True)
-class FileTail:
-    """Brings the connections of states to their end."""
-
-    carried: Carried
-    demand: TableDemand
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def finish(self, batches: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
+        """Bring the connections of states to their end."""
         for source, bucket in parts_in(batches):
-            state = self.carried.load(source, bucket, self.demand)
+            state = self.load(source, bucket, demand)
             yield from state.finish(since=deepcopy(state.reader.totals))
 
 
@@ -273,14 +260,17 @@ class FileTail:
 class Increment:
     """Runs that add ``demand`` to the tables at ``out``, with their states in ``book``.
 
-    ``selected`` says in tables what of the captures is written; ``how``: options of ``prepare.prepared``.
+    ``selected``: what of the captures is written, by level, as tables remember it; ``source``: as for
+    :func:`pipeline.rows`; ``how``: options of ``pipeline.planned``.
     """
 
     out: str
     book: ProcessedFiles
     demand: TableDemand
-    selected: str
-    how: Mapping[str, Any]
+    selected: Callable[[str], str]
+    source: str = "none"
+    how: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Metrics | None = None
 
     def run(self, spark: SparkSession, found: Found, *, finish: bool = False) -> Accounts | None:
         """Do what is to be done; None: nothing. Raises ``ValueError`` where the states are of something else."""
@@ -303,7 +293,7 @@ class Increment:
 
     def _log(self) -> Log:
         kept = self.book.read(LOG)
-        log = Log(self.out, mark(self.demand).decode(), self.demand.buckets) if kept is None else Log.of(kept)
+        log = Log(self.out, mark(self.demand), self.demand.buckets) if kept is None else Log.of(kept)
         self.demand = replace(self.demand, buckets=log.buckets)
         log.check(self.out, self.demand)
         if kept is None:
@@ -314,17 +304,16 @@ class Increment:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
         known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
         carried = Carried(self.book.place, step.number, known)
-
-        def rows_of(sink: pipeline.Sink) -> DataFrame:
-            if not step.files:
-                return pipeline.mapped(each_part(spark, list(known)), FileTail(carried, self.demand), self.demand, sink)
-            names, how = list(step.files), {**self.how, "buckets": self.demand.buckets}
-            planned = prepared(spark, names, self.demand, **how)
-            return pipeline.rows(spark, names, self.demand, sink=sink, planned=planned, decoder=carried)
-
-        run, columns = self._run(log, step), self.demand.schema.names
-        tables = LakeRun(self.out, self.demand.level, columns, run, self.selected, overwrite=again)
-        accounts = tables.commit(rows_of(tables.sink))
+        runs = {level: self._run(log, step, level) for level in self.demand.levels}
+        tables = LakeRun(self.out, runs, self.selected, overwrite=again)
+        if step.files:
+            how = {**self.how, "buckets": self.demand.buckets}
+            plan = planned(spark, find(list(step.files), self.source), self.demand, **how)
+            rows = pipeline.decoded(spark, plan, tables.sink, decoder=carried, metrics=self.metrics)
+        else:
+            tail = partial(carried.finish, demand=self.demand)
+            rows = pipeline.mapped(each_part(spark, [[each] for each in known]), tail, tables.sink, self.metrics)
+        accounts = tables.commit(rows)
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
         behind = known | accounts.states if step.files else {}
         step.states = [(source, bucket, name) for (source, bucket), name in behind.items()]
@@ -332,10 +321,11 @@ class Increment:
         self.book.keep(log, there)
         return accounts.reports
 
-    def _run(self, log: Log, step: Step) -> TableRun:
-        """What tables know the step as: by its captures, also by those that are no longer as they were."""
+    def _run(self, log: Log, step: Step, level: str) -> TableRun:
+        """What a table knows the step as: by its captures, also by those that are no longer as they were."""
         if not step.files:
             return TableRun((), (log.id, step.number))
         files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]
-        found = {file.digest: capture_of(name, file.size, file.digest, self.selected) for name, file in files}
-        return TableRun(tuple(found.values()))
+        selected, columns = self.selected(level), self.demand.columns
+        found = {file.digest: capture_of(name, file.size, file.digest, selected) for name, file in files}
+        return TableRun(tuple(found.values()), columns=None if columns is None else tuple(columns))

@@ -6,21 +6,19 @@ Neither needs a package of Java. The same code as that of ``wiredecode export`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wiredecode.capture import CaptureError
-from wiredecode.capture.listing import listing
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import Known, TableRun, run_of
-from wiredecode.export.lake.table import Lake, Places, Written, create_file, remove_file
-from wiredecode.export.lake.writer import TABLES, LakeWriter
+from wiredecode.export.lake.run import AlreadyThere, TableRun
+from wiredecode.export.lake.table import Places, Written
+from wiredecode.export.lake.writer import TABLES, LakeWriter, commit, remove
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import REPORTED, one_row, without_reports
+from wiredecode.spark.decode import Decoded
+from wiredecode.spark.pipeline import REPORTED, one_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +27,7 @@ TOLD = pa.schema(
     [
         *((name, pa.string()) for name in ("table", "path", "day")),
         ("rows", pa.int64()),
-        ("bytes", pa.int64()),
+        ("size", pa.int64()),
         ("schema", pa.binary()),
         REPORTED,
     ]
@@ -37,95 +35,71 @@ TOLD = pa.schema(
 """What a task tells: a file, with the schema of its table, or a report."""
 
 
-class TaskLake(Lake):
-    """What a task may do: write files."""
-
-    def __init__(self, places: Places) -> None:
-        self._places, self.day = places, places.day
-        self.schemas: dict[str, bytes] = {}
-
-    def tables(self) -> list[str]:
-        return []
-
-    def files(self, name: str) -> list[str]:
-        return []
-
-    def known(self, name: str, run: TableRun) -> dict[int, Known]:
-        return {}
-
-    def make(self, name: str, schema: pa.Schema) -> None:
-        """The driver makes it."""
-        self.schemas[name] = schema.serialize().to_pybytes()
-
-    def create(self, name: str, path: str) -> BinaryIO:
-        return create_file(self._places.path(name, path))
-
-    def remove(self, name: str, path: str) -> None:
-        remove_file(self._places.path(name, path))
-
-    def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
-        raise NotImplementedError("the driver commits")
-
-    def places(self) -> Places:
-        return self._places
-
-
 @dataclass(frozen=True)
 class LakeSink:
-    """Writes rows of ``pipeline.rows`` to files of tables, and tells rows of :data:`TOLD`."""
+    """Writes decoded rows to files of tables, and returns rows of :data:`TOLD`; ``runs``: by level."""
 
     places: Places
-    level: str
-    columns: tuple[str, ...]
-    run: TableRun
+    runs: Mapping[str, TableRun]
     schema: pa.Schema = TOLD
 
-    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lake = TaskLake(self.places)
-        writer = LakeWriter(lake, self.level, self.run)
+    def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
+        store = replace(self.places, schemas={})
+        writers = {level: LakeWriter(store, level, run) for level, run in self.runs.items()}
         try:
-            for reports, batch in without_reports(rows):
-                yield from (one_row(TOLD, report=text) for text in reports)
-                if len(batch):
-                    writer.write(batch.select(list(self.columns)))
-            writer.close()
+            for item in items:
+                if isinstance(item, str):
+                    yield one_row(TOLD, report=item)
+                elif item[0] in writers:
+                    writers[item[0]].write(item[1])
+            for writer in writers.values():
+                writer.close()
         except BaseException:
-            writer.discard()
+            for writer in writers.values():
+                writer.discard()
             raise
-        for each in writer.complete():
-            file = {"table": each.table, "path": each.path, "day": each.day, "rows": each.rows, "bytes": each.size}
-            yield one_row(TOLD, **file, schema=lake.schemas[each.table])
+        for each in (file for writer in writers.values() for file in writer.take()):
+            yield one_row(TOLD, **asdict(each), schema=store.schemas[each.table].serialize().to_pybytes())
 
 
 class LakeRun:
-    """The driver's part of one run, or of one step of increments, for the place ``out``."""
+    """The driver's part of one run, or of one step of increments, for the place ``out``; ``runs``: by level.
+
+    Levels whose table has the captures already are left out. Raises AlreadyThere if all levels are, and LakeError.
+    """
 
     def __init__(
-        self, out: str, level: str, columns: Sequence[str], run: TableRun, selected: str, *, overwrite: bool
+        self, out: str, runs: Mapping[str, TableRun], selected: Callable[[str], str], *, overwrite: bool
     ) -> None:
-        self.lake, self.level, self.run, self.selected, self.overwrite = open_lake(out), level, run, selected, overwrite
-        if run.captures:
-            run.replaces(self.lake.known(TABLES, run), overwrite=overwrite)
-        self.sink = LakeSink(self.lake.places(), level, tuple(columns), run)
-        self.writer = LakeWriter(self.lake, level, run)
+        self.lake, self.selected, self.overwrite = open_lake(out), selected, overwrite
+        self.runs = {level: run for level, run in runs.items() if not self._is_there(run)}
+        if not self.runs:
+            raise AlreadyThere
+        self.sink = LakeSink(self.lake.places(), self.runs)
+
+    def _is_there(self, run: TableRun) -> bool:
+        try:
+            if run.captures:
+                run.replaces(self.lake.known(TABLES, run), overwrite=self.overwrite)
+        except AlreadyThere:
+            return True
+        return False
 
     def commit(self, tasks: DataFrame) -> Accounts:
         """Have the tasks write, and commit their files; ``tasks``: rows of :data:`TOLD`."""
+        files: dict[str, list[Written]] = {level: [] for level in self.runs}
+        schemas: dict[str, pa.Schema] = {}
         for row in (found := tasks.collect()):
             if row.path is not None:
-                schema = pa.ipc.read_schema(pa.py_buffer(row.schema))
-                self.writer.adopt(Written(row.table, row.path, row.rows, row.bytes, row.day), schema)
+                level = row.table.partition("_")[0]  # frames are a table per protocol
+                files[level].append(Written(row.table, row.path, row.rows, row.size, row.day))
+                schemas.setdefault(row.table, row.schema)
         try:
-            self.writer.commit(self.selected, overwrite=self.overwrite)
+            for table, schema in schemas.items():
+                self.lake.prepare(table, pa.ipc.read_schema(pa.py_buffer(schema)))
+            for level, run in self.runs.items():
+                commit(self.lake, level, run, files.pop(level), self.selected(level), overwrite=self.overwrite)
         finally:
-            self.writer.discard()
+            for some in files.values():
+                remove(self.lake, some)
         return Accounts.of(row.report for row in found if row.report is not None)
-
-
-def captures(paths: Sequence[str], selected: str) -> TableRun:
-    """The run of all files behind ``paths``, as ``pipeline.rows`` reads them."""
-    names: list[str] = []
-    for path in paths:
-        with suppress(CaptureError):  # decoding tells it
-            names += [each.name for each in listing(path)]
-    return run_of(sorted(dict.fromkeys(names)), selected)

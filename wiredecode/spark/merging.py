@@ -1,7 +1,7 @@
-"""Small files of a folder become one of sensible size, and files whose row groups overlap in time are put in order.
+"""The files that tasks have written become the tables of a run: small ones are joined, and rows are put in order.
 
-Files that tasks have written are sorted by time within each row group, and mostly from one end to the other. They are
-read a batch at a time and merged, so memory depends on how many files are merged, not on how large they are.
+A file is sorted by time within each row group, and mostly from one end to the other. Files are read a batch at a time
+and merged, so memory depends on how many files are merged, not on how large they are.
 """
 
 from __future__ import annotations
@@ -17,18 +17,25 @@ import pyarrow as pa
 
 from wiredecode.capture.remote import place_of
 from wiredecode.export.writers import in_order
-from wiredecode.spark.writing import Attempt, attempt_name
+from wiredecode.spark.accounts import Accounts, tables
+from wiredecode.spark.folder import Folder, Move
+from wiredecode.spark.writing import FILES, FINDINGS, FOUND, Attempt, attempt_name, findings
 from wiredecode.tables import bound_memory
-from wiredecode.tables.portable import TIME_NS
+from wiredecode.tables.portable import TIME_NS, portable_schema
+from wiredecode.tables.reader import FRAMES, table_schema
+from wiredecode.tables.schema import select
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+    from pyspark.sql import DataFrame, SparkSession
 
 SMALL_BYTES, JOINED_BYTES = 4 << 20, 64 << 20
 """Files below the first size are joined, until they have the second one."""
 MOST_FILES = 100
 """Of a group: so many are open at the same time."""
 BATCH_ROWS = 8192
+MERGERS = 2
+"""Tasks per core that merge files."""
 
 
 class TaskFile(NamedTuple):
@@ -91,7 +98,14 @@ class Merger:
             with ExitStack() as stack:
                 stream = stack.enter_context(attempt.begin(group.folder))
                 runs = [run for name in group.files for run in self._runs(name, stack)]
-                attempt.end(group.folder, stream, _write(merged(runs), stream, attempt))
+                writer, rows = None, 0
+                for each in merged(runs):
+                    writer = writer or attempt.writer(stream, each.schema)
+                    writer.write(each)
+                    rows += len(each)
+                if writer is not None:
+                    writer.close()
+                attempt.end(group.folder, stream, rows)
         yield from attempt.complete
 
     def _runs(self, name: str, stack: ExitStack) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -101,18 +115,6 @@ class Merger:
         found = place_of(f"{self.out}/{name}")
         file = stack.enter_context(pq.ParquetFile(stack.enter_context(found.system.open_input_file(found.path))))
         yield from (file.iter_batches(BATCH_ROWS, row_groups=run) for run in sorted_runs(file.metadata))
-
-
-def _write(batches: Iterable[pa.RecordBatch], stream: Any, attempt: Attempt) -> int:
-    """Write batches as a file; return how many rows there are."""
-    writer, rows = None, 0
-    for batch in batches:
-        writer = writer or attempt.writer(stream, batch.schema)
-        writer.write(batch)
-        rows += len(batch)
-    if writer is not None:
-        writer.close()
-    return rows
 
 
 def sorted_runs(metadata: pq.FileMetaData) -> Iterator[list[int]]:
@@ -161,3 +163,47 @@ def _advance(heads: dict[int, pa.RecordBatch], number: int, run: Iterator[pa.Rec
 
 def _times(batch: pa.RecordBatch) -> Any:
     return batch.column(TIME_NS.name).to_numpy()
+
+
+# The driver's part.
+
+
+def publish(tasks: DataFrame, folder: Folder, levels: Sequence[str]) -> Accounts:
+    """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
+    files, accounts = collected(tasks, folder)
+    moves = joined(tasks.sparkSession, folder, files)
+    for level in levels:
+        folder.make(folder.table(level))
+    folder.move((name, folder.table(to)) for name, to in moves)
+    for name, table in tables(accounts).items():
+        folder.write(f"{folder.table(name)}/part-0.parquet", table)
+    if FRAMES in levels and not any(to.startswith(FINDINGS) for _, to in moves):
+        nothing = pa.RecordBatch.from_pylist([], select(portable_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
+        folder.write(f"{folder.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(nothing)]))
+    return accounts
+
+
+def collected(tasks: DataFrame, folder: Folder) -> tuple[list[TaskFile], Accounts]:
+    """What the tasks tell: their files that count, and their reports."""
+    rows = tasks.collect()
+    files = [
+        TaskFile(row.folder, f"{folder.attempts}/{row.file}", row.bytes, row.in_order)
+        for row in rows
+        if row.file is not None
+    ]
+    return files, Accounts.of(row.report for row in rows if row.report is not None)
+
+
+def joined(spark: SparkSession, folder: Folder, files: Sequence[TaskFile]) -> list[Move]:
+    """The files that there are when small ones are joined, and all are in order, and the names that they are to get."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    wanted = groups(files)
+    gone = {name for group in wanted for name in group.files}
+    found = [(each.file, each.folder) for each in files if each.file not in gone]
+    if wanted:
+        tasks = min(len(wanted), MERGERS * spark.sparkContext.defaultParallelism)
+        merger = Merger(folder.out, folder.attempts, tuple(wanted), folder.id)
+        made = spark.range(0, len(wanted), 1, tasks).mapInArrow(merger, from_arrow_schema(FILES)).collect()
+        found += [(f"{folder.attempts}/{row.file}", row.folder) for row in made]
+    return [(name, f"{to}/{name.rpartition('/')[2]}") for name, to in found]

@@ -1,7 +1,8 @@
-"""From files to rows of packets, each with the bucket that it goes to: what is shuffled (docs/spark.md).
+"""From files to parcels of packets, each for one bucket, and back (docs/spark.md, "How it works").
 
-A row holds the whole packet, for its headers are shorter than columns of what they say, and the same code reads them
-again behind the shuffle. Nothing here needs Spark.
+A row per packet would cost Java more than all other work, so a row is a parcel: packets of one bucket and file as
+columns in Arrow's IPC format. Whole packets are sent, because headers are shorter than columns of their fields, and
+the same code reads them after the shuffle. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from itertools import chain, groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +27,13 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.frames.totals import Totals
 from wiredecode.net import link
 from wiredecode.net.buckets import FACTORS, Buckets
-from wiredecode.net.clock import Clock
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.ip import TCP
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
+from wiredecode.net.moments import Clock
 
-PACKETS = pa.schema(
+PARCELS = pa.schema(
     [
         pa.field(name, kind, nullable=False)
         for name, kind in (
@@ -40,23 +43,29 @@ PACKETS = pa.schema(
             ("file_ns", pa.int64()),
             ("file", pa.int64()),
             ("place", pa.int64()),
-            ("time_ns", pa.int64()),
-            ("linktype", pa.int32()),
-            ("interface", pa.int32()),
-            ("original", pa.int64()),
+            ("secret", pa.bool_()),
             ("data", pa.binary()),
         )
     ]
 )
-"""``clock`` is the capture time in the file, which never goes back; ``file_ns`` the time of the file's first packet;
-``place`` the packet's place in the file; ``interface`` counts within the file. A row of ``linktype`` :data:`REPORT` or
-:data:`SECRETS` is no packet."""
+"""``clock`` and ``place`` are those of the first packet; ``file_ns``: time of the file's first packet. ``data``:
+a batch of :data:`PACKETS`, TLS secrets that the file brings (``secret``), or a report (bucket :data:`REPORTS`)."""
+PACKETS = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("clock", "place", "time_ns", "original")),
+        *((name, pa.int32()) for name in ("linktype", "interface")),
+        ("data", pa.binary()),
+    ]
+)
+"""``clock``: capture time in the file, which never goes back; ``place`` and ``interface`` count within the file."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
-"""The order in which a bucket is to be read: that of the files merged by time."""
+"""The order in which parcels are read: that of the files merged by time."""
 WITHIN = ORDER[2:]
 """The order of the packets of one bucket."""
-REPORT, SECRETS = -1, -2
-"""In place of a link type: a report, and TLS secrets that a file brings, which come before its packets."""
+REPORTS = -1
+"""The bucket of reports."""
+PARCEL_BYTES, WAITING_BYTES = 2 << 20, 32 << 20
+"""A parcel of the first size is sent; all parcels of a task are when they have the second size together."""
 IPV6_FRAGMENT = 44
 
 
@@ -70,18 +79,15 @@ class File:
     first_ns: int
     """Time of the first packet of the whole file."""
     place: int = 0
-    """Where the first packet of this part stands in the file."""
+    """Place in the file of the first packet of this part."""
 
     @property
     def id(self) -> int:
         return int.from_bytes(blake2b(self.name.encode(), digest_size=8).digest(), "big") >> 1
 
 
-class PacketRows:
-    """Makes rows of the packets of ``file``, of each batch those of a bucket together.
-
-    Packets without TCP are counted in ``totals``, and are in no row.
-    """
+class PacketParcels:
+    """Makes parcels of the packets of ``file``; packets without TCP are only counted in ``totals``."""
 
     def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
         self.file, self._buckets = file, buckets
@@ -90,45 +96,83 @@ class PacketRows:
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
         self._vlan_tags = limits.vlan_tags
         self._place = file.place
+        self._waiting: dict[int, list[pa.RecordBatch]] = {}
+        self._sizes: Counter[int] = Counter()
 
     def rows(self, batches: Iterable[PacketBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows, and at the end a report. A :class:`CaptureError` is a report too."""
+        """Rows of :data:`PARCELS`, and at the end a report. A :class:`CaptureError` is a report too."""
+        file = self.file
         try:
             for batch in batches:
                 if batch.secrets:
                     yield self._secrets(batch.secrets)
                 if len(batch):
-                    yield self._rows(batch)
+                    yield from self._gather(batch)
         except CaptureError as error:
-            yield from (report(self.file.source, problem=str(each), file=self.file.name) for each in error.errors)
+            yield from (report(file.source, problem=str(each), file=file.name) for each in error.errors)
+        yield from self._send(*self._waiting)
         self._headers.finish()
         self.totals.tcp_packets = self._headers.tcp_packets
-        yield report(self.file.source, totals=packed(self.totals), file=self.file.name, place=self.file.place)
+        yield report(file.source, totals=packed(self.totals), file=file.name, place=file.place)
+
+    def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
+        file = self.file
+        own = {"source": file.source, "file_ns": file.first_ns, "file": file.id}
+        return {**own, "bucket": bucket, "secret": False, "data": data, **values}
 
     def _secrets(self, secrets: Sequence[bytes]) -> pa.RecordBatch:
-        """Rows for all buckets: who needs them is not known here."""
-        row = {"source": self.file.source, "clock": self.file.first_ns, "linktype": SECRETS, "place": -1}
-        own = row | {"file_ns": self.file.first_ns, "file": self.file.id}
-        rows = [own | {"bucket": to, "data": data} for to in range(self._buckets.count) for data in secrets]
-        return no_packets(rows)
+        """Secrets for all buckets, before their packets: the bucket that needs them is not known here."""
+        first = {"clock": self.file.first_ns, "place": -1, "secret": True}
+        rows = [self._parcel(to, data, **first) for to in range(self._buckets.count) for data in secrets]
+        return pa.RecordBatch.from_pylist(rows, PARCELS)
 
-    def _rows(self, batch: PacketBatch) -> pa.RecordBatch:
+    def _gather(self, batch: PacketBatch) -> Iterator[pa.RecordBatch]:
+        """Add the packets of a batch to the parcels of their buckets; yield those that are full."""
+        rows, buckets, clock = self._deal(batch)
+        place, self._place = self._place, self._place + len(batch)
+        if not len(rows):
+            return
+        columns = {
+            "clock": clock[rows],
+            "place": rows + place,
+            **{name: getattr(batch, name)[rows] for name in ("time_ns", "original", "linktype", "interface")},
+            "data": sliced(batch.buffer, batch.start, batch.captured, rows),
+        }
+        whole = pa.record_batch([pa.array(columns[field.name], field.type) for field in PACKETS], schema=PACKETS)
+        for low, high in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(rows)]):
+            bucket, part = int(buckets[low]), whole.slice(low, high - low)
+            self._waiting.setdefault(bucket, []).append(part)
+            self._sizes[bucket] += part.nbytes
+            if self._sizes[bucket] >= PARCEL_BYTES:
+                yield from self._send(bucket)
+        if self._sizes.total() >= WAITING_BYTES:
+            yield from self._send(*self._waiting)
+
+    def _send(self, *buckets: int) -> Iterator[pa.RecordBatch]:
+        for bucket in buckets:
+            parts = self._waiting.pop(bucket)
+            del self._sizes[bucket]
+            clock, place = (parts[0].column(name)[0].as_py() for name in ("clock", "place"))
+            whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+            row = self._parcel(bucket, whole.serialize().to_pybytes(), clock=clock, place=place)
+            yield pa.RecordBatch.from_pylist([row], PARCELS)
+
+    def _deal(self, batch: PacketBatch) -> tuple[Int64s, Int32s, Int64s]:
+        """Places of packets with TCP, sorted by bucket; their buckets; the clock of the whole batch."""
         clock = self._clock.advance(batch.time_ns)
         fragments = tcp_fragments(batch, self._vlan_tags)
-        segments = self._headers.read(batch, clock)
+        segments = self._headers.read(batch)
         rows, buckets = segments.row, self._buckets.of(segments)
-        if len(fragments):  # they go to all buckets: only the first one tells the ports
+        if len(fragments):  # they go to all buckets: only the first one has the ports
             plain = ~np.isin(rows, fragments)
             count = self._buckets.count
-            everywhere = np.tile(np.arange(count, dtype=np.int32), len(fragments))
             rows = np.concatenate([rows[plain], np.repeat(fragments, count)])
-            buckets = np.concatenate([buckets[plain], everywhere])
-        order = np.lexsort((rows, buckets))
-        rows, buckets = rows[order], buckets[order]
+            every = np.tile(np.arange(count, dtype=np.int32), len(fragments))
+            buckets = np.concatenate([buckets[plain], every])
         self.totals.packets += len(batch)
         self.totals.add_times(batch.time_ns)
-        place, self._place = self._place, self._place + len(batch)
-        return packet_rows(self.file, batch, clock, rows, buckets, place)
+        order = np.lexsort((rows, buckets))
+        return rows[order], buckets[order], clock
 
 
 def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
@@ -146,59 +190,32 @@ def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
     return np.sort(np.concatenate(found))
 
 
-def packet_rows(
-    file: File, batch: PacketBatch, clock: Int64s, rows: Int64s, buckets: Int32s, place: int
-) -> pa.RecordBatch:
-    """Some packets of a batch as rows; ``place`` is that of the first packet of the batch."""
-    count = len(rows)
-    columns: dict[str, Any] = {
-        "source": pa.repeat(file.source, count),
-        "bucket": buckets,
-        "clock": clock[rows],
-        "file_ns": np.full(count, file.first_ns, np.int64),
-        "file": np.full(count, file.id, np.int64),
-        "place": rows + place,
-        "time_ns": batch.time_ns[rows],
-        "linktype": batch.linktype[rows],
-        "interface": batch.interface[rows],
-        "original": batch.original[rows],
-        "data": sliced(batch.buffer, batch.start, batch.captured, rows),
-    }
-    return pa.record_batch([pa.array(columns[field.name], field.type) for field in PACKETS], schema=PACKETS)
-
-
 def sliced(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
     """Some of the pieces of a buffer as a column; pieces follow each other, mostly."""
     stop = start + length
     if len(start) and len(buffer) < 1 << 31 and (start[1:] >= stop[:-1]).all():
-        edges = np.stack([start, stop], axis=1).astype(np.int32).ravel()  # a piece, what lies between, a piece ...
+        edges = np.stack([start, stop], axis=1).astype(np.int32).ravel()  # a piece, the bytes up to the next one, ...
         every = pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
         return every.take(pa.array(rows * 2))
     places = zip(start[rows].tolist(), stop[rows].tolist(), strict=True)
     return pa.array([buffer[first:last] for first, last in places], pa.binary())
 
 
-# Reports: what is not a packet, and is to reach whoever started it all.
+# Reports to the driver.
 
 
 def report_text(source: str, **content: Any) -> str:
-    """What a report says: ``totals`` (see :func:`packed`) of a ``file`` from a ``place`` on, or of a ``bucket``;
+    """A report as JSON: ``totals`` (see :func:`packed`) of a ``file`` from a ``place`` on, or of a ``bucket``;
     ``problem`` in a ``file``; ``apart``: protocols and ports of connections that know of each other, and were decoded
-    apart. Spark may tell one twice, where a task ran again."""
+    separately. Spark may repeat one if a task ran again."""
     return json.dumps({"source": source, **content})
 
 
 def report(source: str, **content: Any) -> pa.RecordBatch:
-    """A row that is no packet. It goes to bucket 0."""
-    values = {"source": source, "linktype": REPORT, "data": report_text(source, **content).encode()}
-    return no_packets([values])
-
-
-def no_packets(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows that are no packets; what they do not tell is nothing."""
-    defaults: dict[Any, Any] = {pa.string(): "", pa.binary(): b""}
-    nothing = {field.name: defaults.get(field.type, 0) for field in PACKETS}
-    return pa.RecordBatch.from_pylist([{**nothing, **row} for row in rows], schema=PACKETS)
+    """A report as a row of :data:`PARCELS`."""
+    row: dict[str, Any] = dict.fromkeys(("clock", "file_ns", "file", "place"), 0)
+    row |= {"source": source, "bucket": REPORTS, "secret": False, "data": report_text(source, **content).encode()}
+    return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
 def packed(totals: Totals) -> str:
@@ -212,47 +229,96 @@ def unpacked(text: str) -> Totals:
     return totals
 
 
-# Behind the shuffle.
+# After the shuffle: the parcels of a bucket become packets in order again.
 
 
-def packet_batches(parts: Iterable[pa.RecordBatch], first_number: int = 1) -> Iterator[PacketBatch]:
-    """The packets of rows of one bucket, counted from ``first_number``, with the secrets that came before them."""
+def by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, int, Iterator[pa.RecordBatch]]]:
+    """Source, bucket and parcels of each bucket, one after the other; take the parcels before the next bucket."""
+    rows = (batch.slice(number, 1) for batch in batches for number in range(len(batch)))
+    for (source, bucket), some in groupby(rows, lambda row: (value(row, "source"), value(row, "bucket"))):
+        yield source, bucket, some
+
+
+def value(row: pa.RecordBatch, name: str) -> Any:
+    """A value of a batch of one row."""
+    return row.column(name)[0].as_py()
+
+
+class Opened(NamedTuple):
+    """Packets of a parcel that wait for their turn."""
+
+    rows: pa.RecordBatch
+    """Columns of PACKETS, and those of :data:`WITHIN`."""
+    clock: Int64s
+    file: tuple[int, int]
+    """Time and id of the file."""
+    place: Int64s
+
+    @classmethod
+    def of(cls, row: pa.RecordBatch) -> Opened:
+        inner = pa.ipc.read_record_batch(pa.py_buffer(row.column("data")[0].as_buffer()), PACKETS)
+        file = value(row, "file_ns"), value(row, "file")
+        for name, number in zip(WITHIN[1:3], file, strict=True):
+            inner = inner.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
+        return cls(inner, inner.column("clock").to_numpy(), file, inner.column("place").to_numpy())
+
+    def before(self, other: Opened) -> int:
+        """The number of packets before the first one of another parcel."""
+        if self.file == other.file:  # in the order of the file
+            return int(np.searchsorted(self.place, other.place[0]))
+        return int(np.searchsorted(self.clock, other.clock[0], "right" if self.file < other.file else "left"))
+
+    def part(self, low: int, high: int) -> Opened:
+        return Opened(self.rows.slice(low, high - low), self.clock[low:high], self.file, self.place[low:high])
+
+
+def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[PacketBatch]:
+    """The packets of a bucket's parcels, merged by time, counted from ``number``; secrets come with the next batch."""
+    held: list[Opened] = []
     secrets: tuple[bytes, ...] = ()
-    for part in parts:
-        secret = part.column("linktype").to_numpy() == SECRETS
-        if secret.any():
-            secrets += tuple(part.filter(pa.array(secret)).column("data").to_pylist())
-            part = part.filter(pa.array(~secret))
-        if len(part):
-            yield replace(packets_of(part, first_number), secrets=secrets)
-            first_number, secrets = first_number + len(part), ()
+    for row in chain(parcels, [None]):
+        if row is not None and value(row, "secret"):
+            secrets += (row.column("data")[0].as_py(),)
+            continue
+        found = None if row is None else Opened.of(row)
+        counts = [len(each.clock) if found is None else each.before(found) for each in held]
+        for made in _merged([each.part(0, count) for each, count in zip(held, counts, strict=True) if count]):
+            yield packets_of(made, number, secrets)
+            number, secrets = number + len(made), ()
+        rest = zip(held, counts, strict=True)
+        held = [each.part(count, len(each.clock)) for each, count in rest if count < len(each.clock)]
+        held += [] if found is None else [found]
 
 
-FIXED = ("time_ns", "linktype", "original", "clock", "file", "interface")
+def _merged(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
+    """Packets of several parcels, in order."""
+    if len(parts) < 2:
+        yield from (each.rows for each in parts)
+        return
+    table = pa.Table.from_batches([each.rows for each in parts]).combine_chunks()
+    order = np.lexsort([table[name].to_numpy() for name in reversed(WITHIN)])
+    yield from table.take(order).combine_chunks().to_batches()
 
 
 def interfaces(file: Int64s, interface: Int32s) -> Int32s:
-    """Return a number per interface of each file: copies of a packet are told by where they were captured."""
+    """Return a number per interface of each file: copies of a packet are recognised by where they were captured."""
     spread = file.astype(np.uint64) ^ (interface.astype(np.uint64) + np.uint64(1)) * np.uint64(FACTORS[0])
     return (spread >> np.uint64(33)).astype(np.int32)
 
 
-def packets_of(rows: pa.RecordBatch, first_number: int) -> PacketBatch:
-    """The packets of rows in the order of :data:`ORDER`; ``number`` counts from ``first_number``."""
+def packets_of(rows: pa.RecordBatch, number: int, secrets: tuple[bytes, ...]) -> PacketBatch:
+    """Packets in order, counted from ``number``."""
     data = rows.column("data")
     _, ends, values = data.buffers()
     offsets: npt.NDArray[np.int32] = np.frombuffer(ends, np.int32)[data.offset : data.offset + len(data) + 1]
     low, high = int(offsets[0]), int(offsets[-1])
-    start = offsets[:-1].astype(np.int64) - low
-    columns = {name: rows.column(name).to_numpy() for name in FIXED}
+    columns = {name: rows.column(name).to_numpy() for name in ("time_ns", "linktype", "original")}
     return PacketBatch(
         buffer=b"" if values is None else values.slice(low, high - low).to_pybytes(),
-        start=start,
+        start=offsets[:-1].astype(np.int64) - low,
         captured=np.diff(offsets).astype(np.int64),
-        original=columns["original"],
-        time_ns=columns["time_ns"],
-        linktype=columns["linktype"],
-        interface=interfaces(columns["file"], columns["interface"]),
-        number=np.arange(first_number, first_number + len(rows), dtype=np.int64),
-        clock=np.maximum.accumulate(columns["clock"]),
+        interface=interfaces(rows.column("file").to_numpy(), rows.column("interface").to_numpy()),
+        number=np.arange(number, number + len(rows), dtype=np.int64),
+        secrets=secrets,
+        **columns,
     )

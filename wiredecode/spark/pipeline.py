@@ -1,66 +1,219 @@
 """Captures to tables on Spark: packets of all files, shuffled by connection, decoded bucket by bucket (docs/spark.md).
 
-Three stages. Files, or parts of them, become rows of packets (``spark/packets.py``); these are shuffled so that a
-bucket of connections is in one task, and sorted there, on disk where memory does not suffice; the engine reads each
+Three stages. Files, or parts of them, become parcels of packets (``spark/packets.py``); these are shuffled so that a
+bucket of connections is in one task, and sorted there, on disk if memory does not suffice; the engine reads each
 bucket as it reads a capture (``spark/decode.py``). Nothing is collected: a task holds a few batches of packets, and
 what the engine remembers of its connections.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.spark import session, splits
-from wiredecode.spark.decode import REPORTED, Rows, TableDemand, decode, report_row, row_batch
-from wiredecode.spark.files import Problem
-from wiredecode.spark.packets import ORDER, File, PacketRows, packed, report, report_text
-from wiredecode.spark.parcels import PARCELS, opened, parcels
-from wiredecode.spark.prepare import (
-    Part,
-    Planned,
-    bring_keys,
-    cores,
-    dealt,
-    each_part,
-    parts_in,
-    prepared,
-    stopping,
-)
+from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
+from wiredecode.spark.files import Found, Problem, find
+from wiredecode.spark.packets import ORDER, PARCELS, PacketParcels, packed, report, report_text, unpacked
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+MIB = 1 << 20
+PARTITION_BYTES = 128 * MIB
+"""Captured bytes that one task of the shuffle is meant to have; connections decide what it really has."""
+TASK_BYTES = 64 * MIB
+"""Small files are read several to a task, up to so many bytes."""
+TASKS_PER_CORE = 4
+"""So many tasks at least, where there are enough files."""
+PACKED = 4
+"""A compressed file counts as so many times its size."""
+PACKED_NAMES = (".gz", ".zst", ".lz4")
+MAX_PARTITIONS = 100_000
+REPORTED = pa.field("report", pa.string())
+"""Last column of the rows of tasks: null in rows, all else is null in reports."""
 
-Decoder = Callable[[Iterable[pa.RecordBatch], TableDemand], Iterator[pa.RecordBatch]]
-"""As :func:`decode`; it can be pickled."""
+
+class Stopped(Exception):
+    """A file cannot be read, and that was to end everything; ``str()`` is the line that tells."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is read in one go, and its size: a file or some of it; or a file that cannot be read, and why."""
+
+    what: splits.Split | Problem
+    size: int
+
+    @property
+    def source(self) -> str:
+        return self.what.source if isinstance(self.what, Problem) else self.what.file.source
+
+
+def sized(
+    demand: TableDemand, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
+) -> tuple[TableDemand, int]:
+    """How many tasks and buckets there are to be; ``sizes``: captured bytes by source."""
+    total = sum(sizes.values())
+    if partitions is None:
+        wanted = max(math.ceil(total / PARTITION_BYTES), parallel if total > MIB else 1)
+        partitions = min(math.ceil(wanted / parallel) * parallel, MAX_PARTITIONS)
+    if buckets is None:
+        share = max(sizes.values(), default=0) / max(total, 1)
+        buckets = max(1, math.ceil(partitions * share))
+    if min(partitions, buckets) < 1:
+        raise ValueError("partitions and buckets must be 1 or more")
+    return replace(demand, buckets=buckets), partitions
+
+
+def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
+    """Parts for each task: small ones together, as long as there is something to do for everybody."""
+    most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
+    tasks: list[list[Part]] = []
+    filled = 0
+    for part in parts:
+        if not tasks or filled + part.size > most:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(part)
+        filled += max(part.size, 1)
+    return tasks
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The files to read, and into how many tasks the shuffle divides their packets."""
+
+    parts: list[Part]
+    demand: TableDemand
+    partitions: int
+
+
+def planned(
+    spark: SparkSession,
+    found: Found,
+    demand: TableDemand,
+    partitions: int | None = None,
+    buckets: int | None = None,
+    split_bytes: int | None = None,
+) -> Planned:
+    """Return the plan of a run over the files in ``found``; other arguments as for :func:`pipeline.rows`."""
+    if demand.fail_fast and found.problems:
+        raise Stopped(found.problems[0].text)
+    size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
+    parts = [Part(problem, 0) for problem in found.problems]
+    for file in found.files:
+        size = found.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
+        cut = splits.splits(file, found.sizes[file.name], size_of_part)
+        parts += [Part(split, size // len(cut)) for split in cut]
+    sizes: dict[str, int] = {}
+    for part in parts:
+        sizes[part.source] = sizes.get(part.source, 0) + part.size
+    demand, partitions = sized(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
+    return Planned(parts, demand, partitions)
+
+
+def bring_keys(spark: SparkSession, demand: TableDemand) -> None:
+    """Have Spark bring key logs to the tasks, where these run elsewhere. Raises ``ValueError`` for two of one name."""
+    names = {Path(path).name for path in demand.keylog}
+    if len(names) < len(set(demand.keylog)):
+        raise ValueError("keylog: two files have the same name")
+    if not str(spark.sparkContext.master).startswith("local"):
+        for path in demand.keylog:
+            spark.sparkContext.addFile(path)
+
+
+def each_part(spark: SparkSession, tasks: Sequence[Sequence[Any]]) -> DataFrame:
+    """A row to a task, which holds its own parts of the work and no others."""
+    rows = [(bytearray(pickle.dumps(parts)),) for parts in tasks]
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), "part binary")
+
+
+def parts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The parts of the work of a task of :func:`each_part`."""
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            yield from pickle.loads(text)
+
+
+# From files to rows.
 
 
 class Sink(Protocol):
-    """What a task does with the rows and reports of :func:`rows`; it can be pickled."""
+    """Takes the rows and reports of a task, and returns rows for Spark; it can be pickled."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What it gives."""
+        """The schema of the returned rows."""
         ...
 
-    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+    def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]: ...
+
+
+def one_row(schema: pa.Schema, /, **values: Any) -> pa.RecordBatch:
+    """A row with these values; all others are null."""
+    return pa.RecordBatch.from_pylist([values], schema=schema)
+
+
+@dataclass(frozen=True)
+class RowSink:
+    """Hands the rows of the only table to Spark, with its reports."""
+
+    schema: pa.Schema
+
+    def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
+        for item in items:
+            if isinstance(item, str):
+                yield one_row(self.schema, report=item)
+            else:
+                yield pa.record_batch([*item[1].columns, pa.nulls(len(item[1]), pa.string())], schema=self.schema)
+
+
+class Metrics:
+    """Counts of packets, frames, problems (files with damage) and undecoded bytes, as accumulators of Spark.
+
+    Each has a ``value``, which grows as tasks end. Spark may count a task twice that it runs again.
+    """
+
+    NAMES = ("packets", "frames", "problems", "undecoded_bytes")
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.packets, self.frames, self.problems, self.undecoded_bytes = (
+            spark.sparkContext.accumulator(0) for _ in self.NAMES
+        )
+
+    def counting(self, items: Iterator[Decoded]) -> Iterator[Decoded]:
+        """The same items; their reports are counted."""
+        for item in items:
+            if isinstance(item, str):
+                told = json.loads(item)
+                if "problem" in told:
+                    self.problems.add(1)
+                elif "totals" in told:
+                    totals = unpacked(told["totals"])
+                    self.packets.add(totals.packets)
+                    self.frames.add(sum(totals.frames.values()))
+                    self.undecoded_bytes.add(totals.undecoded)
+            yield item
 
 
 def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> DataFrame:
     """A row per frame: the columns of ``wiredecode export --ids stable``, and ``source`` before them.
 
-    ``paths``: files, folders and globs. ``options``: ``columns``, ``filter``, ``decode_as``, ``limits``,
-    ``show_secrets``, ``fail_fast``, ``keylog`` as for :class:`wiredecode.spark.decode.TableDemand`; ``source``,
-    ``partitions``, ``buckets``, ``split_bytes`` as for :func:`rows`.
-    Files that cannot be read are left out from where they are damaged; :func:`rows` tells which. Raises ``ValueError``
-    for what is wrong.
+    ``paths``: files, folders and globs. ``options``: those of :class:`wiredecode.spark.decode.TableDemand`, and of
+    :func:`rows`. Files that cannot be read are left out from where they are damaged: ``metrics`` counts them,
+    :func:`rows` names them. Raises ``ValueError`` for what is wrong.
     """
     return _table(spark, paths, "frames", options)
 
@@ -80,12 +233,9 @@ def packets(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> 
     return _table(spark, paths, "packets", options)
 
 
-HOW = ("source", "partitions", "buckets", "split_bytes")
-"""Options of :func:`rows`."""
-
-
 def _table(spark: SparkSession, paths: str | Sequence[str], level: str, options: dict[str, Any]) -> DataFrame:
-    how = {name: options.pop(name) for name in HOW if name in options}
+    names = ("source", "partitions", "buckets", "split_bytes", "metrics")
+    how = {name: options.pop(name) for name in names if name in options}
     try:
         demand = TableDemand(level, **options)
     except TypeError as error:
@@ -103,110 +253,98 @@ def rows(
     partitions: int | None = None,
     buckets: int | None = None,
     split_bytes: int | None = None,
-    sink: Sink | None = None,
-    planned: Planned | None = None,
-    decoder: Decoder = decode,
+    metrics: Metrics | None = None,
 ) -> DataFrame:
-    """The rows of ``demand``, and reports: rows that are null but for the last column ``report``, which holds JSON.
+    """The rows of ``demand``, and reports: rows with nothing but JSON in the last column ``report``.
 
     ``source``: how files are told apart by capture point: ``none``, ``folder``, or a regular expression, see
     :func:`wiredecode.spark.files.find`. ``partitions``: tasks of the shuffle; ``buckets``: parts that the connections
-    of a source are dealt out to. Both follow from the size of the input and the cores of the cluster where they are not
-    given, and change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files.
-    ``sink``: what the tasks do with these rows; its rows come in their place.
-    ``planned``: what :func:`prepared` returned for the same arguments. ``decoder``: decodes after the shuffle. Raises
+    of a source are divided into. By default both follow from the size of the input and the cores of the cluster; they
+    change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files. Raises
     ``ValueError`` for arguments that do not work, :class:`Stopped` if a file cannot be read and ``demand.fail_fast`` is
     set.
     """
-    session.tune(spark)
-    bring_keys(spark, demand)
-    if planned is None:
-        planned = prepared(spark, paths, demand, source, partitions, buckets, split_bytes)
-    demand = planned.demand
-    tasks = each_part(spark, dealt(planned.parts, cores(spark)))
-    return _decoded(tasks, Reading(demand), demand, planned.partitions, sink, decoder)
+    plan = planned(spark, find(paths, source), demand, partitions, buckets, split_bytes)
+    return decoded(spark, plan, RowSink(demand.schema.append(REPORTED)), metrics=metrics)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Reads packets for the shuffle."""
-
-    demand: TableDemand
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for parts in parts_in(batches):
-            for part in parts:
-                rows = read_part(part, self.demand)
-                yield from rows if self.demand.level == PACKET_LEVEL else parcels(rows)
-
-
-def _decoded(
-    ids: DataFrame, read: Rows, demand: TableDemand, partitions: int, sink: Sink | None, decoder: Decoder
+def decoded(
+    spark: SparkSession,
+    plan: Planned,
+    sink: Sink,
+    *,
+    decoder: BucketDecoder = decode_bucket,
+    metrics: Metrics | None = None,
 ) -> DataFrame:
-    """From what tells which files to read, through the shuffle, to rows, or to what ``sink`` makes of them."""
+    """The rows that ``sink`` makes of what the tasks decode; ``decoder``: decodes a bucket after the shuffle."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    session.tune(spark)
+    demand, partitions = plan.demand, plan.partitions
+    bring_keys(spark, demand)
+    tasks = each_part(
+        spark, [[part.what for part in parts] for parts in dealt(plan.parts, spark.sparkContext.defaultParallelism)]
+    )
     if demand.level == PACKET_LEVEL:
-        return mapped(ids, read, demand, sink)
-    target = from_arrow_schema(demand.row_schema() if sink is None else sink.schema)
-    shuffled = ids.mapInArrow(read, from_arrow_schema(PARCELS))
+        return mapped(tasks, partial(read_packets, demand), sink, metrics)
+    shuffled = tasks.mapInArrow(partial(read_parcels, demand), from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
         shuffled = shuffled.repartitionById(partitions, place)
     else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
         shuffled = shuffled.repartition(partitions, place)
-
-    def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bound_memory()
-        found = decoder(opened(batches), demand)
-        return found if sink is None else sink(found)
-
-    return shuffled.sortWithinPartitions(*ORDER).mapInArrow(decoded, target)
+    in_order = shuffled.sortWithinPartitions(*ORDER)
+    return mapped(in_order, partial(decode, demand=demand, decoder=decoder), sink, metrics)
 
 
-def mapped(ids: DataFrame, read: Rows, demand: TableDemand, sink: Sink | None) -> DataFrame:
-    """Rows that need no shuffle, or what ``sink`` makes of them."""
+def mapped(
+    ids: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[Decoded]],
+    sink: Sink,
+    metrics: Metrics | None = None,
+) -> DataFrame:
+    """The rows that ``sink`` makes of the items of ``work``, what a task does with rows from Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    target = from_arrow_schema(demand.row_schema() if sink is None else sink.schema)
-    return ids.mapInArrow(read if sink is None else lambda batches: sink(read(batches)), target)
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bound_memory()
+        items = work(batches)
+        return sink(items if metrics is None else metrics.counting(items))
+
+    return ids.mapInArrow(run, from_arrow_schema(sink.schema))
 
 
-# What a task does.
+def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read the files of a task as parcels for the shuffle; damage is a report."""
+    bound_memory()
+    for what in parts_in(batches):
+        if isinstance(what, Problem):
+            yield report(what.source, problem=what.text, file=what.file)
+        else:
+            yield from PacketParcels(what.file, demand.dealt, demand.reassembly).rows(packets_of(what, demand))
 
 
-def read_part(part: Part, demand: TableDemand) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a file, or of a part of it; damage is a report."""
-    if isinstance(part.what, Problem):
-        yield problem_row(part.what, demand)
-    else:
-        yield from read_rows(part.what.file, splits.packets(part.what), demand)
+def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
+    """Read the files of a task as rows of the table of packets."""
+    for what in parts_in(batches):
+        if isinstance(what, Problem):
+            yield report_text(what.source, problem=what.text, file=what.file)
+            continue
+        file = what.file
+        reader = BucketReader(demand, file.source, 0, packets_of(what, demand))
+        try:
+            yield from reader.converted(reader.rows())
+        except CaptureError as error:
+            yield from (report_text(file.source, problem=str(each), file=file.name) for each in error.errors)
+        yield report_text(file.source, totals=packed(reader.totals), file=file.name, place=file.place)
 
 
-def problem_row(problem: Problem, demand: TableDemand) -> pa.RecordBatch:
-    """A file that is not read, as a report."""
-    values = {"problem": problem.text, "file": problem.file}
-    if demand.level == PACKET_LEVEL:
-        return report_row(report_text(problem.source, **values), demand.row_schema())
-    return report(problem.source, **values)
-
-
-def read_rows(file: File, batches: Iterable[PacketBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
-    """Rows of packets for the shuffle; at level ``packets``, rows of the table."""
-    checked = stopping(batches) if demand.fail_fast else batches
-    if demand.level == PACKET_LEVEL:
-        return packet_table(file, checked, demand)
-    return PacketRows(file, demand.dealt, demand.reassembly).rows(checked)
-
-
-def packet_table(file: File, batches: Iterable[PacketBatch], demand: TableDemand) -> Iterator[pa.RecordBatch]:
-    """Rows of the table of packets, and reports."""
-    schema, reader = demand.row_schema(), demand.reader(batches, 0)
+def packets_of(split: splits.Split, demand: TableDemand) -> Iterator[PacketBatch]:
+    """The packets of a file, or of a part of it; with ``fail_fast`` damage ends the whole run."""
     try:
-        for batch in reader:
-            yield row_batch(batch, file.source, demand)
+        yield from splits.packets(split)
     except CaptureError as error:
-        for each in error.errors:
-            yield report_row(report_text(file.source, problem=str(each), file=file.name), schema)
-    yield report_row(report_text(file.source, totals=packed(reader.totals), file=file.name, place=file.place), schema)
+        if demand.fail_fast:
+            raise Stopped(str(error)) from None
+        raise

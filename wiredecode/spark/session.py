@@ -65,6 +65,9 @@ LOCAL = {
 """On one machine nobody else needs to reach the session."""
 
 
+ROOT = Path(__file__).parent.parent.parent
+
+
 class CannotStart(Exception):
     """Spark cannot be started; ``str()`` is one line that says what is missing and how to get it."""
 
@@ -134,7 +137,9 @@ def session(
         os.environ["PYSPARK_PYTHON"] = chosen[PYTHON]
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        _share_modules()
+        # workers on this machine import the same wiredecode, also out of a checkout
+        known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, known)]))
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     handler = signal.getsignal(signal.SIGINT)
     with _standard_error(log):
@@ -177,14 +182,6 @@ def _started(master: str, settings: Mapping[str, str]) -> SparkSession:
         raise CannotStart(f"Spark does not start with master {master}: {one_line(error)}") from None
 
 
-def _share_modules() -> None:
-    """Workers on this machine import the same wiredecode, also out of a checkout."""
-    folder = str(Path(__file__).parent.parent.parent)
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if folder not in known:
-        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])
-
-
 @contextmanager
 def _standard_error(log: IO[bytes] | None) -> Iterator[None]:
     """Processes that are started meanwhile have ``log`` as their standard error."""
@@ -207,22 +204,6 @@ def tune(spark: SparkSession) -> None:
     for name, value in TUNED.items():
         if name not in set_already:
             spark.conf.set(name, value)
-
-
-@contextmanager
-def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for a while."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, known in before.items():
-            if known is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, known)
 
 
 RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)|Stopped): (.+)$", re.MULTILINE)

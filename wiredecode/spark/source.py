@@ -25,13 +25,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from wiredecode.capture import CaptureError
-from wiredecode.spark.decode import TableDemand
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, find
 from wiredecode.spark.packets import File
-from wiredecode.spark.splits import SPLIT_BYTES, Split, merged, packets, splits
+from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
 from wiredecode.tables import bound_memory
-from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import FRAMES, PACKETS
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 NAME = "wiredecode"
 OLDEST = 4, 1
 """The oldest Spark whose Python data sources read Arrow batches as this one does."""
+HIDE_TRACEBACK = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
 LOGGER = logging.getLogger("wiredecode.spark")
 OPTIONS = (
     "level",
@@ -64,11 +64,16 @@ class Unreadable(Exception):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("wiredecode")`` known to a session. Raises ``ValueError`` if Spark is too old."""
+    """Make ``spark.read.format("wiredecode")`` known to a session, with errors of one line unless it was set otherwise.
+
+    Raises ``ValueError`` if Spark is too old.
+    """
     release = ".".join(spark.version.split(".")[:2])
     if tuple(map(int, release.split("."))) < OLDEST:
         least = ".".join(map(str, OLDEST))
         raise ValueError(f"format('wiredecode') needs Spark {least} or newer, this is {spark.version}; frames() does")
+    if HIDE_TRACEBACK not in spark.conf.getAll:
+        spark.conf.set(HIDE_TRACEBACK, "true")
     spark.dataSource.register(Captures)
 
 
@@ -211,13 +216,12 @@ class CaptureReader(DataSourceReader):
         bound_memory()
         demand = self.wanted.demand
         if isinstance(part, Split):
-            source, reader = part.file.source, demand.reader(packets(part), 0)
+            reader = BucketReader(demand, part.file.source, 0, packets(part))
         else:
-            demand = replace(demand, buckets=part.buckets)
-            source, reader = part.source, demand.reader(merged(part.files), part.bucket)
+            files = open_capture([file.name for file in part.files])
+            reader = BucketReader(replace(demand, buckets=part.buckets), part.source, part.bucket, files)
         try:
-            for batch in reader:
-                yield converted(batch, source, demand.schema)
+            yield from (batch for _, batch in reader.converted(reader.rows()))
         except CaptureError as error:
             for each in error.errors:
                 if demand.fail_fast:

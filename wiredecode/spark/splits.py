@@ -8,7 +8,7 @@ Nothing here needs Spark.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from struct import Struct
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture import MAX_RECORD_BYTES, Capture, CaptureError, PacketBatch, open_capture
+from wiredecode.capture import MAX_RECORD_BYTES, CaptureError, PacketBatch, open_capture
 from wiredecode.capture.columns import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.remote import open_file
@@ -73,11 +73,6 @@ def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]
 def _lows(size: int, step: int) -> range:
     """Where parts begin; the last one may be half as long again."""
     return range(0, max(size - step // 2, 1), step)
-
-
-def merged(files: Iterable[File]) -> Capture:
-    """Files as one capture; they are given in the order that ties are to have."""
-    return open_capture([file.name for file in files])
 
 
 def packets(split: Split) -> Iterator[PacketBatch]:

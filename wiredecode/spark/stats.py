@@ -1,16 +1,16 @@
 """Statistics of what the pipeline wrote, or of any tables of frames and messages on Spark (docs/stats.md).
 
 For notebooks and programs: :func:`statistics` gives a DataFrame per table. They hold the numbers of
-``wiredecode stats``, by the same counters, with the column ``source`` before the others.
+``wiredecode stats``, as SQL over the tables, with the column ``source`` before the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from wiredecode.spark.reading import Unusable, read
+from wiredecode.stats.sql import query, sorting
 from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
 
 if TYPE_CHECKING:
@@ -46,65 +46,27 @@ def statistics(
 
 
 def _answer(rows: DataFrame, statistic: Statistic, interval: int) -> DataFrame:
-    """Every task counts its rows; one task merges the counts, and sorts what they make."""
-    from pyspark.sql.functions import col
-    from pyspark.sql.pandas.types import from_arrow_schema
+    """The answer to the query of a statistic, in its order."""
+    from pyspark.sql.functions import expr
 
-    from wiredecode.stats.rows import STATE, counted, flat, merged, sources_schema, wide_columns
-
-    needed = wide_columns(statistic)
-    missing = _missing(rows, needed)
+    missing = [name for name in (SOURCE, *statistic.needs) if name not in rows.columns]
     if missing:
         raise ValueError(f"{statistic.name} needs the column {missing[0]}, which the {statistic.level} do not have")
-    chosen_rows = _arranged(rows.select(*(col(name).alias(flat(name)) for name in needed)), statistic)
-    states = chosen_rows.mapInArrow(partial(counted, statistic.name, interval), from_arrow_schema(STATE))
-    made = from_arrow_schema(sources_schema(statistic))
-    return states.repartition(1).mapInArrow(partial(merged, statistic, interval), made)
+    asked = query(statistic, interval, lambda name: _has(rows, name))
+    order = [
+        expr(text).desc_nulls_last() if falls else expr(text).asc_nulls_last() for text, falls in sorting(statistic)
+    ]
+    return rows.sparkSession.sql(asked, rows=rows).orderBy(*order).select(SOURCE, *statistic.columns)
 
 
-def _arranged(rows: DataFrame, statistic: Statistic) -> DataFrame:
-    """Rows as the counter needs them: requests with their answers, messages that share a number side by side."""
-    from pyspark.sql.functions import col, lit
-
-    from wiredecode.stats.rows import EXCHANGE, IS_ANSWER
-
-    if statistic.name == "latency":
-        asked = rows.withColumn(EXCHANGE, col("frame")).withColumn(IS_ANSWER, lit(False))
-        answers = rows.where("request is not null and latency_ns is not null")
-        both = asked.where(f"outcome is not null or {_always()}").unionByName(
-            answers.withColumn(EXCHANGE, col("request")).withColumn(IS_ANSWER, lit(True))
-        )
-        keys = (SOURCE, EXCHANGE)
-        return both.repartition(*keys).sortWithinPartitions(*keys, IS_ANSWER, "time_ns", "frame")
-    if statistic.name == "findings":
-        return rows.where("size(findings) > 0")
-    if statistic.name == "confirms":
-        keys = (SOURCE, "frame")
-        return rows.where("operation = 'publish'").repartition(*keys).sortWithinPartitions(*keys, "index")
-    return rows
-
-
-def _always() -> str:
-    """Whether a frame is of a type that always asks for an answer."""
-    from wiredecode.stats.rows import always_asking
-
-    types = (f"(protocol = '{name}' and type = '{kind}')" for name, kind in always_asking())
-    return f"({' or '.join(types) or 'false'})"
-
-
-def _missing(rows: DataFrame, names: Iterable[str]) -> list[str]:
-    """Those of the columns that there are none of; ``layers.nats.subject`` is one in structures."""
-    from pyspark.sql.types import StructType
-
-    found = []
-    for name in names:
-        kind: object = rows.schema
-        for step in name.split("."):
-            if not isinstance(kind, StructType) or step not in kind.names:
-                found.append(name)
-                break
-            kind = kind[step].dataType
-    return found
+def _has(rows: DataFrame, name: str) -> bool:
+    """Whether there is such a column; ``layers.nats.subject`` is one in structures."""
+    kind: Any = rows.schema
+    for step in name.split("."):
+        if step not in getattr(kind, "names", ()):
+            return False
+        kind = kind[step].dataType
+    return True
 
 
 def collected(

@@ -8,7 +8,8 @@ that are small, they get their places, and what other attempts have left is remo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -17,9 +18,9 @@ import pyarrow.compute as pc
 from wiredecode.export.lake.table import create_file
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
-from wiredecode.spark.decode import REPORTED, one_row, without_reports
-from wiredecode.tables.narrow import PROTOCOL, of_protocol
-from wiredecode.tables.portable import TIME, TIME_NS
+from wiredecode.spark.decode import Decoded
+from wiredecode.spark.pipeline import REPORTED, one_row
+from wiredecode.tables.portable import PROTOCOL, TIME, TIME_NS, of_protocol
 from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
 
 DAY, FINDINGS = "day", "findings"
@@ -57,25 +58,25 @@ from one end to the other, not only those of each row group."""
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes the rows of ``pipeline.rows`` to files in the folder ``place``, and tells rows of :data:`FILES`.
+    """Writes decoded rows to files in the folder ``place``, and returns rows of :data:`FILES`.
 
-    ``columns``: those that are written. Files of frames have the layers of their protocol only, and findings are a
-    table beside them. ``name``: of the run, so that files of two have different names.
+    Files of frames have the layers of their protocol only, and findings are a table beside them. ``name``: of the
+    run, so that files of two have different names.
     """
 
     place: str
-    level: str
-    columns: tuple[str, ...]
     name: str = "0"
     schema: pa.Schema = FILES
 
-    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
         attempt = Attempt(self.place, f"{self.name}-{attempt_name()}")
         writers: dict[str, PartitionWriter] = {}
         try:
-            for reports, batch in without_reports(rows):
-                yield from (one_row(FILES, report=text) for text in reports)
-                for table, part in self._tables(batch):
+            for item in items:
+                if isinstance(item, str):
+                    yield one_row(FILES, report=item)
+                    continue
+                for table, part in _tables(*item):
                     if table not in writers:
                         writers[table] = _writer(attempt, table, part.schema)
                     writers[table].write(part)
@@ -87,17 +88,17 @@ class TaskWriter:
             raise
         yield from attempt.complete
 
-    def _tables(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each table."""
-        if len(rows):
-            yield self.level, with_day(rows.select(list(self.columns)))
-        if self.level == FRAMES and len(found := findings(rows)):
-            yield FINDINGS, with_day(found)
+
+def _tables(level: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each table."""
+    yield level, with_day(rows)
+    if level == FRAMES and len(found := findings(rows)):
+        yield FINDINGS, with_day(found)
 
 
 def _writer(attempt: Attempt, table: str, schema: pa.Schema) -> PartitionWriter:
     shape = of_protocol if table == FRAMES else None
-    files = Folders(attempt, table)
+    files = replace(attempt, table=f"{table}/")  # they share their lists
     return PartitionWriter(files, schema, LEVELS.get(table, (DAY,)), attempt.writer, FILE_BYTES, shape)
 
 
@@ -126,42 +127,28 @@ def attempt_name() -> str:
 
 @dataclass
 class Attempt:
-    """The files of one attempt, with names of their own in the folder ``place``."""
+    """The files of one attempt, with names of their own in the folder ``place``; ``table``: before their folders."""
 
     place: str
     name: str
+    table: str = ""
     complete: list[pa.RecordBatch] = field(default_factory=list)
     """Rows of :data:`FILES`."""
     _names: dict[str, str] = field(default_factory=dict)
     """The file that is being written, by folder."""
     _writers: dict[int, ParquetWriter] = field(default_factory=dict)
     """By the identity of the stream."""
-    _begun: int = 0
+    _numbers: Iterator[int] = field(default_factory=count)
 
-    def begin(self, folder: str) -> BinaryIO:
-        name = self._names[folder] = f"part-{self.name}-{self._begun}.parquet"
-        self._begun += 1
+    def begin(self, place: str, number: int = 0) -> BinaryIO:
+        name = self._names[self.table + place] = f"part-{self.name}-{next(self._numbers)}.parquet"
         return create_file(f"{self.place}/{name}")
 
     def writer(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
         made = self._writers[id(stream)] = ParquetWriter(stream, schema, Settings(order=TIME_NS.name))
         return made
 
-    def end(self, folder: str, stream: BinaryIO, rows: int) -> None:
-        in_order, name = self._writers.pop(id(stream)).in_order, self._names.pop(folder)
-        file = {"folder": folder, "file": name, "rows": rows, "bytes": stream.tell(), "in_order": in_order}
-        self.complete.append(one_row(FILES, **file))
-
-
-@dataclass
-class Folders:
-    """Files of an attempt in folders of a table."""
-
-    attempt: Attempt
-    table: str
-
-    def begin(self, place: str, number: int) -> BinaryIO:
-        return self.attempt.begin(f"{self.table}/{place}")
-
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        self.attempt.end(f"{self.table}/{place}", stream, rows)
+        folder, in_order = self.table + place, self._writers.pop(id(stream)).in_order
+        file = {"folder": folder, "file": self._names.pop(folder), "rows": rows, "bytes": stream.tell()}
+        self.complete.append(one_row(FILES, **file, in_order=in_order))

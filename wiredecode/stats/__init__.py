@@ -1,7 +1,7 @@
 """Statistics of captures: counts, latencies, publish to confirm, throughput, findings, connections (docs/stats.md).
 
-One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`). Spark feeds the same counters with
-rows of tables (:mod:`wiredecode.stats.rows`), and merges what its tasks counted. A test compares both.
+One machine counts frames as they are decoded (:mod:`wiredecode.stats.counters`); on Spark, SQL asks the tables
+(:mod:`wiredecode.spark.stats`). A test compares both.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The statistics of captures, counted frame by frame in one pass: memory grows with what is told, not with the capture.
 
-On Spark the same counters count rows of tables, and are merged: see :mod:`wiredecode.stats.rows`.
+On Spark they are SQL over the tables: see :mod:`wiredecode.spark.stats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
-from wiredecode.frames.activity import Activities, Activity
+from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import Messages
+from wiredecode.net.spread import SPREAD
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row
-from wiredecode.stats.tables import CONNECTION_FACTS, SPREAD, Statistic
+from wiredecode.stats.tables import CONNECTION_FACTS, Statistic
 from wiredecode.stats.throughput import Throughput
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import connections_schema
@@ -40,8 +41,6 @@ TEXTS = frozenset(
 RANKS = {name: rank for rank, name in enumerate(SEVERITIES)}
 MOST_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
-FindingKey = tuple[int, str, str, str, str, str]
-"""Connection, source, destination, severity, group, code."""
 
 
 def moment(time_ns: int) -> datetime:
@@ -62,16 +61,6 @@ class FrameCounter:
             counts[2 + STATES.index(frame.status)] += 1
         counts[5] += len(frame.findings)
 
-    def state(self) -> Mapping[tuple[str, str | None, str | None], list[int]]:
-        """What was counted, to be merged."""
-        return self._counts
-
-    def merge(self, part: Mapping[tuple[str, str | None, str | None], list[int]]) -> None:
-        """Add what another counter counted of other frames."""
-        for key, counts in part.items():
-            here = self._counts.get(key, [0] * 6)
-            self._counts[key] = [one + other for one, other in zip(here, counts, strict=True)]
-
     def rows(self) -> Iterator[Row]:
         names = ("protocol", "type", "sender", "frames", "bytes", *STATES, "findings")
         return (dict(zip(names, (*key, *counts), strict=True)) for key, counts in self._counts.items())
@@ -81,28 +70,14 @@ class FindingCounter:
     """Findings by connection, direction and kind."""
 
     def __init__(self) -> None:
-        self._found: dict[FindingKey, list[Any]] = {}
+        self._found: dict[tuple[int, str, str, str, str, str], list[Any]] = {}
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
             ends = frame.connection.id, frame.source, frame.destination
-            self._add((*ends, finding.severity, finding.group, finding.code), 1, frame.time_ns, finding.message)
-
-    def _add(self, key: FindingKey, count: int, time_ns: int, message: str) -> None:
-        found = self._found.get(key)
-        if found is None:
-            self._found[key] = [count, time_ns, message]
-        else:
-            found[:] = found[0] + count, min(found[1], time_ns), min(found[2], message)
-
-    def state(self) -> Mapping[FindingKey, list[Any]]:
-        """What was counted, to be merged."""
-        return self._found
-
-    def merge(self, part: Mapping[FindingKey, list[Any]]) -> None:
-        """Add what another counter counted of other frames."""
-        for key, found in part.items():
-            self._add(key, *found)
+            key = (*ends, finding.severity, finding.group, finding.code)
+            found = self._found.setdefault(key, [0, frame.time_ns, finding.message])
+            found[:] = found[0] + 1, min(found[1], frame.time_ns), min(found[2], finding.message)
 
     def rows(self) -> Iterator[Row]:
         names = ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message")
@@ -137,15 +112,6 @@ class ConnectionCounter:
     def __init__(self) -> None:
         self._activities = Activities()
         self.frame = self._activities.frame
-
-    def state(self) -> Mapping[int, Activity]:
-        """What was counted, to be merged."""
-        return self._activities.by_number
-
-    def merge(self, part: Mapping[int, Activity]) -> None:
-        """Add what another counter counted of other frames."""
-        for activity in part.values():
-            self._activities.of(activity.connection).merge(activity)
 
     def rows(self) -> Iterator[Row]:
         """Where no frame tells who is the client, it is the end that is first in the order of texts."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from wiredecode.check.codes import offers
-from wiredecode.dissect.lookahead import confirmations, reply_captured
-from wiredecode.frames.frame import LATE, OK, REFUSED, UNANSWERED, Confirmation, Frame
+from wiredecode.dissect.ledger import confirmations, reply_captured
+from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
+from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.stats.spread import Spread
+from wiredecode.protocols.shared.problems import Publishing
 
 MOST_WAITING = 131_072
 """Requests, and frames of published messages, without answer so far that are remembered; the oldest are given up."""
@@ -75,13 +76,10 @@ class Answered:
 
 
 class Latency:
-    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do.
+    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do."""
 
-    ``captured``: whether the answer to a request would have been captured.
-    """
-
-    def __init__(self, *, hops: bool = False, captured: Callable[[OpenRequest], bool] = reply_captured) -> None:
-        self._hops, self._captured = hops, captured
+    def __init__(self, *, hops: bool = False) -> None:
+        self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._called = {name: checks for name, checks in offers() if checks.called}
         self._open = OpenRequests(self._give_up)
@@ -91,30 +89,21 @@ class Latency:
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
-        self.answer(frame)
-        self.request(frame)
-
-    def answer(self, frame: Frame) -> None:
-        """The next frame, if it answers others."""
-        if frame.request is None or frame.latency_ns is None:
-            return
-        self._answer(frame, frame.request, frame.latency_ns)
-        for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-            if other.final is not None and (waiting := self._open.waiting.pop(other.request, None)) is not None:
-                self._answered.put(other.request, (waiting.place, waiting.connection))
-
-    def request(self, frame: Frame) -> None:
-        """The next frame, if it asks for an answer."""
+        if frame.request is not None and frame.latency_ns is not None:
+            self._answer(frame, frame.request, frame.latency_ns)
+            for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
+                if other.final is not None and (waiting := self._open.waiting.pop(other.request, None)) is not None:
+                    self._answered.put(other.request, (waiting.place, waiting.connection))
         if frame.expects_response or (frame.protocol, frame.type) in self._always:
-            self.open(frame, asks=frame.expects_response)
+            self._request(frame)
 
-    def open(self, frame: Frame, *, asks: bool) -> None:
-        """A request; whether it ``asks`` for an answer, so that none is worth counting."""
+    def _request(self, frame: Frame) -> None:
         if not self._hops and "copy_of" in frame.generated:
             self._answered.put(frame.id, None)
             return
         called = self._called.get(frame.protocol)
         place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
+        asks = frame.expects_response
         self._open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
@@ -142,24 +131,14 @@ class Latency:
         for server, latency_ns in waiting.elsewhere:
             self._counts[protocol, kind, server].latency.add(latency_ns)
         always = (protocol, kind) in self._always
-        if waiting.asks and not waiting.elsewhere and (always or self._captured(waiting)):
+        if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
             self._counts[waiting.place].unanswered += 1
-
-    def state(self) -> Mapping[ExchangeKey, Answered]:
-        """What was counted, to be merged; nothing more comes."""
-        self._open.close()
-        return dict(self._counts)
-
-    def merge(self, part: Mapping[ExchangeKey, Answered]) -> None:
-        """Add what another counter counted of other exchanges."""
-        for key, counted in part.items():
-            self._counts[key].latency.merge(counted.latency)
-            self._counts[key].unanswered += counted.unanswered
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
+        self._open.close()
         checks = dict(offers())
-        for (protocol, request, server), counted in self.state().items():
+        for (protocol, request, server), counted in self._counts.items():
             yield {
                 "protocol": protocol,
                 "request": request,
@@ -208,7 +187,9 @@ class Confirms:
 
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
-        self._confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
+        self._confirming: dict[tuple[str, str | None], Publishing] = {
+            (name, kind): how for name, checks in offers() for kind, how in checks.publishes.items()
+        }
         self._rows: defaultdict[ExchangeKey, Confirmed] = defaultdict(Confirmed)
         self._published = OpenRequests(self._give_up)
 
@@ -227,7 +208,8 @@ class Confirms:
         shares: set[int] = set()
         count = 0
         for part in parts:
-            if part.operation != PUBLISH:
+            other = self._confirming[frame.protocol, frame.type].other_streams
+            if part.operation != PUBLISH or (other and (part.topic or "").startswith(other)):
                 continue
             length = part.count
             if isinstance(part, FrameMessages) and part.shares is not None:
@@ -265,35 +247,10 @@ class Confirms:
             else:
                 some.to.unknown += some.left
 
-    def count(self, key: ExchangeKey, outcome: str | None, latency_ns: int | None) -> None:
-        """Count a message of which it is known what became of it; None: that is not known."""
-        to = self._rows[key]
-        if outcome == OK:
-            to.latency.add(latency_ns or 0)
-        elif outcome == REFUSED:
-            to.failed += 1
-        elif outcome is None:
-            to.unknown += 1
-        elif outcome in (UNANSWERED, LATE):
-            to.unconfirmed += 1
-
-    def state(self) -> Mapping[ExchangeKey, Confirmed]:
-        """What was counted, to be merged; nothing more comes."""
-        self._published.close()
-        return dict(self._rows)
-
-    def merge(self, part: Mapping[ExchangeKey, Confirmed]) -> None:
-        """Add what another counter counted of other messages."""
-        for key, counted in part.items():
-            to = self._rows[key]
-            to.latency.merge(counted.latency)
-            to.failed += counted.failed
-            to.unconfirmed += counted.unconfirmed
-            to.unknown += counted.unknown
-
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        for (protocol, stream, server), confirmed in self.state().items():
+        self._published.close()
+        for (protocol, stream, server), confirmed in self._rows.items():
             if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {
                     "protocol": protocol,

@@ -25,9 +25,8 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
 
 def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     shown = table.select(columns)
-    numbers = [pa.types.is_integer(field.type) or pa.types.is_floating(field.type) for field in shown.schema]
     cells = (_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True))
-    return grid(columns, numbers, zip(*cells, strict=True))
+    return grid(shown.schema, zip(*cells, strict=True))
 
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:

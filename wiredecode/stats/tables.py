@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wiredecode.net.spread import SPREAD
+
 FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"
-PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""Column to thousandths."""
-SPREAD = ("min_us", *PERCENTILES, "max_us")
-"""Columns that tell a distribution, in microseconds."""
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HOUR = 3600
 
@@ -25,7 +23,7 @@ class Statistic:
     level: str
     """What it is counted from: frames or messages."""
     needs: tuple[str, ...]
-    """Columns of tables that it is counted from on Spark; see :func:`wiredecode.stats.rows.wide_columns`."""
+    """Columns of tables that it is counted from on Spark."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
@@ -48,8 +46,8 @@ STATISTICS = (
         "latency of requests, in microseconds",
         FRAMES,
         (
-            *("frame", "connection", "protocol", "type", "called", "sender", "broker", "request", "latency_ns"),
-            *("outcome", "copy_of", "time_ns"),
+            *("frame", "connection", "protocol", "type", "layers", "sender", "src", "dst", "request", "latency_ns"),
+            "outcome",
         ),
         ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
         ("request", "count", "p50_us", "p99_us", "unanswered"),
@@ -57,9 +55,12 @@ STATISTICS = (
     ),
     Statistic(
         "confirms",
-        "publish to confirm, in microseconds",
+        "publish to confirm of messages, in microseconds",
         MESSAGES,
-        ("frame", "protocol", "type", "broker", "topic", "operation", "index", "sequence", "latency_ns", "outcome"),
+        (
+            *("frame", "protocol", "type", "sender", "src", "dst", "topic", "operation", "index", "sequence"),
+            *("latency_ns", "outcome"),
+        ),
         ("protocol", "stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "unknown"),
         ("stream", "confirmed", "p50_us", "p99_us", "failed", "unconfirmed"),
         ("protocol", "-confirmed", "stream", "broker"),

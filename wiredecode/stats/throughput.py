@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -113,18 +113,6 @@ class Throughput:
             for place, count in enumerate(counts):
                 cell[place] += count
         return True
-
-    def state(self) -> dict[Key, list[int]]:
-        """What was counted, to be merged; nothing more comes."""
-        self._read()
-        return self._cells
-
-    def merge(self, part: Mapping[Key, list[int]]) -> None:
-        """Add what another counter with the same interval counted of other messages."""
-        for key, counts in part.items():
-            cell = self._cells.get(key) or self._cell(*key)
-            for place, count in enumerate(counts):
-                cell[place] += count
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The table, in any order; nothing more comes."""

@@ -9,11 +9,12 @@ from operator import attrgetter
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.dissect.lookahead import Lookahead
+from wiredecode.dissect.ledger import Ledger, Passed
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
-from wiredecode.tables.confirms_blocks import AskingBlocks, answering
+from wiredecode.net.types import Connection
+from wiredecode.tables.confirms_blocks import AskingBlocks, Step, answering
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
@@ -49,10 +50,10 @@ def _answers(part: Part) -> list[ConfirmRow]:
     frame = part.frame
     if part.operation != PUBLISH:
         return [NO_CONFIRM]
-    found: list[ConfirmRow] = [
-        (at_ns, at_ns - frame.time_ns, message_outcome(confirmation), confirmation.refusal, number)
-        for confirmation, number, at_ns in frame.answers
-    ]
+    found: list[ConfirmRow] = []
+    for confirmation, number, at_ns in frame.answers:
+        latency_ns = at_ns - frame.time_ns if at_ns >= frame.time_ns else None  # else it was refused before it was sent
+        found.append((at_ns, latency_ns, message_outcome(confirmation), confirmation.refusal, number))
     if len(found) == 1 and frame.answers[0].confirmation.final is not None:
         return found
     return [(None, None, frame.outcome or None, None, None), *found]
@@ -82,8 +83,12 @@ class HeldMessages:
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
-        self._lookahead = Lookahead()
+        self._ledger = Ledger()
+        self._ledger.refresh = self._refresh
         self._blocks = AskingBlocks()
+        self._own: dict[int, tuple[int, int]] = {}
+        """Frames and bytes so far of connections of which something waits, by number."""
+        self._step: Step
         self._held: deque[tuple[int, list[MessagePart]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
 
@@ -91,24 +96,53 @@ class HeldMessages:
         """What :meth:`Dissector.mixed` yields; its messages were collected."""
         frames = [item for item in items if isinstance(item, Frame)]
         blocks = [item for item in items if not isinstance(item, Frame)]
-        order = np.argsort(column((frame.number for frame in frames), (block.numbers for block in blocks)))
-        times = column((frame.time_ns for frame in frames), (block.time_ns for block in blocks))[order]
-        lengths = column((frame.length for frame in frames), (block.stops - block.starts for block in blocks))[order]
+        if not frames and not blocks:
+            return
+        self._step = step = Step(frames, blocks, self._ledger.size, self._own)
         parts = self._messages.drain()
-        asking = self._lookahead.waiting_ids | {frame.id for frame in frames if frame.expects_response}
-        self._blocks.add(parts, frames, blocks, times, lengths)
-        link(self._lookahead, [*frames, *answering(blocks, asking)], times, lengths)
-        self._held.append((self._lookahead.seen, parts))
+        asking = self._ledger.waiting_ids | {frame.id for frame in frames if frame.expects_response}
+        self._blocks.add(parts, frames, blocks, step)
+        self._link([*frames, *answering(blocks, asking)], step)
+        waiting = {connection.number for connection in self._ledger.open_connections}
+        self._own = step.after(waiting | self._blocks.open_connections)
+        self._held.append((self._ledger.seen, parts))
 
-    def finish(self) -> None:
-        """Nothing more comes."""
-        self._lookahead.finish()
-        self._blocks.finish()
+    def _link(self, frames: list[Frame], step: Step) -> None:
+        """Show the next frames that ask or answer to the ledger."""
+        ledger = self._ledger
+        speaking = [frame for frame in frames if frame.request is not None or frame.expects_response]
+        speaking.sort(key=attrgetter("number"))
+        connections = np.array([frame.connection.number for frame in speaking], np.int64)
+        places = np.array([frame.number - step.first for frame in speaking], np.int64)
+        columns = (places, step.before[places], *step.passed(connections, places))
+        for frame, place, size, own_frames, own_bytes in zip(
+            speaking, *(each.tolist() for each in columns), strict=True
+        ):
+            ledger.seen, ledger.size = step.first - 1 + place, size
+            if (passed := ledger.passed(frame)) is not None:
+                passed.frames, passed.bytes = own_frames, own_bytes
+            ledger.add(frame)
+        ledger.seen, ledger.size = step.first - 1 + len(step), step.size
+        ledger.close_past()
+        ledger.release(int(step.times[-1]))
+
+    def _refresh(self, connection: Connection, passed: Passed) -> None:
+        """Count what passed of a connection up to the frame that is added to the ledger."""
+        place = self._ledger.seen - self._step.first + 1
+        frames, size = self._step.passed(np.array([connection.number]), place)
+        passed.frames, passed.bytes = int(frames[0]), int(size[0])
+
+    def finish(self, last_ns: int) -> int:
+        """Nothing more comes; ``last_ns``: time of the last packet. Return :attr:`Ledger.missed`."""
+        self._ledger.finish(last_ns)
+        self._blocks.finish(last_ns)
+        return self._ledger.missed + self._blocks.missed
 
     def release(self) -> list[MessagePart]:
         """Take the messages that need not wait any longer."""
         released: list[MessagePart] = []
-        ready = min(self._lookahead.seen - self._lookahead.waiting, self._blocks.ready_count)
+        seen = self._ledger.seen
+        ready = min(seen - self._ledger.waiting, self._blocks.ready_count(seen))
         while self._held and self._held[0][0] <= ready:
             released += self._held.popleft()[1]
         if self._held:
@@ -118,25 +152,3 @@ class HeldMessages:
                 released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]
         return released
-
-
-def column(frames: Iterable[int], blocks: Iterable[Int64s]) -> Int64s:
-    """A value per frame: those of single frames, then those of blocks."""
-    return np.concatenate([np.fromiter(frames, np.int64), *blocks])
-
-
-def link(lookahead: Lookahead, frames: list[Frame], times: Int64s, lengths: Int64s) -> None:
-    """Show the next frames to the lookahead, all times and lengths in order of numbers."""
-    if not len(times):
-        return
-    speaking = [frame for frame in frames if frame.request is not None or frame.expects_response]
-    speaking.sort(key=attrgetter("number"))
-    first = lookahead.seen + 1
-    done = 0
-    for frame in speaking:
-        at = frame.number - first
-        if at > done:
-            lookahead.skip(times[done:at], lengths[done:at])
-        lookahead.add(frame)
-        done = at + 1
-    lookahead.skip(times[done:], lengths[done:])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.frames.ids import connection_id
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import FACTS, began, client_side, ended
 from wiredecode.net.health import (
@@ -117,6 +118,8 @@ class ConnectionTable:
         if self._most is not None and len(self.rows) >= self._most:
             self.untold += 1
             return
+        if self._stable and connection.label is None:  # it had no payload
+            connection.label = connection_id(connection.endpoints, connection.first_ns)
         self.rows.append(row(connection, other))
         if self._stable:  # packets are called by their times
             self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.arrays import Bools, Int64s
-from wiredecode.fields.bulk import ElementFields, Source, read_elements
+from wiredecode.fields.bulk import Source, read_elements
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.message import Column, FrameElements, Slices
 
@@ -39,14 +39,20 @@ def read(parts: list[FrameElements]) -> Elements:
     found = read_elements(parts[0].element, source, starts)
     if found is None:
         return Elements([], np.empty(0, np.int64), np.empty(0, np.int64), {}, parts)
-    columns = {column: column_of(found, source, field) for column, field in parts[0].columns.items()}
-    if found.plain.all():
+    spans, numbers = found.spans, found.numbers
+    columns: dict[str, Column] = {
+        column: Slices(source.buffer, *spans[field]) if field in spans else numbers[field]
+        for column, field in parts[0].columns.items()
+    }
+    usual, body = found.plain, columns.get("body")
+    if parts[0].holding_secrets is not None and isinstance(body, Slices):
+        usual = usual & ~parts[0].holding_secrets(body.buffer, body.starts, body.stops)
+    if usual.all():
         return Elements(parts, rows, places(rows), columns, [])
     whole = np.ones(len(parts), np.bool_)
-    whole[rows[~found.plain]] = False
+    whole[rows[~usual]] = False
     kept = whole[rows]
-    number = np.cumsum(whole) - 1
-    rows = number[rows[kept]]
+    rows = (np.cumsum(whole) - 1)[rows[kept]]
     sound = [part for part, good in zip(parts, whole.tolist(), strict=True) if good]
     others = [part for part, good in zip(parts, whole.tolist(), strict=True) if not good]
     return Elements(sound, rows, places(rows), {name: chosen(each, kept) for name, each in columns.items()}, others)
@@ -56,20 +62,13 @@ def joined(parts: list[FrameElements]) -> tuple[Source, Int64s, Int64s]:
     """All frames in one buffer, where their elements start in it, and the part of each."""
     frames = [part.frame for part in parts]
     data = b"".join([memoryview(frame.buffer)[frame.start : frame.stop] for frame in frames])
-    stops = np.cumsum(np.fromiter((frame.stop - frame.start for frame in frames), np.int64, len(frames)))
-    moved = np.concatenate(([0], stops[:-1])) - np.fromiter((frame.start for frame in frames), np.int64, len(frames))
+    first = np.fromiter((frame.start for frame in frames), np.int64, len(frames))
+    lengths = np.fromiter((frame.stop for frame in frames), np.int64, len(frames)) - first
+    moved = np.cumsum(lengths) - lengths - first
     counts = np.fromiter((len(part.starts) for part in parts), np.int64, len(parts))
     rows = np.repeat(np.arange(len(parts)), counts)
     starts = np.fromiter(chain.from_iterable(part.starts for part in parts), np.int64, len(rows)) + moved[rows]
     return Source(data), starts, rows
-
-
-def column_of(found: ElementFields, source: Source, field: str) -> Column:
-    """The values of a field."""
-    if field in found.spans:
-        return Slices(source.buffer, *found.spans[field])
-    numbers: Column = found.numbers[field]
-    return numbers
 
 
 def places(rows: Int64s) -> Int64s:

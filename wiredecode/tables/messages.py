@@ -15,10 +15,13 @@ from wiredecode.frames.block import BlockMessages
 from wiredecode.frames.message import Coded, FrameElements, FrameMessages, MessagePart, Messages
 from wiredecode.tables import elements
 from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, confirms_of
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, Part, confirms_of
 from wiredecode.tables.schema import messages_schema, select
 
-NAMES = ("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal")
+NAMES = (
+    *("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal"),
+    "namespace",
+)
 NUMBERS = (
     *("frame", "time", "connection", "index", "partition", "offset", "sequence", "timestamp"),
     *("confirmed_ns", "latency_ns", "confirm_frame", "chunk"),
@@ -100,14 +103,8 @@ class MessageTable:
             return
         counts = [len(part.bodies) for part in parts]
         rows = np.repeat(np.arange(len(parts)), counts)
-        self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
-        for name in self._columns.keys() & FRAME_VALUES.keys():
-            self._columns[name].add_each([*map(FRAME_VALUES[name], parts)], rows)
         places = self._places(parts, counts)
-        firsts = np.concatenate([[0], np.cumsum(counts)[:-1]]) - places
-        self._add_outcomes(parts, counts, places)
-        if "index" in self._columns:
-            self._columns["index"].add(np.arange(len(rows)) - firsts[rows], len(rows))
+        self._add_parts(parts, rows, elements.places(rows) + np.array(places, np.int64)[rows], counts, places)
         for name in self._columns.keys() & MESSAGE_VALUES.keys():
             self._columns[name].add_lists([*map(MESSAGE_VALUES[name], parts)], counts)
 
@@ -122,25 +119,25 @@ class MessageTable:
         parts, rows, index = found.parts, found.rows, found.index
         if not parts:
             return
+        self._add_parts(parts, rows, index, np.bincount(rows).tolist(), [0] * len(parts))
+        columns: dict[str, Any] = dict(found.columns)
+        if parts[0].first_offset is not None:
+            firsts = np.array([part.first_offset for part in parts], np.uint64)
+            columns["offset"] = firsts[rows] + index.astype(np.uint64)
+        if "timestamp" in self._columns:
+            self._columns["timestamp"].add_each([part.time_ns for part in parts], rows)
+        for name in self._columns.keys() & MESSAGE_VALUES.keys() - {"timestamp"}:
+            self._columns[name].add(columns.get(name), len(rows))
+
+    def _add_parts(
+        self, parts: Sequence[Part], rows: Int64s, index: Int64s, counts: list[int], firsts: list[int]
+    ) -> None:
+        """Add what the messages of a frame have in common, and what became of those that were published."""
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
         for name in self._columns.keys() & FRAME_VALUES.keys():
             self._columns[name].add_each([*map(FRAME_VALUES[name], parts)], rows)
         if "index" in self._columns:
             self._columns["index"].add(index, len(rows))
-        if "timestamp" in self._columns:
-            self._columns["timestamp"].add_each([part.time_ns for part in parts], rows)
-        self._add_outcomes(parts, np.bincount(rows).tolist(), [0] * len(parts))
-        columns: dict[str, Any] = dict(found.columns)
-        if parts[0].first_offset is not None:
-            firsts = np.array([part.first_offset for part in parts], np.uint64)
-            columns["offset"] = firsts[rows] + index.astype(np.uint64)
-        for name in self._columns.keys() & MESSAGE_VALUES.keys() - {"timestamp"}:
-            self._columns[name].add(columns.get(name), len(rows))
-
-    def _add_outcomes(
-        self, parts: Sequence[FrameMessages | FrameElements], counts: list[int], firsts: list[int]
-    ) -> None:
-        """What became of published messages."""
         if self._columns.keys().isdisjoint(CONFIRM_COLUMNS):
             return
         answers, which = confirms_of(parts, counts, firsts)
@@ -179,7 +176,7 @@ class MessageTable:
 
 FRAME_VALUES: dict[str, Callable[[Any], Any]] = {
     **{name: attrgetter(f"frame.{name}") for name in ("sender", "protocol", "type")},
-    **{name: attrgetter(name) for name in ("operation", "topic", "compression", "partition", "chunk")},
+    **{name: attrgetter(name) for name in ("operation", "topic", "compression", "partition", "chunk", "namespace")},
     "frame": attrgetter("frame.id"),
     "time": attrgetter("frame.time_ns"),
     "connection": attrgetter("frame.connection.id"),

@@ -15,7 +15,6 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.frames.columns import AROUND
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network, link
-from wiredecode.net.clock import Clock
 from wiredecode.net.connections import endpoint
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import KINDS
@@ -124,7 +123,6 @@ class PacketTable:
         self.totals = Totals()
         self._limits = limits or Limits()
         self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
-        self._clock = Clock(int(self._limits.hole_seconds * 1e9))
         self._why: Counter[str] = Counter()
         self._ip = IpReader(self._limits, self._why, Counter())
         """Looks once more at packets whose reason the other counted and did not tell."""
@@ -133,10 +131,9 @@ class PacketTable:
         """One row per packet."""
         if not len(packets):
             return pa.RecordBatch.from_pylist([], schema=self.schema)
-        clock = self._clock.advance(packets.time_ns)
         facts = Facts(len(packets))
-        facts.add_segments(self._reader.read(packets, clock))
-        reasons = self._reasons(packets, facts, clock)
+        facts.add_segments(self._reader.read(packets))
+        reasons = self._reasons(packets, facts)
         if self._network is not None:
             self._network.feed(packets)
         self.totals.packets += len(packets)
@@ -152,7 +149,7 @@ class PacketTable:
         self._reader.finish()
         self.totals.tcp_packets = self._reader.tcp_packets
 
-    def _reasons(self, packets: PacketBatch, facts: Facts, clock: Int64s) -> list[str | None]:
+    def _reasons(self, packets: PacketBatch, facts: Facts) -> list[str | None]:
         """Why each packet was not decoded; also fills in what is known of those."""
         octets = Octets(packets.buffer)
         offset, ethertype = link.network_layer(packets, octets, self._limits.vlan_tags)
@@ -167,18 +164,18 @@ class PacketTable:
         for row in np.flatnonzero(left).tolist():
             kind = int(ethertype[row])
             if kind in (link.IPV4, link.IPV6):
-                reasons[row] = self._look_again(packets, row, int(offset[row]), kind, int(clock[row]))
+                reasons[row] = self._look_again(packets, row, int(offset[row]), kind)
             else:
                 unknown = kind == link.UNKNOWN_LINKTYPE
                 reasons[row] = linktype_name(int(packets.linktype[row])) if unknown else ethertype_name(kind)
         return reasons
 
-    def _look_again(self, packets: PacketBatch, row: int, offset: int, kind: int, clock: int) -> str:
+    def _look_again(self, packets: PacketBatch, row: int, offset: int, kind: int) -> str:
         start, stop = int(packets.start[row]), int(packets.start[row] + packets.captured[row])
         wire = int(packets.original[row]) - (offset - start)
         number, time_ns = int(packets.number[row]), int(packets.time_ns[row])
         self._why.clear()
-        self._ip.read(Packet(packets.buffer[offset:stop], wire, offset, row, number, time_ns, clock), kind)
+        self._ip.read(Packet(packets.buffer[offset:stop], wire, offset, row, number, time_ns), kind)
         self._ip.pop_rows()
         return next((reason for reason in self._why if reason != FRAGMENT_INCOMPLETE), FRAGMENT)
 

@@ -1,17 +1,23 @@
 """Tables as Parquet and Spark hold them: no unsigned integers, times in microseconds (docs/tables.md, "In Parquet").
 
-What is lost by that is there in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``.
+What is lost by that is in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``. Schemas
+have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg (``doc``) and Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.frames.columns import COLUMNS
+from wiredecode.protocols.catalogue import amqp_entries, catalogue, generated_entries
+from wiredecode.protocols.registry import protocols
 from wiredecode.tables.column_builders import nulls
-from wiredecode.tables.meanings import commented
+from wiredecode.tables.schema import declared_columns, type_schema
 
 WIDER = {
     pa.uint8(): pa.int16(),
@@ -29,6 +35,10 @@ stands in a column of this name beside it, which is null otherwise. Within ``lay
 LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 LATEST_MS = (1 << 63) // 1000
 """Beyond it, times in milliseconds do not fit: they are null."""
+COMMON = {"source": "capture point that the row is from; empty: there is one", "day": "day of time (UTC)"}
+LAYERS, PROTOCOL, CODE = "layers", "protocol", "_code"
+SPARK = b"SPARK::metadata::json"
+"""Where Spark looks for the metadata of a column."""
 
 
 def portable_schema(schema: pa.Schema) -> pa.Schema:
@@ -38,11 +48,82 @@ def portable_schema(schema: pa.Schema) -> pa.Schema:
         if field.type == pa.uint64():
             fields += [pa.field(field.name, pa.int64()), pa.field(field.name + LARGE, WIDER[field.type])]
             continue
-        fields.append(field.with_type(_type(field.type)).remove_metadata())
+        portable = _type(field.type, field.name, _commented, WIDER)
+        fields.append(field.with_type(portable).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
     table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
-    return pa.schema(commented(fields, table), schema.metadata)
+    return pa.schema([_with(field, meaning(table, field.name)) for field in fields], schema.metadata)
+
+
+def in_file(schema: pa.Schema) -> pa.Schema:
+    """What of it stands in every file: meanings of columns at the top. Those of a thousand fields would be 300 KB."""
+    fields = []
+    for field in schema:
+        kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
+        kind = _type(field.type, "", lambda member, path: pa.field(member.name, member.type), {})
+        fields.append(pa.field(field.name, kind, metadata=kept))
+    return pa.schema(fields, schema.metadata)
+
+
+def _type(
+    kind: pa.DataType, path: str, change: Callable[[pa.Field, str], pa.Field], leaves: dict[pa.DataType, pa.DataType]
+) -> pa.DataType:
+    """A type with changed members of structures, of these paths, and other types of leaves."""
+    if pa.types.is_struct(kind):
+        paths = [f"{path}.{field.name}" for field in kind]
+        members = (
+            field.with_type(_type(field.type, place, change, leaves)) for field, place in zip(kind, paths, strict=True)
+        )
+        return pa.struct([*map(change, members, paths)])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_type(kind.value_type, path, change, leaves)).remove_metadata())
+    return leaves.get(kind, kind)
+
+
+# What columns mean.
+
+
+def meaning(level: str, name: str) -> str | None:
+    """What a column at the top of a table means."""
+    if name.endswith(LARGE):
+        return f"{name.removesuffix(LARGE)} where it is 2**63 or more"
+    if found := declared_columns().get(level, {}).get(name):
+        return found[1]
+    of_frames = {each.name: each.comment for each in COLUMNS if level == "frames" or not each.kind}
+    return of_frames.get(name) or COMMON.get(name)
+
+
+def _with(field: pa.Field, text: str | None) -> pa.Field:
+    if not text:
+        return field
+    return field.with_metadata({b"comment": text, b"doc": text, SPARK: json.dumps({"comment": text})})
+
+
+def _commented(field: pa.Field, path: str) -> pa.Field:
+    """A member of a structure with its meaning, as declared. Only those of layers need protocols to be imported."""
+    layers, _, name = path.partition(".")
+    text = None
+    if layers == LAYERS:
+        *_, last = name.split(".")
+        code = f"number of {last.removesuffix(CODE)}" if last.endswith(CODE) else None
+        text = _declarations().get(name) or code
+    return _with(field.remove_metadata(), text)
+
+
+@cache
+def _declarations() -> dict[str, str]:
+    """Meanings of fields by their full names."""
+    layers = [layer for protocol in protocols() for layer in protocol.layers()]
+    found: dict[str, str] = {}
+    for entry in (*catalogue(layers), *generated_entries(protocols()), *amqp_entries()):
+        parts = (entry.meaning, entry.unit and f"in {entry.unit}", "secret" if entry.secret else "")
+        if text := ", ".join(filter(None, parts)):
+            found.setdefault(entry.name, text)
+    return found
+
+
+# Rows.
 
 
 def table_columns(columns: Sequence[str] | None) -> list[str] | None:
@@ -80,14 +161,6 @@ def _beyond(array: pa.Array) -> bool:
     return bool((pc.max(array).as_py() or 0) > LARGEST.as_py())
 
 
-def _type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_type(field.type)).remove_metadata() for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_type(kind.value_type)).remove_metadata())
-    return WIDER.get(kind, kind)
-
-
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
@@ -111,3 +184,28 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _parts(array: pa.StructArray) -> list[pa.Array]:
     return [array.field(index) for index in range(array.type.num_fields)] if not array.offset else array.flatten()
+
+
+def of_protocol(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that are all of one protocol, with those members of ``layers`` that its frames can have.
+
+    If none of them was asked for, ``layers`` stays as it is (docs/tables.md, "Wide or narrow").
+    """
+    names = rows.schema.names
+    if LAYERS not in names or not len(rows):
+        return rows
+    layers, kept = rows.column(LAYERS), _members(str(rows.column(PROTOCOL)[0]))
+    places = [index for index, member in enumerate(layers.type) if member.name in kept]
+    if not places or len(places) == layers.type.num_fields:
+        return rows
+    fields = [layers.type.field(index) for index in places]
+    mask = layers.is_null() if layers.null_count else None
+    narrow = pa.StructArray.from_arrays([layers.field(index) for index in places], fields=fields, mask=mask)
+    at = names.index(LAYERS)
+    return rows.set_column(at, rows.schema.field(at).with_type(narrow.type), narrow)
+
+
+@cache
+def _members(protocol: str) -> frozenset[str]:
+    """The members of ``layers`` that frames of a protocol can have."""
+    return frozenset(member.name for member in type_schema(protocol).field(LAYERS).type)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect.build import build_dissector
-from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.dissect.ledger import LIMIT
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
@@ -41,15 +41,21 @@ from wiredecode.tables.schema import (
 
 if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.lookahead import KnownOutcome
+    from wiredecode.dissect.ledger import KnownOutcome
     from wiredecode.filter import Filter
     from wiredecode.filter.tables import TableFilter
+    from wiredecode.frames.block import FrameBlock
     from wiredecode.net import Network
     from wiredecode.protocols.registry import DecodeAs
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
+WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
+"""Columns that are known when the answer comes."""
+LATE_CONNECTIONS = 4096
+"""Connections that are over and wait for a frame that matches the filter: frames are held back longer than they."""
+Item = TypeVar("Item")
 
 
 def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
@@ -67,7 +73,210 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
     raise ValueError(f"there is no level {level}; there are {', '.join(LEVELS)}")
 
 
-class TableReader:
+Rows = tuple[str, pa.RecordBatch]
+"""A level, and rows of its table."""
+
+
+class LevelsReader:
+    """Reads a capture once, as the tables of several levels (``packets`` alone); see :class:`TableReader`.
+
+    :meth:`rows` gives what comes of each level, ``schemas`` its columns. ``columns`` are those of the only level.
+    ``network``: reassembles, in place of a new one with ``limits``.
+    """
+
+    def __init__(
+        self,
+        capture: Iterable[PacketBatch],
+        levels: Sequence[str],
+        *,
+        columns: Sequence[str] | None = None,
+        decode_as: Mapping[int, DecodeAs] | None = None,
+        limits: Limits | None = None,
+        bytes_choice: str = RAW,
+        show_secrets: bool = False,
+        protocol: str | None = None,
+        encoded: bool = False,
+        bulk: bool | None = None,
+        display: Filter | None = None,
+        stable_ids: bool = False,
+        answers: Mapping[int, KnownOutcome] | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._capture, self._bytes_choice = capture, bytes_choice
+        schemas = {level: table_schema(level, bytes_choice) for level in levels}
+        if protocol is not None and FRAMES in schemas:
+            schemas[FRAMES] = type_schema(protocol, bytes_choice=bytes_choice)
+        whole = len(schemas) == 1 or display is None
+        self._bulk = MESSAGES in schemas and FRAMES not in schemas and answers is None and whole
+        self._bulk = self._bulk and (prefer_bulk(capture) if bulk is None else bulk)
+        self._where = where(display, levels[0], bulk=self._bulk)
+        self._select = display if self._where is None else None
+        if self._where is not None and columns is not None:
+            columns = list(dict.fromkeys([*columns, *self._where.columns]))
+        self._encoded = encoded and bytes_choice == RAW
+        if self._encoded and MESSAGES in schemas:
+            schemas[MESSAGES] = encoded_schema(schemas[MESSAGES])
+        if stable_ids:
+            if display is not None:
+                display.check_stable()
+            schemas = {
+                level: schema.with_metadata({**schema.metadata, **STABLE_IDS}) for level, schema in schemas.items()
+            }
+        self.schemas = {level: select(schema, columns) for level, schema in schemas.items()}
+        self.messages = Messages(elements=True) if MESSAGES in schemas else None
+        """What the dissector collects, until its frame comes."""
+        frames = self.schemas.get(FRAMES, pa.schema([]))
+        self._packets = self._ended = None
+        if PACKETS in schemas:
+            analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names) and not stable_ids
+            self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse)
+        if CONNECTIONS in schemas:
+            self._ended = ConnectionTable(self.schemas[CONNECTIONS])
+        self.matched: set[Connection] = set()
+        """Open connections of which a frame matches, where that is asked for."""
+        self.late: dict[Connection, str | None] = {}
+        """Connections that are over, of which no frame has matched yet."""
+        records = "layers" in frames.names
+        demand = Demand(
+            style=style_for(bytes_choice, show_secrets=show_secrets) if records else None,
+            recorded=recorded_in(frames) if records and self._select is None else None,
+            link_responses=any(
+                not waits.isdisjoint(self.schemas[level].names) for level, waits in WAITS.items() if level in schemas
+            ),
+            copies=FRAMES in schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
+            messages=self.messages,
+            runs=self._bulk and self._select is None,
+            select=self._select,
+            stable_ids=stable_ids,
+            answers=answers,
+            decode_as=decode_as or {},
+        )
+        over, analyse = (None, False) if self._ended is None else (self._over, True)
+        self.dissector = build_dissector(demand, limits, analyse=analyse, network=network, on_over=over)
+        """At level ``packets`` it has nothing to do."""
+
+    @property
+    def totals(self) -> Totals:
+        return self.dissector.totals if self._packets is None else self._packets.totals
+
+    def rows(self) -> Iterator[Rows]:
+        """All rows of all levels."""
+        return self._rows() if self._where is None else self._chosen(self._where)
+
+    def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
+        """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
+        collects = {level: self._collect(level) for level in (FRAMES, MESSAGES) if level in self.schemas}
+        for frame in frames:
+            if self._select is not None and not self._matches(self._select, frame):
+                continue
+            for level, collect in collects.items():
+                if collect.add(frame):
+                    yield from _named(level, collect.drain())
+            if self._ended is not None:
+                yield from self._connections(self._ended, BATCH_ROWS)
+        for level, collect in collects.items():
+            yield from _named(level, collect.drain())
+        if self._ended is not None:
+            yield from self._connections(self._ended)
+
+    def kept(self) -> tuple[Any, ...]:
+        """What another reader of the same tables needs to :meth:`resume`."""
+        return self.dissector, self.messages, self.matched, self.late
+
+    def resume(
+        self,
+        dissector: Dissector,
+        messages: Messages | None,
+        matched: set[Connection],
+        late: dict[Connection, str | None],
+    ) -> None:
+        """Go on where another reader of the same tables stopped to :meth:`push`."""
+        over = None if self._ended is None else self._over
+        dissector.resume(replace(self.dissector.demand, messages=messages), over)
+        self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A dissector leads here; who goes on with it has a reader of its own."""
+        return {}
+
+    def _chosen(self, rows: TableFilter) -> Iterator[Rows]:
+        return ((level, kept) for level, batch in self._rows() if len(kept := rows.apply(batch)))
+
+    def _rows(self) -> Iterator[Rows]:
+        damage = Postponed()
+        if self._packets is not None:
+            yield from _named(PACKETS, self._packet_batches(self._packets))
+        elif self.dissector.demand.runs:
+            yield from self._messages(_until(damage, self.dissector.mixed(self._capture)))
+        else:
+            yield from self.push(_until(damage, self.dissector.frames(self._capture)))
+        damage.raise_again()
+
+    def _collect(self, level: str) -> FrameBatches | MessageBatches:
+        if level == FRAMES:
+            return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures)
+        assert self.messages is not None
+        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice, self._encoded)
+
+    def _matches(self, display: Filter, frame: Frame) -> bool:
+        """Whether a frame matches; messages of others are dropped."""
+        if not display.matches(frame):
+            if self.messages is not None:
+                self.messages.of(frame)
+            return False
+        if self._ended is not None:
+            if frame.connection in self.late:
+                self._ended.end(frame.connection, self.late.pop(frame.connection))
+            else:
+                self.matched.add(frame.connection)
+        return True
+
+    def _messages(self, steps: Iterable[list[Frame | FrameBlock]]) -> Iterator[Rows]:
+        """The messages of frames that are read many at a time."""
+        collect = self._collect(MESSAGES)
+        assert isinstance(collect, MessageBatches) and self.messages is not None
+        waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
+        ready = self.messages.drain if waiting is None else waiting.release
+        for items in steps:
+            if waiting is not None:
+                waiting.add(items)
+            del items
+            yield from _named(MESSAGES, collect.add_parts(ready()))
+            if self._ended is not None:
+                yield from self._connections(self._ended, BATCH_ROWS)
+        if waiting is not None:
+            if missed := waiting.finish(self.totals.last_ns):
+                self.totals.limits[LIMIT] += missed
+            yield from _named(MESSAGES, collect.add_parts(ready()))
+        yield from _named(MESSAGES, collect.drain())
+        if self._ended is not None:
+            yield from self._connections(self._ended)
+
+    def _over(self, connection: Connection, other: str | None) -> None:
+        assert self._ended is not None
+        if self._select is None or connection in self.matched:
+            self._ended.end(connection, other)
+            self.matched.discard(connection)
+            return
+        self.late[connection] = other
+        if len(self.late) > LATE_CONNECTIONS:
+            del self.late[next(iter(self.late))]
+
+    def _connections(self, table: ConnectionTable, least: int = 1) -> Iterator[Rows]:
+        """Connections that are over, if there are so many; those that are open at the end of the capture come last."""
+        if len(table.rows) >= least:
+            yield from _named(CONNECTIONS, table.batches(BATCH_ROWS))
+
+    def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
+        try:
+            for packets in self._capture:
+                if len(packets):
+                    yield table.batch(packets).select(self.schemas[PACKETS].names)
+        finally:
+            table.finish()
+
+
+class TableReader(LevelsReader):
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
     ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` says what comes. ``decode_as``,
@@ -86,176 +295,22 @@ class TableReader:
     ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
     """
 
-    def __init__(
-        self,
-        capture: Iterable[PacketBatch],
-        level: str,
-        *,
-        columns: Sequence[str] | None = None,
-        decode_as: Mapping[int, DecodeAs] | None = None,
-        limits: Limits | None = None,
-        bytes_choice: str = RAW,
-        show_secrets: bool = False,
-        protocol: str | None = None,
-        encoded: bool = False,
-        bulk: bool | None = None,
-        display: Filter | None = None,
-        stable_ids: bool = False,
-        answers: Mapping[int, KnownOutcome] | None = None,
-        network: Network | None = None,
-    ) -> None:
-        self.capture, self.level = capture, level
-        self.bytes_choice, self._show_secrets = bytes_choice, show_secrets
-        schema = table_schema(level, bytes_choice)
-        if protocol is not None and level == FRAMES:
-            schema = type_schema(protocol, bytes_choice=bytes_choice)
-        self._bulk = level == MESSAGES and answers is None and (prefer_bulk(capture) if bulk is None else bulk)
-        self._where = where(display, level, bulk=self._bulk)
-        self._select = display if self._where is None else None
-        if self._where is not None and columns is not None:
-            columns = list(dict.fromkeys([*columns, *self._where.columns]))
-        self._encoded = encoded and level == MESSAGES and bytes_choice == RAW
-        if stable_ids:
-            if display is not None:
-                display.check_stable()
-            schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
-        self.schema = select(encoded_schema(schema) if self._encoded else schema, columns)
-        self.messages = Messages(elements=True) if level == MESSAGES else None
-        """What the dissector collects, until its frame comes."""
-        analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schema.names) and not stable_ids
-        self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse) if level == PACKETS else None
-        records = level == FRAMES and "layers" in self.schema.names
-        style = style_for(bytes_choice, show_secrets=show_secrets) if records else None
-        waits = {FRAMES: ("response", "outcome"), MESSAGES: CONFIRM_COLUMNS}.get(level, ())
-        responses = not set(waits).isdisjoint(self.schema.names)
-        demand = Demand(
-            style=style,
-            recorded=recorded_in(self.schema) if records and self._select is None else None,
-            link_responses=responses,
-            copies=level == FRAMES and (shows_copies(self.schema) or (display is not None and display.needs_copies)),
-            messages=self.messages,
-            runs=self._bulk and self._select is None,
-            select=self._select,
-            stable_ids=stable_ids,
-            answers=answers,
-            decode_as=decode_as or {},
-        )
-        self._ended = ConnectionTable(self.schema) if level == CONNECTIONS else None
-        self.matched: set[Connection] = set()
-        """Connections of which a frame matches, where that is asked for."""
-        self.dissector = build_dissector(
-            demand,
-            limits,
-            analyse=self._ended is not None,
-            network=network,
-            on_over=None if self._ended is None else self._over,
-        )
-        """At level ``packets`` it has nothing to do."""
-
-    @property
-    def totals(self) -> Totals:
-        return self.dissector.totals if self._packets is None else self._packets.totals
+    def __init__(self, capture: Iterable[PacketBatch], level: str, **reading: Any) -> None:
+        super().__init__(capture, (level,), **reading)
+        self.level, self.schema = level, self.schemas[level]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        if self._where is None:
-            return self._batches()
-        return (kept for batch in self._batches() if len(kept := self._where.apply(batch)))
+        return (batch for _, batch in self.rows())
 
-    def push(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
-        """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
-        if self._ended is not None:
-            yield from self._connection_batches(self._ended, frames)
-            return
-        collect = self._collect()
-        for frame in frames if self._select is None else self._selected(self._select, frames):
-            if collect.add(frame):
-                yield from collect.drain()
-        yield from collect.drain()
 
-    def resume(self, dissector: Dissector, messages: Messages | None, matched: set[Connection]) -> None:
-        """Go on where another reader of the same table stopped to :meth:`push`."""
-        over = None if self._ended is None else self._over
-        dissector.resume(replace(self.dissector.demand, messages=messages), over)
-        self.dissector, self.messages, self.matched = dissector, messages, matched
+def _named(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+    return ((level, batch) for batch in batches)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """A dissector leads here; who goes on with it has a reader of its own."""
-        return {}
 
-    def _collect(self) -> FrameBatches | MessageBatches:
-        if self.messages is None:
-            return FrameBatches(self.schema, self.bytes_choice, self.totals.failures)
-        return MessageBatches(self.messages, self.schema, self.bytes_choice, self._encoded)
-
-    def _selected(self, display: Filter, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """The frames that match; messages of others are dropped."""
-        for frame in frames:
-            if display.matches(frame):
-                yield frame
-            elif self.messages is not None:
-                self.messages.of(frame)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        if self._packets is not None:
-            yield from self._packet_batches(self._packets)
-            return
-        if self._ended is not None:
-            yield from self._connection_batches(self._ended, self.dissector.frames(self.capture))
-            return
-        collect = self._collect()
-        if self.dissector.demand.runs:
-            yield from self._message_batches(collect)
-            return
-        frames = self.dissector.frames(self.capture)
-        with Postponed() as damage:
-            for frame in frames if self._select is None else self._selected(self._select, frames):
-                if collect.add(frame):
-                    yield from collect.drain()
-        yield from collect.drain()
-        damage.raise_again()
-
-    def _message_batches(self, collect: FrameBatches | MessageBatches) -> Iterator[pa.RecordBatch]:
-        """The messages of frames that are read many at a time."""
-        assert isinstance(collect, MessageBatches) and self.messages is not None
-        waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
-        ready = self.messages.drain if waiting is None else waiting.release
-        with Postponed() as damage:
-            for items in self.dissector.mixed(self.capture):
-                if waiting is not None:
-                    waiting.add(items)
-                del items
-                yield from collect.add_parts(ready())
-        if waiting is not None:
-            waiting.finish()
-            yield from collect.add_parts(ready())
-        yield from collect.drain()
-        damage.raise_again()
-
-    def _over(self, connection: Connection, other: str | None) -> None:
-        assert self._ended is not None
-        if self._select is None or connection in self.matched:
-            self._ended.end(connection, other)
-        self.matched.discard(connection)
-
-    def _connection_batches(self, table: ConnectionTable, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
-        """Connections as they end: those that are open at the end of the capture come last."""
-        select, matched = self._select, self.matched
-        with Postponed() as damage:
-            for frame in frames:
-                if select is not None and frame.connection not in matched and select.matches(frame):
-                    matched.add(frame.connection)
-                if len(table.rows) >= BATCH_ROWS:
-                    yield from table.batches(BATCH_ROWS)
-        yield from table.batches(BATCH_ROWS)
-        damage.raise_again()
-
-    def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
-        try:
-            for packets in self.capture:
-                if len(packets):
-                    yield table.batch(packets).select(self.schema.names)
-        finally:
-            table.finish()
+def _until(damage: Postponed, items: Iterable[Item]) -> Iterator[Item]:
+    """The same items; damage ends them, and is raised again later."""
+    with damage:
+        yield from items
 
 
 def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:

@@ -35,9 +35,8 @@ def rows(batch: pa.RecordBatch, show: Show = bytes.hex) -> list[dict[str, Any]]:
 
 def values(column: pa.Array, show: Show = bytes.hex) -> list[Any]:
     """The values of one column, JSON-ready for :func:`dumps`."""
-    plain = _plain(column.type)
+    plain, fix = _plain(column.type, show)
     found: list[Any] = (column if plain == column.type else column.cast(plain)).to_pylist()
-    fix = _fix(column.type, show)
     return found if fix is None else [None if value is None else fix(value) for value in found]
 
 
@@ -67,58 +66,43 @@ def is_bytes(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type as which values are taken out: times as integers (Python's have no nanoseconds), no dictionaries."""
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(_plain(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    return kind
+def _plain(kind: pa.DataType, show: Show) -> tuple[pa.DataType, Fix | None]:
+    """The type as which values are taken out, and what makes them JSON-ready; None: nothing is to be done.
 
-
-def _fix(kind: pa.DataType, show: Show) -> Fix | None:
-    """What turns a value of this type into a JSON-ready one; None where nothing is to be done."""
+    Times are integers, for Python's have no nanoseconds; there are no dictionaries.
+    """
     if pa.types.is_timestamp(kind):
-        return _time(PER_SECOND[kind.unit])
+        factor = PER_SECOND["ns"] // PER_SECOND[kind.unit]
+        return pa.int64(), lambda ticks: rfc3339(ticks * factor)
     if pa.types.is_dictionary(kind):
-        return _fix(kind.value_type, show)
+        return _plain(kind.value_type, show)
     if is_bytes(kind):
-        return show
+        return kind, show
     if pa.types.is_struct(kind):
-        fixes = {field.name: fix for field in kind if (fix := _fix(field.type, show)) is not None}
-        return _members(fixes)
+        members = {field.name: _plain(field.type, show) for field in kind}
+        fixes = {name: fix for name, (_, fix) in members.items() if fix is not None}
+        return pa.struct([field.with_type(members[field.name][0]) for field in kind]), _members(fixes)
     if pa.types.is_map(kind):
-        key, item = _fix(kind.key_type, show), _fix(kind.item_type, show)
-        return lambda pairs: [{"key": _apply(key, name), "value": _apply(item, value)} for name, value in pairs]
+        (key, name), (item, value) = _plain(kind.key_type, show), _plain(kind.item_type, show)
+        return pa.map_(key, item), lambda pairs: [
+            {"key": _apply(name, one), "value": _apply(value, other)} for one, other in pairs
+        ]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        fix = _fix(kind.value_type, show)
-        return None if fix is None else lambda found: [_apply(fix, value) for value in found]
-    return None
+        plain, fix = _plain(kind.value_type, show)
+        if not pa.types.is_fixed_size_list(kind):
+            kind = (pa.list_ if pa.types.is_list(kind) else pa.large_list)(kind.value_field.with_type(plain))
+        return kind, None if fix is None else lambda found: [_apply(fix, value) for value in found]
+    return kind, None
 
 
 def _apply(fix: Fix | None, value: Any) -> Any:
     return value if fix is None or value is None else fix(value)
 
 
-def _time(per_second: int) -> Fix:
-    factor = PER_SECOND["ns"] // per_second
-    return lambda ticks: rfc3339(ticks * factor)
-
-
 def _members(fixes: dict[str, Fix]) -> Fix:
-    def fix(value: dict[str, Any]) -> dict[str, Any]:
-        there = {name: member for name, member in value.items() if member is not None}
-        return {name: fixes[name](member) if name in fixes else member for name, member in there.items()}
-
-    return fix
+    return lambda value: {
+        name: fixes[name](member) if name in fixes else member for name, member in value.items() if member is not None
+    }
 
 
 def _other(value: Any) -> Any:

@@ -7,16 +7,17 @@ names of an enumeration, whose numbers stand beside them.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.resources import files
 
 import pyarrow as pa
 
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain
 from wiredecode.fields.jsonfields import Others
 from wiredecode.fields.layer import Layer
-from wiredecode.frames.columns import AROUND, COLUMNS
-from wiredecode.frames.who import FACTS
+from wiredecode.frames.columns import COLUMNS
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import UnknownColumn as UnknownColumn
 from wiredecode.protocols.catalogue import column_name, known_columns
@@ -38,6 +39,7 @@ MAX_DEPTH = 16
 TIME = pa.timestamp("ns", "UTC")
 TYPES = {
     "bool": pa.bool_(),
+    "float64": pa.float64(),
     **{kind: getattr(pa, kind)() for kind in ("int8", "int16", "int32", "int64", "string", "binary")},
     **{kind: getattr(pa, kind)() for kind in ("uint8", "uint16", "uint32", "uint64")},
     "fixed_size_binary[16]": pa.string(),  # UUIDs, as records show them
@@ -75,99 +77,39 @@ def type_schema(protocol: str, type: str | None = None, bytes_choice: str = RAW)
     return _frames(_layers(tuple(hosts), (protocol, type) if named else None, bytes_choice == RAW))
 
 
+@cache
+def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
+    """Type and meaning of the columns of the tables of messages, packets and connections, from ``columns.toml``."""
+    tables = tomllib.loads((files(__package__) / "columns.toml").read_text("utf-8"))
+    directions = tables.pop("direction")
+    for side in ("client", "server"):
+        tables["connections"] |= {
+            f"{side}_{name}": ("int64", f"of the {side}: {meaning}") for name, meaning in directions.items()
+        }
+    return tables
+
+
 def packets_schema() -> pa.Schema:
     """Packets: what link, IP and TCP headers tell."""
-    return _schema(
-        "packets",
-        [
-            ("packet", pa.int64()),
-            ("time", TIME),
-            ("interface", pa.int32()),
-            ("linktype", pa.int32()),
-            ("captured", pa.int64()),
-            ("length", pa.int64()),
-            ("ip_version", pa.uint8()),
-            ("src", pa.string()),
-            ("dst", pa.string()),
-            ("transport", pa.string()),
-            ("seq", pa.uint32()),
-            ("ack", pa.uint32()),
-            ("flags", pa.string()),
-            ("flags_code", pa.uint8()),
-            ("payload", pa.int64()),
-            ("payload_captured", pa.int64()),
-            ("not_decoded", pa.string()),
-            ("connection", pa.int64()),
-            ("tcp_analysis", pa.list_(pa.string())),
-            *((name, pa.string()) for name in AROUND),
-        ],
-    )
-
-
-DIRECTION = (
-    *("frames", "bytes", "missing", "packets", "retransmissions", "fast_retransmissions", "spurious_retransmissions"),
-    *("out_of_order", "lost_segments", "duplicate_acks", "keep_alives", "window_full", "zero_windows"),
-    *("zero_window_ns", "rtt_min_ns", "rtt_p50_ns", "rtt_p99_ns", "mss", "window_scale", "unacknowledged"),
-)
-"""Columns of what each side of a connection sent, behind ``client_`` and ``server_``."""
+    return _declared("packets", True)
 
 
 def connections_schema() -> pa.Schema:
     """TCP connections: who, how they began and ended, and what TCP analysis found in each direction."""
-    return _schema(
-        "connections",
-        [
-            ("connection", pa.int64()),
-            ("time", TIME),
-            ("seconds", pa.float64()),
-            *((name, pa.string()) for name in ("client", "server", "protocol", *FACTS, "began")),
-            ("handshake_ns", pa.int64()),
-            ("syns", pa.int64()),
-            ("ended_by", pa.string()),
-            ("ended", pa.string()),
-            ("end_time", TIME),
-            ("end_packet", pa.int64()),
-            ("idle_ns", pa.int64()),
-            *((name, pa.string()) for name in ("client_host", "server_host", "tunnel", "outer_client", "outer_server")),
-            *((f"{side}_{name}", pa.int64()) for side in ("client", "server") for name in DIRECTION),
-        ],
-    )
+    return _declared("connections", True)
 
 
 def messages_schema(bytes_choice: str = RAW) -> pa.Schema:
     """Published and delivered messages."""
-    data = _bytes(bytes_choice == RAW)
-    header = pa.struct([pa.field("name", pa.string()), pa.field("value", data)])
+    return _declared("messages", bytes_choice == RAW)
+
+
+def _declared(table: str, raw: bool) -> pa.Schema:
+    headers = pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", _bytes(raw))]))
+    columns = declared_columns()[table].items()
     return _schema(
-        "messages",
-        [
-            ("frame", pa.int64()),
-            ("index", pa.int32()),
-            ("time", TIME),
-            ("connection", pa.int64()),
-            ("src", pa.string()),
-            ("dst", pa.string()),
-            ("sender", pa.string()),
-            ("protocol", pa.string()),
-            ("type", pa.string()),
-            ("operation", pa.string()),
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("key", data),
-            ("offset", pa.uint64()),
-            ("sequence", pa.uint64()),
-            ("timestamp", TIME),
-            ("headers", pa.list_(header)),
-            ("compression", pa.string()),
-            ("size", pa.int64()),
-            ("body", data),
-            ("confirmed_ns", pa.int64()),
-            ("latency_ns", pa.int64()),
-            ("outcome", pa.string()),
-            ("refusal", pa.string()),
-            ("confirm_frame", pa.int64()),
-            ("chunk", pa.uint64()),
-        ],
+        table,
+        [(name, headers if kind == "headers" else spelled_field(name, kind, raw).type) for name, (kind, _) in columns],
     )
 
 

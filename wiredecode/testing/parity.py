@@ -177,7 +177,6 @@ def counted(
 
 
 def _generates(kind: Kind) -> bool:
-    """Whether a structure or array generates code of its own."""
     return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
 
 

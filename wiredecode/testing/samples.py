@@ -117,7 +117,6 @@ class Maker:
         return self.chance.random() < 0.7
 
     def _lengths(self, layer: type[Layer], made: Layer) -> None:
-        """Counts and sizes that stand in fields of their own."""
         for kind in map(plain, layer.fields_desc):
             value = made.fields.get(kind.name)
             if isinstance(kind, Array) and value is not None:

@@ -45,8 +45,7 @@ def messages_one_by_one(source: Iterable[PacketBatch]) -> pa.Table:
     """The table of messages, each frame of which handed them out by itself: the reference of all faster ways."""
     import pyarrow as pa
 
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.frames.message import Messages
     from wiredecode.tables.messages import MessageTable
 

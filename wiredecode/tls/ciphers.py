@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac as compare
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes, hmac
@@ -59,30 +59,17 @@ def _suites() -> dict[int, Suite]:
 SUITES = _suites()
 
 
-class Opener(Protocol):
-    """Opens the records of one direction; ``sequence`` is the number of the next one."""
-
-    sequence: int
-    overhead: int
-    """Bytes of a record that are no content, without its header; of CBC at least."""
-    skip: int
-    """Of these, those before the content."""
-
-    def open(self, sequence: int, header: bytes, body: bytes) -> tuple[int, bytes]:
-        """Content type and content. Raises InvalidTag."""
-        ...
-
-
 class Aead:
-    """AES-GCM, AES-CCM and ChaCha20-Poly1305 of TLS 1.2 and 1.3."""
+    """Opens the records of one direction: AES-GCM, AES-CCM and ChaCha20-Poly1305 of TLS 1.2 and 1.3.
+
+    ``sequence`` is the number of the next record. ``overhead``: bytes of a record that are no content, without its
+    header (of CBC at least); ``skip``: those of them before the content.
+    """
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes, version: int) -> None:
         tag = 8 if suite.kind == CCM_8 else 16
-        makers: dict[str, Callable[[], AESGCM | AESCCM | ChaCha20Poly1305]] = {
-            GCM: lambda: AESGCM(key),
-            CHACHA: lambda: ChaCha20Poly1305(key),
-        }
-        self._open = makers.get(suite.kind, lambda: AESCCM(key, tag))().decrypt
+        simple: Any = {GCM: AESGCM, CHACHA: ChaCha20Poly1305}.get(suite.kind)
+        self._open: Callable[[bytes, bytes, bytes], bytes] = (simple(key) if simple else AESCCM(key, tag)).decrypt
         self._iv, self._number = iv, int.from_bytes(iv)
         self._inner = version == TLS_1_3
         self._tag = tag
@@ -95,6 +82,7 @@ class Aead:
         return Aead, self._made_of, {"sequence": self.sequence}
 
     def open(self, sequence: int, header: bytes, body: bytes) -> tuple[int, bytes]:
+        """Content type and content. Raises InvalidTag."""
         if self._inner:
             plain = self._open((self._number ^ sequence).to_bytes(12), body, header).rstrip(b"\0")
             if not plain:
@@ -139,6 +127,9 @@ class BlockChain:
         made.update(sequence.to_bytes(8) + header[:3] + len(data).to_bytes(2) + data)
         if not compare.compare_digest(made.finalize(), found):
             raise InvalidTag
+
+
+Opener = Aead | BlockChain
 
 
 def expand_label(suite: Suite, secret: bytes, label: bytes, size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.net.types import Chunk, Event
 from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
@@ -16,17 +16,30 @@ from wiredecode.tls.handshake import (
     next_message,
     server_hello,
 )
-from wiredecode.tls.middle import MOST_GUESSES
 
 if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
-    from wiredecode.tls.middle import Session
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
 TLS_1_3 = 0x0304
 MOST_WAITING = 1 << 20
 """Bytes of one direction that wait for what the other one says."""
+
+
+MOST_GUESSES = 1 << 17
+"""Keys and numbers that are tried for a connection without its handshake: less than a second."""
+
+
+class Session(NamedTuple):
+    """What opened a record."""
+
+    random: bytes
+    suite: int
+    secret: bytes
+    from_client: bool
+    sequence: int
+    """Number of the record."""
 
 
 class TlsConnection:
@@ -178,7 +191,6 @@ class TlsConnection:
         return half.dead
 
     def _in_clear(self, side: int, kind: int, body: bytes, size: int, known: int = 0) -> None:
-        """A part of the handshake, or an alert."""
         half = self.halves[side]
         self.records.append(half.record(kind, body, size, known))
         ready = half.ready(size)
@@ -259,7 +271,6 @@ class TlsConnection:
         return None if self.keys is None else self.keys.secret(label, self.random)
 
     def _use(self, half: Half, secret: bytes | None) -> None:
-        """Go on with another traffic secret."""
         if secret is None:
             half.dead = True
             return

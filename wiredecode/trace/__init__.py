@@ -1,7 +1,6 @@
 """What became of one message: its way from publisher to consumers, as frames show it."""
 
-from wiredecode.trace.grouping import Message, chosen, group
-from wiredecode.trace.sighting import Criteria
+from wiredecode.trace.sighting import Criteria, Message, chosen, group
 from wiredecode.trace.tracer import Collector, Finder
 
 __all__ = ["Collector", "Criteria", "Finder", "Message", "chosen", "group"]

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.net.flows import FlowKey, reverse
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
-from wiredecode.net.segments import ACK, FIN, RST, SYN, Segments
-from wiredecode.net.serial import MASK
+from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse
 
 MOST_FILES = 8
 """More are taken for the rotated files of one capture, on one clock."""
@@ -68,7 +66,7 @@ def seen_in(file: str | Path) -> Sequences:
         for batch in open_capture([file]):
             if len(batch) == 0:
                 continue
-            segments = reader.read(batch, batch.time_ns)
+            segments = reader.read(batch)
             seen.add(segments)
             left -= len(segments)
             if left <= 0:

@@ -1,15 +1,17 @@
-"""A message where it passes the wire, and which one is wanted."""
+"""A message where it passes the wire, which one is wanted, and passages of the same message put together."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.message import FrameMessages
+from wiredecode.frames.frame import REFUSED
+from wiredecode.frames.message import PUBLISH, FrameMessages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from wiredecode.frames.frame import Frame
     from wiredecode.net.types import Connection
@@ -18,9 +20,11 @@ STORED = "stored"
 """What a consumer does with its position."""
 SHOWN = 200
 """Bytes of a body that are kept to be shown."""
+SOON_NS = 1_000_000_000
+"""Where nothing but the body tells, a broker hands a message on within so long."""
 
-LogPosition = tuple[str | None, int | None, int]
-"""Topic, partition, offset."""
+LogPosition = tuple[str | None, str | None, int | None, int]
+"""Namespace, topic, partition, offset."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +54,10 @@ class Reply(InFrame):
     """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
     rests_on: str
     """What tells that it is the answer."""
+    sequence: int | None = None
+    """Number that the broker gave the message."""
+    why: str = ""
+    """The reason of a refusal."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,13 +83,17 @@ class Sighting(InFrame):
     copy_of: int | None = None
     """Frame of the first sighting, where the protocol tells."""
     outcome: str | None = None
+    namespace: str | None = None
+    """Of the cluster, where several share a network."""
     rests_on: str = ""
     """What tells that it is the same message as in the sightings before."""
+    is_duplicate: bool = False
+    """Its publisher had used its number before: the broker drops it."""
     answers: list[Reply] = field(default_factory=list)
 
     @property
     def place(self) -> LogPosition | None:
-        return None if self.offset is None else (self.topic, self.partition, self.offset)
+        return None if self.offset is None else (self.namespace, self.topic, self.partition, self.offset)
 
 
 def digest_of(body: bytes | None) -> bytes | None:
@@ -109,6 +121,7 @@ def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
         before + index if part.shares is None else part.shares[index],
         None if subscription is None else str(subscription),
         frame.generated.get("copy_of"),
+        namespace=part.namespace,
     )
 
 
@@ -130,9 +143,7 @@ class Criteria:
 
     def fits(self, part: FrameMessages, before: int) -> list[int]:
         """Which messages of a part of a frame are wanted; ``before``: how many of that frame precede it."""
-        if self.frame is not None and part.frame.number != self.frame:
-            return []
-        if self.topic is not None and part.topic != self.topic:
+        if self.frame not in (None, part.frame.number) or self.topic not in (None, part.topic):
             return []
         everywhere = self.id is None or self._correlated(part.frame)
         return [
@@ -158,3 +169,141 @@ class Criteria:
         criteria = (self.id or "").encode(errors="surrogateescape")
         headers = (None if part.headers is None else part.headers[index]) or []
         return any(name.lower().endswith("id") and value == criteria for name, value in headers)
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """One message and its sightings, in order of time."""
+
+    sightings: list[Sighting] = field(default_factory=list)
+
+    @property
+    def first(self) -> Sighting:
+        return self.sightings[0]
+
+    @property
+    def offset(self) -> int | None:
+        return next((each.offset for each in self.sightings if each.offset is not None), None)
+
+    def is_at(self, sighting: Sighting) -> bool:
+        """Whether it is known to lie where ``sighting`` says."""
+        return any(
+            each.offset == sighting.offset and each.partition == sighting.partition and same_topic(each, sighting)
+            for each in self.sightings
+            if each.offset is not None and each.namespace == sighting.namespace
+        )
+
+    def may_be_in(self, namespace: str | None) -> bool:
+        """Whether it may pass a cluster: clusters that share a network do not share messages."""
+        known = {each.namespace for each in self.sightings} - {None}
+        return namespace is None or not known or namespace in known
+
+    def add(self, sighting: Sighting, rests_on: str) -> None:
+        sighting.rests_on = rests_on
+        self.sightings.append(sighting)
+
+
+def group(sightings: Iterable[Sighting]) -> list[Message]:
+    """The messages that sightings, in order, are of."""
+    messages: list[Message] = []
+    bodies: dict[bytes | None, list[Message]] = {}
+    for each in sightings:
+        known = bodies.setdefault(each.digest, [])
+        message, rests_on = _known(each, known)
+        if message is None:
+            message, rests_on = Message(), ""
+            messages.append(message)
+            known.append(message)
+        message.add(each, rests_on)
+    return messages
+
+
+def _known(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+    """The message that ``sighting`` is of, of those with its body, and what tells so."""
+    for message in known:
+        if sighting.copy_of is not None and any(
+            each.frame == sighting.copy_of and each.index == sighting.index for each in message.sightings
+        ):
+            return message, f"a copy of frame {sighting.copy_of}"
+        if sighting.offset is not None and message.is_at(sighting):
+            return message, f"offset {sighting.offset}"
+        if _again(sighting, message.first):
+            return message, f"sequence {sighting.sequence}, sent again"
+    if sighting.digest is None:
+        return None, ""
+    if sighting.operation == PUBLISH and sighting.offset is None:
+        refused = next((each for each in known if _was_refused(each, sighting)), None)
+        return refused, "" if refused is None else "the same body, published again after it was refused"
+    return _same_body(sighting, known)
+
+
+def _was_refused(message: Message, sighting: Sighting) -> bool:
+    """Whether every publish of a message had been refused before ``sighting``."""
+    published = [each for each in message.sightings if each.operation == PUBLISH]
+    return bool(published) and all(
+        each.outcome == REFUSED
+        and each.protocol == sighting.protocol
+        and max([each.frame, *(answer.frame for answer in each.answers)]) < sighting.frame
+        for each in published
+    )
+
+
+def _again(sighting: Sighting, first: Sighting) -> bool:
+    """Whether a publisher sends the same number twice."""
+    return (
+        sighting.operation == first.operation == PUBLISH
+        and sighting.sequence is not None
+        and sighting.offset is None
+        and (sighting.sequence, sighting.publisher) == (first.sequence, first.publisher)
+        and sighting.connection is first.connection
+        and sighting.frame != first.frame
+        and same_topic(sighting, first)
+    )
+
+
+def _same_body(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
+    """Of published messages of the topic with the same body the first that did not pass here yet."""
+    published = [
+        each
+        for each in known
+        if each.first.operation == PUBLISH and same_topic(sighting, each.first) and each.may_be_in(sighting.namespace)
+    ]
+    if sighting.offset is not None:
+        numbered = [each for each in published if each.offset is None and _same_number(each.first, sighting)]
+        message = numbered[0] if numbered else None
+    else:
+        fresh = [
+            each
+            for each in published
+            if sighting.time_ns - each.first.time_ns <= SOON_NS
+            and not any(
+                (one.connection, one.side, one.subscription)
+                == (sighting.connection, sighting.side, sighting.subscription)
+                for one in each.sightings
+            )
+        ]
+        message = fresh[0] if fresh else published[-1] if published else None
+    if message is None:
+        return None, ""
+    several = f", the next in order of {len(published)} with it" if len(published) > 1 else ""
+    return message, f"the same body{several}"
+
+
+def _same_number(first: Sighting, sighting: Sighting) -> bool:
+    if first.partition is not None and sighting.partition is not None and first.partition != sighting.partition:
+        return False
+    return first.sequence is None or sighting.sequence is None or first.sequence == sighting.sequence
+
+
+def same_topic(one: Sighting, other: Sighting) -> bool:
+    """Whether two sightings may be of one topic; consumers may name it by a pattern."""
+    a, b = one.topic, other.topic
+    return a is None or b is None or a == b or fnmatchcase(a, b) or fnmatchcase(b, a)
+
+
+def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
+    """Those that were asked for: without answers to others of them, which are hops of these."""
+    wanted = {(each.frame, each.index) for each in found}
+    several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
+    answers = {one.frame for message in several for each in message.sightings for one in each.answers}
+    return [message for message in several if message.first.frame not in answers]

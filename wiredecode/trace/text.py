@@ -1,17 +1,25 @@
-"""A traced message as lines of at most 80 columns, and as a record."""
+"""The way of a message: its hops, what they say in a sentence, as lines of at most 80 columns, and as a record."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
+from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
+from wiredecode.frames.plurals import counted, times
 from wiredecode.frames.record import rfc3339
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.problems import Names
-from wiredecode.trace.grouping import Message
-from wiredecode.trace.hops import Hop, conclusions, hops
+from wiredecode.trace.sighting import STORED, Message, Reply, Sighting
 
+PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
+WORDS = {PUBLISH: PUBLISHED, FORWARD: "forwarded", DELIVER: DELIVERED}
+ANSWERS = ("confirmed", "refused", "answered")
 WIDTH = 80
 INDENT = 25
 BODY = 40
@@ -20,6 +28,76 @@ MOST_LISTED = 20
 """Other messages that are listed."""
 NUMBERS = ("partition", "sequence", "offset")
 """What is told of a sighting, by these names; answers have none."""
+
+
+@dataclass(slots=True, eq=False)
+class Hop:
+    """One step; times in nanoseconds."""
+
+    word: str
+    """``published``, ``forwarded``, ``delivered``, ``replicated``, ``stored``, or one of :data:`ANSWERS`."""
+    what: Sighting | Reply
+    since_ns: int
+    """Since the hop before."""
+    since_first_ns: int
+
+    @property
+    def connection(self) -> Connection:
+        return self.what.connection
+
+
+def hops(message: Message) -> list[Hop]:
+    """In order of time. What a publisher sends with its offset comes from a log: that is replication."""
+    logged = {each.type for each in message.sightings if each.operation == PUBLISH and each.offset is not None}
+    seen: dict[int, tuple[str, Sighting | Reply]] = {}
+    for each in message.sightings:
+        seen[each.frame] = REPLICATED if each.type in logged else WORDS[each.operation], each
+    for each in message.sightings:
+        for answer in each.answers:
+            seen.setdefault(answer.frame, (answer.word, answer))
+    found: list[Hop] = []
+    for _, (word, what) in sorted(seen.items()):
+        first, before = (found[0].what, found[-1].what) if found else (what, what)
+        found.append(Hop(word, what, what.time_ns - before.time_ns, what.time_ns - first.time_ns))
+    return found
+
+
+def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
+    """What became of it."""
+    confirming = message.first.type in requests().get(message.first.protocol, ())
+    published = [hop for hop in way if hop.word == PUBLISHED]
+    if not published:
+        yield "its publish is not in the capture"
+    dropped = next((each for each in message.sightings if each.is_duplicate and each.outcome == "ok"), None)
+    for word in ANSWERS:
+        first = next((hop for hop in way if hop.word == word), None)
+        if first is not None and published:
+            why = f": {first.what.why}" if isinstance(first.what, Reply) and first.what.why else ""
+            if dropped is not None and word == "confirmed":
+                why = f", but dropped: id {dropped.sequence} was already stored"
+            yield f"{word} {duration(first.since_first_ns)} after it was published{why}"
+    open_request = any(hop.what.outcome in (UNANSWERED, LATE) for hop in published if isinstance(hop.what, Sighting))
+    if published and (open_request or confirming) and not any(hop.word in ANSWERS for hop in way):
+        refused = isinstance(published[0].what, Sighting) and published[0].what.outcome == REFUSED
+        silent = "neither confirmed nor refused in this capture" if confirming else "no answer to it in this capture"
+        yield "refused: an answer before it covers it" if refused else silent
+    for word in (REPLICATED, DELIVERED):
+        several = [hop for hop in way if hop.word == word]
+        if several:
+            ends = len({(hop.connection.number, hop.what.side) for hop in several})
+            after = f", first after {duration(several[0].since_first_ns)}" if published else ""
+            yield f"{word} {times(len(several))} on {counted(ends, 'connection')}{after}"
+    stored = next((hop for hop in way if hop.word == STORED), None)
+    if stored is not None:
+        after = f" {duration(stored.since_first_ns)} after it was published" if published else ""
+        yield f"a consumer stored a position behind it{after}"
+    if not any(hop.word == DELIVERED for hop in way):
+        yield "no delivery of it in this capture"
+
+
+def duration(ns: int) -> str:
+    """``"1.234 ms"``."""
+    return f"{ns / 1e9:.6f} s" if abs(ns) >= 1_000_000_000 else f"{ns / 1e6:.3f} ms"
 
 
 def title(message: Message) -> str:
@@ -109,7 +187,7 @@ def record(message: Message, names: Names, nth: int, matches: int) -> dict[str, 
 
 
 def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
-    what = hop.what
+    what, ends = hop.what, hop.connection.endpoints
     return {
         "hop": hop.word,
         "time": rfc3339(what.time_ns),
@@ -121,8 +199,8 @@ def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
         "packets": what.packets,
         "connection": hop.connection.number,
         "description": _safe(names.describe(hop.connection)),
-        "src": hop.source,
-        "dst": hop.destination,
+        "src": ends[what.side],
+        "dst": ends[1 - what.side],
         "protocol": what.protocol,
         "type": _safe(what.type),
         **{name: getattr(what, name, None) for name in NUMBERS},

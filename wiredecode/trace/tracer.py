@@ -8,6 +8,7 @@ from wiredecode.check.gauges import Gauges
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.frames.plurals import counted
+from wiredecode.protocols.shared.pairing import refusal_of
 from wiredecode.protocols.shared.problems import Names
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
@@ -15,6 +16,8 @@ MOST_FOUND = 1000
 """Passages that fit what was asked for; more are counted only."""
 MOST_PASSAGES = 4096
 """Passages of these messages; more are counted only."""
+MOST_PUBLISHERS = 1000
+"""Publishers with a name whose last number is remembered."""
 
 
 def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
@@ -85,6 +88,8 @@ class Collector:
         self._sizes = {each.size for each in found if each.digest is not None}
         self._places: set[LogPosition] = {each.place for each in found if each.place is not None}
         self._by_frame: dict[int, list[Sighting]] = {}
+        self._highest: dict[tuple[str | None, str], int] = {}
+        """By topic and publisher: the highest number so far."""
         self._stored: set[tuple[str, LogPosition]] = set()
         """Consumers, and what they are known to be done with."""
         self._gauges = Gauges()
@@ -95,21 +100,35 @@ class Collector:
         """Look at what was decoded since the last time."""
         for part, before in parts_of(self.messages):
             self._with_messages.add(part.frame.number)
+            highest = self._number(part)
             for index in self._fitting(part, before):
                 if len(self.sightings) >= MOST_PASSAGES:
                     self.more += 1
                     continue
                 found = sighting(part, index, before)
+                found.is_duplicate = highest is not None and (found.sequence or 0) <= highest
                 self.sightings.append(found)
                 self._by_frame.setdefault(found.frame, []).append(found)
 
+    def _number(self, part: FrameMessages) -> int | None:
+        """The highest number that a publisher with a name used before this part; None: it may use any."""
+        name = part.frame.generated.get("reference")
+        known = [number for number in part.sequences or () if number is not None]
+        if name is None or not known or part.operation != PUBLISH:
+            return None
+        before = self._highest.get((part.topic, name))
+        if before is not None or len(self._highest) < MOST_PUBLISHERS:
+            self._highest[part.topic, name] = max(*known, -1 if before is None else before)
+        return before
+
     def _fitting(self, part: FrameMessages, before: int) -> list[int]:
         offsets, number = part.offsets, part.frame.number
+        log = part.namespace, part.topic, part.partition
         return [
             index
             for index, body in enumerate(part.bodies)
             if (body and len(body) in self._sizes and digest_of(body) in self._bodies)
-            or (offsets is not None and (part.topic, part.partition, offsets[index]) in self._places)
+            or (offsets is not None and (*log, offsets[index]) in self._places)
             or (number, before + index) in self._seeds
         ]
 
@@ -123,24 +142,32 @@ class Collector:
             self._answer(frame, self._by_frame[frame.request])
         for reading in self._gauges.read(frame):
             if reading.covers is not None:
-                self._store(frame, reading.of, *reading.covers)
+                topic, partition, last = reading.covers
+                self._store(frame, reading.of, (frame.generated.get("namespace"), topic, partition), last)
         self._with_messages.discard(frame.number)
 
-    def _store(self, frame: Frame, who: str, topic: str, partition: int | None, last: int) -> None:
+    def _store(self, frame: Frame, who: str, log: tuple[str | None, str, int | None], last: int) -> None:
         """A consumer says that it is done with all up to an offset."""
         for each in self.sightings:
             place = each.place
-            if place is None or place[:2] != (topic, partition) or place[2] > last or (who, place) in self._stored:
+            if place is None or place[:3] != log or place[3] > last or (who, place) in self._stored:
                 continue
             self._stored.add((who, place))
             each.answers.append(Reply(*facts(frame), STORED, f"{who}: done up to offset {last}"))
 
     def _answer(self, frame: Frame, answered: list[Sighting]) -> None:
-        reply = frame.number in self._with_messages and not frame.inner
+        sequence = frame.generated.get("stream_sequence")
+        why, reply = "the request that it answers", frame.number in self._with_messages and not frame.inner
+        if sequence is not None:
+            reply = False
+            kept = "dropped: it was stored before" if frame.generated.get("duplicate") else "stored"
+            why = f"{why}, {kept} in {frame.generated['stream']}"
         for each in answered:
-            word = each.outcome if each.outcome == "refused" else "confirmed"
-            word = "answered" if reply or each.operation != PUBLISH or word is None else word
-            each.answers.append(Reply(*facts(frame), word, "the request that it answers"))
+            word, told, refusal = "answered" if reply or each.operation != PUBLISH else "confirmed", why, ""
+            if each.outcome == "refused":
+                word, refusal = "refused", refusal_of(frame)
+                told = f"{why}: {refusal}"
+            each.answers.append(Reply(*facts(frame), word, told, sequence, refusal))
 
     def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""
@@ -150,4 +177,5 @@ class Collector:
             for each in self._by_frame.get(confirmation.request, ()):
                 if each.share in meant:
                     each.outcome = outcome
-                    each.answers.append(Reply(*facts(frame), word, f"number {each.sequence}"))
+                    number = f"number {each.sequence}"
+                    each.answers.append(Reply(*facts(frame), word, number, why=confirmation.refusal or ""))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from rich.terminal_theme import TerminalTheme
 from textual.app import App
 
 from wiredecode.settings import Settings
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.ui.live import Live
     from wiredecode.ui.packets import Growing
+
+
+DARK = TerminalTheme(
+    (26, 26, 26),
+    (217, 217, 217),
+    [
+        *((26, 26, 26), (255, 75, 60), (120, 205, 90), (250, 215, 90)),
+        *((110, 155, 255), (205, 165, 255), (80, 205, 235), (217, 217, 217)),
+    ],
+)
+LIGHT = TerminalTheme(
+    (247, 247, 247),
+    (0, 0, 0),
+    [
+        *((0, 0, 0), (165, 0, 30), (30, 145, 90), (185, 125, 0)),
+        *((50, 92, 192), (125, 80, 215), (0, 130, 180), (247, 247, 247)),
+    ],
+)
+"""ANSI colours that all eyes tell apart: in Textual's own, red (errors) and magenta (the server) are one colour."""
 
 
 class Inspector(App[int]):
@@ -49,6 +69,7 @@ class Inspector(App[int]):
 
     def on_mount(self) -> None:
         self.register_theme(CONTRAST)
+        self.ansi_theme_dark, self.ansi_theme_light = DARK, LIGHT
         self.set_class(self.ascii, "ascii")
         wanted = ANSI if self.no_color else self.settings.theme
         self.theme = wanted if wanted in THEMES else THEMES[0]

@@ -77,7 +77,7 @@ def span_of(text: Text) -> Range | None:
     """The bytes that a line is about: what stands in the style of ranges at its end; of several the whole."""
     ranges = [RANGE.fullmatch(text.plain, each.start, each.end) for each in text.spans if each.style == theme.RANGE]
     found = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
-    return (min(span[0] for span in found), max(span[1] for span in found)) if found else None
+    return (min(found)[0], max(end for _, end in found)) if found else None
 
 
 class TreePane(Lines):
@@ -129,7 +129,7 @@ class TreePane(Lines):
     def line(self, at: int) -> Text:
         branch = self.shown[at]
         sign = " " if not branch.parent else "+" if self._key(branch) in self._folded else "-"
-        return Text("  " * branch.depth + f"{sign} ", "dim").append_text(branch.text)
+        return Text().append("  " * branch.depth + f"{sign} ", "dim").append_text(branch.text)
 
     def action_fold(self) -> None:
         """Fold what is below the cursor, or unfold it."""
@@ -158,12 +158,11 @@ class BytePane(Lines):
 
     BAR = False
 
+    @dataclass
     class Stepped(Message):
         """The cursor is on another byte."""
 
-        def __init__(self, byte: int) -> None:
-            super().__init__()
-            self.byte = byte
+        byte: int
 
     def __init__(self) -> None:
         super().__init__(id="bytes")
@@ -211,7 +210,6 @@ class BytePane(Lines):
         return text
 
     def action_step(self, step: int) -> None:
-        """Go to the byte before, or the next one."""
         self.go(self.byte + step)
 
     def action_move(self, step: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -59,22 +60,23 @@ class Entry(Input):
         Binding("down", "earlier(1)", "after", show=False),
     ]
 
+    @dataclass
     class Entered(Message):
         """Enter: ``text`` for what was asked."""
 
-        def __init__(self, kind: str, text: str) -> None:
-            super().__init__()
-            self.kind, self.text = kind, text
+        kind: str
+        text: str
 
     class Left(Message):
         """Escape: nothing was entered."""
 
+    @dataclass
     class Judged(Message):
         """What is wrong with the filter so far; empty: nothing. ``at``: where, in characters."""
 
-        def __init__(self, text: str, at: int = 0, length: int = 0) -> None:
-            super().__init__()
-            self.text, self.at, self.length = text, at, length
+        text: str
+        at: int = 0
+        length: int = 0
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(id="entry", compact=True, select_on_focus=False)
@@ -140,15 +142,14 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
     saved = SAVED.match(text)
     begin = saved.end() if saved is not None else 0
     typed = made = text[begin:]
-    if not typed.strip():
-        return Entry.Judged("")
     try:
         made = settings.expanded(typed)
-        compile_filter(made)
+        if typed.strip():
+            compile_filter(made)
+    except FilterError as error:
+        if made == typed:  # else places are those in what the names stand for
+            return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
+        return Entry.Judged(escape(error.message), begin, len(typed))
     except SettingsError as error:
         return Entry.Judged(escape(str(error)), begin, len(typed))
-    except FilterError as error:
-        if made != typed:  # places are those in what the names stand for
-            return Entry.Judged(escape(error.message), begin, len(typed))
-        return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
     return Entry.Judged("")

@@ -4,30 +4,106 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
 
 from rich.text import Text
 from textual import events
-from textual.message import Message
 
 from wiredecode.settings import Settings
-from wiredecode.ui.columns import COLUMNS, TIMES, Column, column, heading
 from wiredecode.ui.lines import Lines
-from wiredecode.ui.looks import Looks, Painter
+from wiredecode.ui.looks import NOTHING, Look, Looks, Painter
 from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.store import Row
 from wiredecode.view import theme
-from wiredecode.view.screen import Columns, columns, cut, cut_middle, pad
+from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
 
 CONNECTION = 5
 """Columns of the number of the connection."""
 MARK = "*"
+FIELD = 20
+"""Columns of a field."""
+
+
+class Column(NamedTuple):
+    """One of them."""
+
+    what: str
+    width: int
+    """0: all that is left."""
+    text: Callable[[FrameList, Row], str]
+    right: bool = False
+
+    def cell(self, frames: FrameList, row: Row) -> str:
+        """Its text, as wide as the column."""
+        text = self.text(frames, row)
+        if not self.width:
+            return text
+        return f"{text:>{self.width}}" if self.right else pad(cut_middle(text, self.width), self.width)
+
+
+def _delta(frames: FrameList, row: Row) -> str:
+    before = frames.model.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
+    return f"{(row.time_ns - before) / 1e9:.6f}"
+
+
+def _clock(frames: FrameList, row: Row) -> str:
+    return f"{datetime.fromtimestamp(row.time_ns // 10**9).astimezone():%H:%M:%S}.{row.time_ns % 10**9 // 1000:06}"
+
+
+def _milliseconds(row: Row) -> str:
+    return f"{row.latency_ns / 1e6:.3f}" if row.latency_ns >= 0 else ""
+
+
+COLUMNS = {
+    "number": Column("number of the frame", 7, lambda frames, row: str(row.number), True),
+    "time": Column(
+        "seconds since the first packet, or since t", 11, lambda frames, row: f"{frames.since(row):.6f}", True
+    ),
+    "delta": Column("seconds since the frame before", 10, _delta, True),
+    "clock": Column("time of day", 15, _clock),
+    "epoch": Column("seconds since 1970", 17, lambda frames, row: f"{row.time_ns // 1000 / 1e6:.6f}", True),
+    "connection": Column("number of the connection", 5, lambda frames, row: f"#{row.connection}"),
+    "client": Column("address of the client", 21, lambda frames, row: frames.end(row, frames.client(row))),
+    "arrow": Column("from client to server or back", 1, lambda frames, row: frames.arrow(row)),
+    "server": Column("address of the server", 21, lambda frames, row: frames.end(row, 1 - frames.client(row))),
+    "src": Column("address of the sender", 21, lambda frames, row: frames.end(row, row.side)),
+    "dst": Column("address of the receiver", 21, lambda frames, row: frames.end(row, 1 - row.side)),
+    "sender": Column("client or server", 6, lambda frames, row: row.sender or ""),
+    "protocol": Column("protocol", 15, lambda frames, row: cut(row.protocol, 15)),
+    "type": Column("type of the message", MAX_TYPE, lambda frames, row: row.type),
+    "length": Column("bytes on the wire", 9, lambda frames, row: str(row.length), True),
+    "packet": Column("first packet that carries it", 8, lambda frames, row: str(row.packet or ""), True),
+    "request": Column("frame that it answers", 7, lambda frames, row: str(row.request or ""), True),
+    "response": Column("frame that answers it", 8, lambda frames, row: str(row.response or ""), True),
+    "latency": Column("milliseconds since its request", 10, lambda frames, row: _milliseconds(row), True),
+    "details": Column("key facts and findings", 0, lambda frames, row: row.details),
+}
+
+
+TIMES = {"absolute": COLUMNS["clock"], "delta": COLUMNS["delta"], "epoch": COLUMNS["epoch"]}
+"""What stands for seconds since the first packet where the setting ``time`` says so."""
+
+
+def column(name: str) -> Column:
+    """The column of that name, else that of a field."""
+    known = COLUMNS.get(name)
+    return known or Column("a field", FIELD, lambda frames, row: frames.value(row, name))
+
+
+def heading(names: tuple[str, ...]) -> str:
+    """The line above all others."""
+    cells = []
+    for name in names:
+        one, head = column(name), "" if name == "arrow" else name
+        width = one.width or len(head)
+        cells.append(f"{head:>{width}}" if one.right else pad(cut_middle(head, width), width))
+    return " " + " ".join(cells)
 
 
 class FrameList(Lines):
     """A line per frame. ``numbers``: of the frames shown; None: of all."""
-
-    class Painted(Message):
-        """How frames look is known by now."""
 
     def __init__(self, model: CaptureModel, settings: Settings) -> None:
         super().__init__(id="frames")
@@ -60,10 +136,7 @@ class FrameList(Lines):
         self._time = TIMES.get(settings.time or "")
         self.looks = Looks(settings, [name for name in self.columns if name not in COLUMNS])
         if self.looks.select is not None:
-            self.painter = Painter(self.model, self.looks, lambda: self.post_message(self.Painted()))
-        self.refresh()
-
-    def on_frame_list_painted(self) -> None:
+            self.painter = Painter(self.model, self.looks, lambda: self.call_later(self.refresh))
         self.refresh()
 
     def close(self) -> None:
@@ -133,19 +206,26 @@ class FrameList(Lines):
 
     def line(self, at: int) -> Text:
         row, form, width = self.model.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1
-        look = self.painter.look(row.number) if self.painter is not None else None
-        text = Text(
-            MARK if row.number in self.marks else " ", look.style if look else "", no_wrap=True, overflow="crop"
-        )
+        worst, side = theme.SEVERITY.get(row.severity, ""), theme.SIDE.get(row.sender or "", "")
+        mark = MARK if row.number in self.marks else " "
+        text = Text(mark, self._look(row).style, no_wrap=True, overflow="crop")
         if self.columns:
-            self._chosen(text, row)
+            styles = {"type": worst or theme.HEAD, "details": worst, "latency": theme.GENERATED, "arrow": side}
+            for name in self.columns:
+                text.append(column(name).cell(self, row), styles.get(name, "")).append(" ")
             text.truncate(width, overflow="ellipsis")
             return text
         text.append(f"{row.number:>{form.number}} {self._when(row)} {f'#{row.connection}':<{CONNECTION}} ")
-        self._way(text, row, form)
-        worst = theme.SEVERITY.get(row.severity, "")
+        client, arrow = self.client(row), (self.arrow(row), side)
+        if form.address:
+            ends = (f"{cut_middle(self.end(row, each), form.address):<{form.address}}" for each in (client, 1 - client))
+            text.append(f"{next(ends)} ").append(*arrow).append(f" {next(ends)} ")
+        else:
+            text.append(*arrow).append(" ")
+        if form.protocol:
+            text.append(pad(cut(row.protocol, form.protocol), form.protocol) + " ")
         text.append(pad(cut_middle(row.type, form.type), form.type), worst or theme.HEAD)
-        latency = f"  ({row.latency_ns / 1e6:.3f} ms)" if row.latency_ns >= 0 else ""
+        latency = f"  ({_milliseconds(row)} ms)" if row.latency_ns >= 0 else ""
         text.append(cut(f" {row.details}", width - text.cell_len - len(latency)), worst)
         return text.append(latency, theme.GENERATED)
 
@@ -155,14 +235,6 @@ class FrameList(Lines):
             return self._time.cell(self, row)
         width = self._form.time
         return f"{self.since(row):{width}.{6 if width > 9 else 4}f}"
-
-    def _chosen(self, text: Text, row: Row) -> None:
-        """A line of the columns that the user has chosen."""
-        worst = theme.SEVERITY.get(row.severity, "")
-        styles = {"type": worst or theme.HEAD, "details": worst, "latency": theme.GENERATED}
-        styles["arrow"] = theme.SIDE.get(row.sender or "", "")
-        for name in self.columns:
-            text.append(column(name).cell(self, row), styles.get(name, "")).append(" ")
 
     def since(self, row: Row) -> float:
         """Seconds since the first packet, or the frame that times count from."""
@@ -176,21 +248,14 @@ class FrameList(Lines):
     def arrow(self, row: Row) -> str:
         return "→" if row.side == self.client(row) else "←"
 
+    def end(self, row: Row, side: int) -> str:
+        """The address of one side of its connection."""
+        seen = self.model.survey.activities.by_number.get(row.connection)
+        return seen.connection.called[side] if seen is not None else ""
+
     def value(self, row: Row, name: str) -> str:
         """A field of a frame, once it is known."""
-        look = self.painter.look(row.number) if self.painter is not None else None
-        return look.values.get(name, "") if look is not None else ""
+        return self._look(row).values.get(name, "")
 
-    def _way(self, text: Text, row: Row, form: Columns) -> None:
-        """The arrow, and where there is room the addresses and the protocol."""
-        client = self.client(row)
-        arrow = (self.arrow(row), theme.SIDE.get(row.sender or "", ""))
-        if form.address:
-            seen = self.model.survey.activities.by_number.get(row.connection)
-            ends = seen.connection.called if seen is not None else ("", "")
-            text.append(f"{cut_middle(ends[client], form.address):<{form.address}} ").append(*arrow)
-            text.append(f" {cut_middle(ends[1 - client], form.address):<{form.address}} ")
-        else:
-            text.append(*arrow).append(" ")
-        if form.protocol:
-            text.append(pad(cut(row.protocol, form.protocol), form.protocol) + " ")
+    def _look(self, row: Row) -> Look:
+        return (self.painter.look(row.number) if self.painter is not None else None) or NOTHING

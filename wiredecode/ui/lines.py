@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -51,19 +52,14 @@ class Lines(ScrollView, can_focus=True):
     BAR: ClassVar[bool] = True
     """Whether the line with the cursor stands out."""
 
+    @dataclass
     class Moved(Message):
         """The cursor of ``pane`` is on another line."""
 
-        def __init__(self, pane: Lines) -> None:
-            super().__init__()
-            self.pane = pane
+        pane: Lines
 
     class Chosen(Message):
         """Enter, or a click on the line with the cursor."""
-
-        def __init__(self, pane: Lines) -> None:
-            super().__init__()
-            self.pane = pane
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - as widgets call it
         super().__init__(id=id)
@@ -165,13 +161,11 @@ class Lines(ScrollView, can_focus=True):
         """Line ``top`` is the first one shown."""
         self.scroll_to(y=max(0, top), animate=False, force=True)
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    @on(events.MouseScrollDown)
+    @on(events.MouseScrollUp)
+    def _wheel(self, event: events.MouseEvent) -> None:
         event.stop()
-        self._scroll_lines(self.scroll_offset.y + WHEEL)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self._scroll_lines(self.scroll_offset.y - WHEEL)
+        self._scroll_lines(self.scroll_offset.y + (WHEEL if isinstance(event, events.MouseScrollDown) else -WHEEL))
 
     def moved(self) -> None:
         """The cursor is on another line."""
@@ -191,7 +185,7 @@ class Lines(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.count:
-            self.post_message(self.Chosen(self))
+            self.post_message(self.Chosen())
 
     def on_click(self, event: events.Click) -> None:
         row = event.y - self.content_region.y + self.region.y
@@ -206,10 +200,9 @@ class Lines(ScrollView, can_focus=True):
             self.action_choose()
         self.move_to(at)
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
+    @on(events.Focus)
+    @on(events.Blur)
+    def _redraw(self) -> None:
         self.refresh()
 
 

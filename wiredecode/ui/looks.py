@@ -44,11 +44,15 @@ class Looks:
         self._rules = ColorRules(settings)
         self.problem = self._rules.problem
         self._fields: dict[str, Field] = {}
-        for column, field in fields(columns).items():
-            if field is None or field.secret:
-                self.problem = escape(f"no column is called {column}")
-            else:
-                self._fields[column] = field
+        if columns:
+            from wiredecode.filter.names import Names
+
+            known = Names()
+            found = {name: field for name in columns if (field := known.find(name)) is not None and not field.secret}
+            for name in columns:
+                if name not in found:
+                    self.problem = escape(f"no column is called {name}")
+            self._fields = found
         texts = [*self._rules.filters, *self._fields]
         self.select = compile_filter(" || ".join(f"({text})" for text in texts)) if texts else None
         """Fits what has another look than others; None: nothing has."""
@@ -57,16 +61,6 @@ class Looks:
         """How one frame looks."""
         values = {name: _text(field, frame) for name, field in self._fields.items()}
         return Look(self._rules.style(frame, first_ns), values)
-
-
-def fields(names: Sequence[str]) -> dict[str, Field | None]:
-    """What names mean; None: no field is called so."""
-    if not names:
-        return {}
-    from wiredecode.filter.names import Names
-
-    known = Names()
-    return {name: known.find(name) for name in names}
 
 
 def _text(field: Field, frame: Frame) -> str:
@@ -108,8 +102,7 @@ class Painter:
     def _run(self) -> None:
         while not self._over:
             with self._changed:
-                while not self._wanted and not self._over:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._wanted or self._over)
                 wanted = self._wanted
             for first, last in stretches(wanted):
                 if wanted is not self._wanted:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
 from wiredecode.filter import Filter, compile_filter
+from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.registry import by_name, summary_keys
 from wiredecode.settings import Settings, SettingsError, load, write
 from wiredecode.ui import filterline, keys, reports, save_actions
 from wiredecode.ui.detail import BytePane, TreePane
@@ -27,7 +31,6 @@ from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.model import CaptureModel, Loader
-from wiredecode.ui.navigation import SEEKING, Navigation
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
 from wiredecode.view.theme import TreeOptions
@@ -35,6 +38,7 @@ from wiredecode.view.times import Times
 
 if TYPE_CHECKING:
     from wiredecode.ui.live import Live
+    from wiredecode.ui.store import Test
 
 WIDE = 150
 """From this width on tree and bytes stand side by side."""
@@ -45,25 +49,22 @@ ANSI = "ansi-dark"
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for so long."""
+MOST_BACK = 100
+HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]*)+")
+SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
+CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
 
 
-class Loaded(Message):
-    """A frame was read, or reading it failed."""
+class Place(NamedTuple):
+    """Where a jump began."""
 
-    def __init__(self, number: int, found: Any) -> None:
-        super().__init__()
-        self.number, self.found = number, found
-
-
-class Done(Message):
-    """A job is over."""
-
-    def __init__(self, job: Job, screen: ReportScreen | None = None) -> None:
-        super().__init__()
-        self.job, self.screen = job, screen
+    frame: int
+    select: Filter | None
+    """The filter that was on, and the job that looks for its frames."""
+    filtering: Job | None
 
 
-class MainScreen(Navigation, Screen[None]):
+class MainScreen(Screen[None]):
     """Everything of one capture."""
 
     DEFAULT_CSS = """
@@ -103,7 +104,7 @@ class MainScreen(Navigation, Screen[None]):
         self.words: dict[str, str] = {}
         """What was searched for last, by kind."""
         self._sought = filterline.WORD
-        self._behind: list[int] = []
+        self._behind: list[Place] = []
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
         self.reports: dict[str, list[reports.ReportLine]] = {}
@@ -121,7 +122,7 @@ class MainScreen(Navigation, Screen[None]):
         yield TextLine("keys")
 
     def on_mount(self) -> None:
-        self.loader = Loader(self.model, lambda number, found: self.post_message(Loaded(number, found)))
+        self.loader = Loader(self.model, partial(self.call_later, self._loaded))
         self.frames.focus()
         self.query_one("#keys", TextLine).show(keys.bottom())
         self.set_interval(UPDATE_SECONDS, self.update)
@@ -174,6 +175,8 @@ class MainScreen(Navigation, Screen[None]):
             busy = self.filtering is not None and not self.filtering.finished and not model.live
             going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
             parts.append(f"{shown.count:,} fit{going}")
+        if shown.zero_ns is not None:
+            parts.append("times since a frame: t ends it")
         if shown.marks:
             parts.append(f"{len(shown.marks)} marked")
         parts += [f"{job.name} {job.share:.0%}" for job in self._jobs if not job.finished and job is not self.filtering]
@@ -209,14 +212,14 @@ class MainScreen(Navigation, Screen[None]):
             self.fields.find(event.byte)
         self.status_line.show(self.status())
 
-    @on(Loaded)
-    def _loaded(self, event: Loaded) -> None:
-        if event.number != self.frames.number:
+    def _loaded(self, number: int, found: Any) -> None:
+        """A frame was read, or reading it failed."""
+        if number != self.frames.number:
             return
-        if not isinstance(event.found, Frame):
-            self.say(f"frame {event.number} cannot be shown: {event.found or 'it is not there any more'}")
+        if not isinstance(found, Frame):
+            self.say(f"frame {number} cannot be shown: {found or 'it is not there any more'}")
             return
-        self.frame = event.found
+        self.frame = found
         try:
             secrets = self.model.secrets
             self.octets.show(self.frame, secrets=secrets)
@@ -224,7 +227,7 @@ class MainScreen(Navigation, Screen[None]):
             self.fields.show(self.frame, self.model.first_ns, TreeOptions(secrets=secrets, times=Times(form)))
             self.fields.moved()
         except Exception as error:
-            self.say(f"frame {event.number} cannot be shown: {type(error).__name__}: {error}")
+            self.say(f"frame {number} cannot be shown: {type(error).__name__}: {error}")
 
     @on(Lines.Chosen)
     def _chosen(self, event: Lines.Chosen) -> None:
@@ -300,12 +303,22 @@ class MainScreen(Navigation, Screen[None]):
         self.select = select
         numbers: array[int] = array("Q")
 
-        def work(job: Job) -> None:
+        def work(job: Job) -> array[int]:
             for number in self.model.fitting(select, job):
                 numbers.append(number)
+            return numbers
 
         self.frames.show(numbers)
         self.filtering = self.start("filtering", work)
+
+    def filter_again(self, select: Filter, filtering: Job | None) -> None:
+        """Show the frames that a filter found before; it is not repeated if it was done."""
+        if filtering is None or filtering.result is None:
+            self.filter_by(select)
+            return
+        self.no_filter()
+        self.select, self.filtering = select, filtering
+        self.frames.show(filtering.result)
 
     def no_filter(self) -> None:
         """Show all frames."""
@@ -334,23 +347,19 @@ class MainScreen(Navigation, Screen[None]):
                 job.stop()
                 self.say(f"{job.name} was stopped")
 
-    def start(self, name: str, work: Callable[[Job], Any]) -> Job:
-        """Work behind the screen."""
-        job = Job(name, work, lambda job: self.post_message(Done(job)))
+    def start(self, name: str, work: Callable[[Job], Any], done: Callable[[Any], None] | None = None) -> Job:
+        """Work behind the screen; then ``done(result)``, unless it was stopped or failed."""
+
+        def over(job: Job) -> None:
+            if job.problem:
+                self.say(job.problem)
+            elif done is not None and not job.stopped:
+                done(job.result)
+            self.update()
+
+        job = Job(name, work, partial(self.call_later, over))
         self._jobs = [*(each for each in self._jobs if not each.finished), job]
         return job
-
-    @on(Done)
-    def _done(self, event: Done) -> None:
-        if event.screen is not None:
-            event.screen.made(event.job)
-        elif event.job.problem:
-            self.say(event.job.problem)
-        elif event.job.name == SEEKING and not event.job.stopped:
-            self.sought(event.job.result)
-        elif event.job.name == save_actions.SAVING and not event.job.stopped:
-            self.say(event.job.result)
-        self.update()
 
     # Screens.
 
@@ -382,7 +391,7 @@ class MainScreen(Navigation, Screen[None]):
         def done(job: Job) -> None:
             if keep and job.result is not None and not job.stopped:
                 self.reports[kind] = job.result
-            self.post_message(Done(job, screen))
+            self.call_later(screen.made, job)
 
         screen.job = Job(title.lower(), lambda job: make(self.model, job, number, width), done)
         self._jobs.append(screen.job)
@@ -398,6 +407,192 @@ class MainScreen(Navigation, Screen[None]):
 
     def action_help(self) -> None:
         self.app.push_screen(HelpScreen())
+
+    # From frame to frame.
+
+    def go_to(self, number: int) -> None:
+        """Show frame ``number``; a filter that leaves it out is taken away."""
+        if not 0 < number <= self.model.rows.count:
+            self.say(f"there is no frame {number:,}" + ("" if self.model.finished else " yet"))
+            return
+        self._behind = [*self._behind[-MOST_BACK:], Place(self.frames.number, self.select, self.filtering)]
+        if not self.frames.go_to(number):
+            self.no_filter()
+            self.frames.go_to(number)
+            self.say(f"frame {number:,} does not fit the filter, which was taken away")
+
+    def action_step(self, step: int) -> None:
+        self.frames.action_move(step)
+
+    def action_pane(self, step: int) -> None:
+        panes: list[Lines] = [self.frames, self.fields, self.octets]
+        here = next((at for at, pane in enumerate(panes) if pane.has_focus), 0)
+        panes[(here + step) % len(panes)].focus()
+
+    def action_answer(self) -> None:
+        if not self.frames.count:
+            return
+        row = self.model.rows[self.frames.number]
+        if row.request or row.response:
+            self.go_to(row.request or row.response)
+        else:
+            self.say("it answers nothing, and nothing answers it")
+
+    def _next(self, find: Callable[[int], int | None], otherwise: str) -> None:
+        """Go to the next frame that ``find`` leads to, over those that are not shown."""
+        number = find(self.frames.number)
+        while number is not None and not self.frames.holds(number):
+            number = find(number)
+        if number is None:
+            self.say(otherwise)
+        else:
+            self.go_to(number)
+
+    def _find(self, step: int, test: Test, otherwise: str) -> None:
+        self._next(lambda number: self.model.rows.find(number, step, test), otherwise)
+
+    def action_along(self, step: int) -> None:
+        if self.frames.count:
+            connection = self.model.rows[self.frames.number].connection
+            self._find(step, lambda rows: rows["connection"] == connection, "no further frame of the connection")
+
+    def action_finding(self) -> None:
+        self._find(1, lambda rows: rows["severity"] > 0, "no further finding")
+
+    def action_mark(self) -> None:
+        if self.frames.count:
+            self.frames.marks ^= {self.frames.number}
+            self.frames.refresh()
+            self.update()
+
+    def action_marked(self) -> None:
+        marks = sorted(self.frames.marks)
+        if not marks:
+            self.say("nothing is marked: m marks a frame")
+            return
+        self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
+
+    def action_back(self) -> None:
+        if not self._behind:
+            return
+        place = self._behind.pop()
+        if place.select is not None and place.select is not self.select:
+            self.filter_again(place.select, place.filtering)
+            self.frames.go_to(place.frame, near=True)
+        else:
+            self.go_to(place.frame)
+            self._behind.pop()
+
+    def action_zero(self) -> None:
+        if self.frames.count:
+            here = self.model.rows[self.frames.number].time_ns
+            self.frames.zero_ns = None if self.frames.zero_ns is not None else here
+            self.frames.refresh()
+
+    # Searching.
+
+    def go_to_place(self, text: str) -> None:
+        """To a frame by its number, or by a time: ``12.5s`` of the capture, ``+0.5s`` from here, or a date or hour."""
+        number = text.replace(",", "")
+        if number.isdecimal():
+            self.go_to(int(number))
+        elif (time := self._time(text.strip())) is None:
+            self.say(f"{text} is no number of a frame, nor a time as 12.5s, +0.5s, 12:30:01 or 2026-01-31T12:00:00Z")
+        elif (found := self.model.rows.find(0, 1, lambda rows: rows["time_ns"] >= time)) is None:
+            self.say("the capture ends before that time")
+        else:
+            self.go_to(found)
+
+    def _time(self, text: str) -> int | None:
+        """Nanoseconds since the epoch."""
+        seconds = SECONDS.fullmatch(text)
+        rows, here = self.model.rows, self.frames.number
+        if seconds is not None:
+            ns = round(float(seconds[2]) * 1e9)
+            if seconds[1]:
+                return rows[here].time_ns + (ns if seconds[1] == "+" else -ns) if here else None
+            return self.model.first_ns + ns
+        if CLOCK.fullmatch(text):
+            day = datetime.fromtimestamp((rows[here].time_ns if here else self.model.first_ns) / 1e9).astimezone()
+            text = f"{day:%Y-%m-%d}T{text:0>8}"
+        return time_ns(text)
+
+    def search(self, text: str, *, in_bytes: bool) -> None:
+        """Begin to search for a text in types and details, or for a text or digits in the bytes of frames."""
+        self._sought = filterline.BYTES if in_bytes else filterline.WORD
+        self.words[self._sought] = text
+        self.action_search_on(1)
+
+    def action_search_on(self, step: int) -> None:
+        """The next frame shown with what was searched for last, or the one before."""
+        word = self.words.get(self._sought, "")
+        if not word:
+            self.say("nothing to search for: s asks for text, X for bytes")
+        elif self._sought == filterline.WORD:
+            otherwise = f"{word!r} is not further {'on' if step > 0 else 'up'}"
+            self._next(lambda number: self.model.rows.search(number, word, step), otherwise)
+        else:
+            wanted, what = wanted_bytes(word)
+            self.seek(step, lambda frame: holds(frame, wanted), None, what)
+
+    def seek(self, step: int, test: Callable[[Frame], bool], select: Filter | None, what: str) -> None:
+        """Read on, or back, behind the screen to the next frame shown that fits."""
+        if not self.frames.count:
+            self.say("no frames")
+            return
+        number, holds = self.frames.number, self.frames.holds
+
+        def work(job: Job) -> int | None:
+            def fits(frame: Frame) -> bool:
+                return holds(frame.number) and test(frame)
+
+            return self.model.seek(number, step, fits, select, job)
+
+        def sought(found: int | None) -> None:
+            self.say("" if found is not None else f"{what}: not further {'on' if step > 0 else 'up'}")
+            if found is not None:
+                self.go_to(found)
+
+        self.say(f"searching for {what}; Esc stops")
+        self.start("searching", work, sought)
+
+    def action_alike(self, step: int) -> None:
+        """The next frame with the same value: of the field under the cursor in the tree, else of stream or topic."""
+        frame = self.frame
+        if frame is None:
+            return
+        made = save_actions.field_filter(frame, self.fields) if self.fields.has_focus else None
+        if made is None or "==" not in made:
+            made = self._stream_of(frame)
+        if made is None:
+            self.say("it has no stream, topic or subject: Tab goes to the tree, to a field with a value")
+            return
+        select = compile_filter(made)
+        self.seek(step, select.matches, select, made)
+
+    def _stream_of(self, frame: Frame) -> str | None:
+        """The filter of its stream, topic or subject: of a text by which the protocol tells frames apart."""
+        made = (
+            save_actions.field_filter(frame, self.fields, branch)
+            for name in summary_keys(frame.protocol)
+            for branch in self.fields.every
+            if branch.path.rpartition(".")[2] == name
+        )
+        return next((each for each in made if each is not None and each.endswith('"')), None)
+
+    def action_copy_of(self) -> None:
+        """What it is a copy of; else its next copy."""
+        frame = self.frame
+        if frame is None:
+            return
+        protocol, name = by_name(frame.protocol), f"{frame.protocol}.copy_of"
+        if (original := frame.generated.get("copy_of")) is not None:
+            self.go_to(original)
+        elif protocol is None or name not in protocol.generated_fields():
+            self.say("no copies are known in this protocol")
+        else:
+            select = compile_filter(f"{name} == {frame.number}")
+            self.seek(1, select.matches, select, f"copies of frame {frame.number}")
 
     # Take away.
 
@@ -415,7 +610,7 @@ class MainScreen(Navigation, Screen[None]):
             self.say(save_actions.save_screen(self.app, name))
             return
         numbers: Iterable[int] | None = None if self.frames.numbers is None else array("Q", self.frames.numbers)
-        self.start(save_actions.SAVING, lambda job: save_actions.save(self.model, name, numbers, job))
+        self.start("saving", lambda job: save_actions.save(self.model, name, numbers, job), self.say)
 
     # The rest.
 
@@ -449,3 +644,18 @@ class MainScreen(Navigation, Screen[None]):
 
     def action_quit(self) -> None:
         self.app.exit(0)
+
+
+def wanted_bytes(text: str) -> tuple[bytes, str]:
+    """What is searched for in bytes, and in words: digits, or a text; one in quotes is never digits."""
+    if HEX.fullmatch(text):
+        found = bytes.fromhex(re.sub(r"[\s:]", "", text))
+        return found, f"bytes {found.hex(' ')}"
+    quoted = len(text) > 2 and text[0] == text[-1] == '"'
+    found = (text[1:-1] if quoted else text).encode(errors="surrogateescape")
+    return found, f"text {escape(text)!r}"
+
+
+def holds(frame: Frame, wanted: bytes) -> bool:
+    """Whether bytes are in a frame, or in what it carries compressed."""
+    return wanted in frame.data or any(wanted in inner.data for inner in frame.inner)

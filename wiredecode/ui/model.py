@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
@@ -12,11 +13,10 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dissect.build import build_dissector, with_filters
-from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Demand, build_dissector, with_filters
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
-from wiredecode.net.limits import Limits
+from wiredecode.net import Limits, Network
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.states import States
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
+    from wiredecode.net.health import ConnectionHealth
     from wiredecode.net.types import Connection
     from wiredecode.protocols.registry import DecodeAs
 
@@ -39,10 +40,13 @@ AHEAD, KEPT_FRAMES = 24, 128
 """Frames behind one that is shown are read with it, and so many are remembered."""
 
 
+OnEnd = Callable[["Connection", str | None], None]
+
+
 class Ends:
     """Hands on from a dissector which connections are over; one that was pickled hands on nothing."""
 
-    def __init__(self, to: Callable[[Connection, str | None], None] | None = None) -> None:
+    def __init__(self, to: OnEnd | None = None) -> None:
         self._to = to
 
     def __reduce__(self) -> tuple[type[Ends], tuple[()]]:
@@ -153,12 +157,7 @@ class CaptureModel:
         return with_filters(Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted}))
 
     def dissector(
-        self,
-        demand: Demand,
-        *,
-        analyse: bool = False,
-        on_end: Callable[[Connection, str | None], None] | None = None,
-        on_over: Callable[[Connection, str | None], None] | None = None,
+        self, demand: Demand, *, analyse: bool = False, on_end: OnEnd | None = None, on_over: OnEnd | None = None
     ) -> Dissector:
         """A dissector with the limits and secrets that the user gave."""
         over = None if on_over is None else Ends(on_over).over
@@ -173,17 +172,27 @@ class CaptureModel:
         stop = self._ended(job)
         return self._frames(dissector, self.source.again(stop, job.progress), stop, look)
 
+    def health(self, job: Job) -> dict[int, ConnectionHealth]:
+        """The TCP analysis of all connections, by number; empty if a ring has dropped its first files."""
+        network = Network(self.limits, analyse=True)
+        found: dict[int, ConnectionHealth] = {}
+        if self._gone:
+            return found
+        stop = self._ended(job)
+        with suppress(CaptureError):
+            for part in self._parts(self.source.again(stop, job.progress)):
+                network.feed(part)
+                found |= _health(network)
+        network.finish()
+        return found | _health(network)
+
     def _ended(self, job: Job) -> Stop:
         return lambda: job.stopped or self._stop.is_set()
 
     def _frames(
-        self,
-        dissector: Dissector,
-        batches: Iterable[PacketBatch],
-        stop: Stop,
-        look: Callable[[PacketBatch], None],
+        self, dissector: Dissector, batches: Iterable[PacketBatch], stop: Stop, look: Callable[[PacketBatch], None]
     ) -> Iterator[Frame]:
-        try:
+        with suppress(CaptureError):
             for part in self._parts(batches):
                 self._give_way()
                 look(part)
@@ -191,8 +200,6 @@ class CaptureModel:
                     yield frame
                     if stop():
                         raise Stopped
-        except CaptureError:
-            pass
         if stop():
             raise Stopped
         yield from dissector.finish()
@@ -238,15 +245,13 @@ class CaptureModel:
             return
         dissector, place = (self.dissector(demand), Position()) if state is None else state
         dissector.resume(demand)
-        try:
+        with suppress(CaptureError):  # a problem of run
             for part in self._parts(self.source.after(place, self._stop.is_set)):
                 for frame in dissector.feed(part):
                     if frame.number > last:
                         return
                     if frame.number >= first:
                         yield frame
-        except CaptureError:  # a problem of run
-            pass
         if not self.live:  # else more comes of what would be cut short now
             yield from (frame for frame in dissector.finish() if first <= frame.number <= last)
 
@@ -257,10 +262,9 @@ class CaptureModel:
     ) -> int | None:
         """The next frame behind ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
         stop = self._ended(job)
-        last = self.rows.count if step > 0 else number - 1
-        while last > 0:
+        last, found = self.rows.count if step > 0 else number - 1, None
+        while last > 0 and found is None:
             first = number + 1 if step > 0 else self.states.edge(last) + 1
-            found = None
             for frame in self.between(first, last, select):
                 if stop():
                     raise Stopped
@@ -268,10 +272,8 @@ class CaptureModel:
                     found = frame.number
                     if step > 0:
                         return found
-            if found is not None or step > 0:
-                return found
-            last = first - 1
-        return None
+            last = first - 1 if step < 0 else 0
+        return found
 
     def between(self, first: int, last: int, select: Filter | None) -> Iterator[Frame]:
         """Frames ``first`` to ``last``, as a filter needs them."""
@@ -296,6 +298,11 @@ class CaptureModel:
         for frame in self._frames(dissector, batches, stop, look):
             if select.matches(frame):
                 yield frame.number
+
+
+def _health(network: Network) -> dict[int, ConnectionHealth]:
+    """Of the connections that are over since the last call."""
+    return {each.number: each.health for each in network.pop_forgotten() if each.health is not None}
 
 
 class Loader:

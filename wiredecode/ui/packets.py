@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from struct import Struct
 from threading import Lock
@@ -35,10 +36,6 @@ class Position(NamedTuple):
 
 
 Stop = Callable[[], bool]
-
-
-def never() -> bool:
-    return False
 
 
 def behind(batch: PacketBatch, packet: int) -> PacketBatch:
@@ -92,10 +89,7 @@ class Files:
 
     @staticmethod
     def _until(batches: Iterable[PacketBatch], stop: Stop) -> Iterator[PacketBatch]:
-        for batch in batches:
-            if stop():
-                return
-            yield batch
+        return takewhile(lambda batch: not stop(), batches)
 
 
 class Growing:
@@ -142,10 +136,8 @@ class Growing:
 
     def place(self, batch: PacketBatch) -> Position:
         """The place behind a batch of the first pass."""
-        part = self._part
-        if part not in self._resumes:
-            self._resumes[part] = Resume(self._parts[part])
-        return Position(int(batch.number[-1]), self._resumes[part].offset(batch, self._info), part)
+        resume = self._resumes.get(self._part) or self._resumes.setdefault(self._part, Resume(self._parts[self._part]))
+        return Position(int(batch.number[-1]), resume.offset(batch, self._info), self._part)
 
     def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
         """The packets behind ``place`` that are there, and with ``wait`` those to come."""
@@ -280,7 +272,7 @@ def counts(info: FileInfo) -> tuple[int, ...]:
 class Stretch(io.RawIOBase):
     """``head``, then a file from ``offset`` on; at its end ``more()`` tells whether to wait for what is to come."""
 
-    def __init__(self, path: Path, head: bytes, offset: int, more: Stop = never) -> None:
+    def __init__(self, path: Path, head: bytes, offset: int, more: Stop = lambda: False) -> None:
         self.name = str(path)
         self._head, self._more = head, more
         self._file = path.open("rb", buffering=0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.check import Problem
-    from wiredecode.trace.hops import Hop
+    from wiredecode.trace.text import Hop
 
 MOST_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
@@ -47,10 +47,13 @@ Maker = Callable[[CaptureModel, Job, int, int], list[ReportLine]]
 
 
 def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
-    """All connections, with names."""
+    """All connections, with names, and ends as TCP analysis sees them."""
     from wiredecode.view.follow import table
 
+    health = model.health(job)
     rows = [*model.survey.activities]
+    for row in rows:
+        row.connection.health = health.get(row.connection.number)
     head, *lines = table(rows)
     made = [ReportLine(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
@@ -70,7 +73,8 @@ def _first_of(model: CaptureModel, connection: int) -> tuple[int, ...]:
 def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """What ``wiredecode check`` finds."""
     from wiredecode.check import Checker
-    from wiredecode.check.text import counts, report_lines
+    from wiredecode.check.text import WIDTH, Layout, report_lines
+    from wiredecode.check.verdict import verdict
 
     checker = Checker()
     dissector = model.dissector(model.demand(), analyse=True, on_end=checker.end)
@@ -78,16 +82,12 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
     for frame in model.frames(dissector, job, checker.look):
         checker.frame(frame)
     problems = checker.finish()
-    if not problems:
-        return [ReportLine(Text("nothing is wrong"))]
-    made = [ReportLine(Text(counts(problems), theme.HEAD)), ReportLine(Text())]
+    said = verdict(checker.coverage, problems, dissector.totals)
+    made = [ReportLine(Text(said.text, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
-    for problem, line in report_lines(problems, model.first_ns):
-        if problem is None:
-            made.append(ReportLine(Text(line, theme.HEAD)))
-        else:
-            style = "" if problem is before else theme.SEVERITY[problem.severity]
-            made.append(ReportLine(Text(line, style), tuple(problem.frames)))
+    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, WIDTH))):
+        style = "" if problem is None or problem is before else theme.SEVERITY[problem.severity]
+        made.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
         before = problem
     return made
 

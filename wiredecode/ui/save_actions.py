@@ -7,11 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import numpy as np
-
-from wiredecode.capture import CaptureError, open_capture
-from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.export.atomic import NewFile
+from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from wiredecode.filter import Filter
     from wiredecode.ui.detail import Branch, TreePane
 
-SAVING = "saving"
 SHOWN_CHARACTERS = 50
 
 
@@ -74,10 +70,7 @@ def copied(
 
 def command(files: list[str], select: Filter | None) -> str:
     """The command line that shows the same frames."""
-    words = ["wiredecode", "pcap", *files, "--summary"]
-    if select is not None:
-        words += ["-Y", select.text]
-    return shlex.join(words)
+    return shlex.join(["wiredecode", "pcap", *files, "--summary", *(["-Y", select.text] if select else [])])
 
 
 def save_screen(app: App[Any], name: str) -> str:
@@ -97,8 +90,10 @@ def save(model: CaptureModel, name: str, numbers: Iterable[int] | None, job: Job
         raise FileExistsError(f"{name} is there already; choose another name")
     wanted = None if numbers is None else set(numbers)
     with NewFile(path) as file:
-        counted = WRITERS.get(path.suffix, _packets)(model, file, wanted, job)
-    return f"saved: {name}, {counted}"
+        size = WRITERS.get(path.suffix, _packets)(model, file, wanted, job)
+        if job.stopped:
+            raise Stopped
+    return f"saved: {name}, {size}"
 
 
 def _frames(model: CaptureModel, style: Style | None, wanted: set[int] | None, job: Job) -> Iterable[Frame]:
@@ -117,19 +112,11 @@ def _records(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: 
 
 
 def _packets(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
-    numbers = {number for frame in _frames(model, None, wanted, job) for number in frame.packets}
-    packets, count = np.array(sorted(numbers), np.int64), 0
-    capture, writer = open_capture(model.files), PcapNgWriter(file)
-    try:
-        for batch in capture:
-            part = batch.select(np.flatnonzero(np.isin(batch.number, packets)))
-            if job.stopped:
-                raise Stopped
-            writer.write(part, capture.info.interfaces)
-            count += len(part)
-    except CaptureError:  # told by the pass that reads all
-        pass
-    return counted(count, "packet")
+    chosen, packets = ChosenPackets(whole=False), PacketFile(file)
+    chosen.select(_frames(model, None, wanted, job))
+    chosen.finish()
+    packets.copy(model.files, chosen, 0, model.limits)
+    return str(packets)
 
 
 def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
@@ -150,8 +137,6 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
         writer.write(converted(chosen, "", schema))
         count += chosen.num_rows
     writer.close()
-    if job.stopped:
-        raise Stopped
     return counted(count, "row")
 
 

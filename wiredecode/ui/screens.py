@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
-from wiredecode.ui.columns import COLUMNS, column
+from wiredecode.ui.framelist import COLUMNS, column
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.reports import ReportLine

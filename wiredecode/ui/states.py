@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
-from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -63,21 +63,21 @@ class States:
         path = self._folder / f"state-{self._made}"
         self._made += 1
         path.write_bytes(data)
-        states = [*self._states, State(frame, place, path, len(data))]
-        if len(states) > MOST_STATES or sum(state.size for state in states) > MOST_BYTES:
-            for state in states[::2]:
-                state.path.unlink(missing_ok=True)
-            states, self._least = states[1::2], self._least * 2
-        self._states = states
+        self._states = [*self._states, State(frame, place, path, len(data))]
+        if len(self._states) > MOST_STATES or sum(state.size for state in self._states) > MOST_BYTES:
+            self._drop(self._states[::2])
+            self._least *= 2
         self._since = thread_time()
         self._every = max(self._least, COST_SHARE * (self._since - began))
 
     def drop(self, parts: int) -> None:
         """The first files are gone, and with them all that could be read on from their states."""
-        for state in self._states:
-            if state.place.part < parts:
-                state.path.unlink(missing_ok=True)
-        self._states = [state for state in self._states if state.place.part >= parts]
+        self._drop([state for state in self._states if state.place.part < parts])
+
+    def _drop(self, states: list[State]) -> None:
+        self._states = [state for state in self._states if state not in states]
+        for state in states:
+            state.path.unlink(missing_ok=True)
 
     def edge(self, number: int) -> int:
         """The last frame before the state that leads to frame ``number``; 0: there is none."""
@@ -89,13 +89,10 @@ class States:
 
     def before(self, number: int) -> tuple[Dissector, Position] | None:
         """A dissector whose next frames lead to frame ``number``, and where it goes on; None: at the beginning."""
-        states = self._states
-        at = bisect_left([state.frame for state in states], number) - 1
-        while at >= 0:
-            try:
-                return self._seal.unpack(states[at].path.read_bytes()), states[at].place
-            except Exception:  # dropped meanwhile, or damaged: an earlier one does, or the beginning
-                at -= 1
+        for state in reversed(self._states):
+            with suppress(Exception):  # dropped meanwhile, or damaged: an earlier one does, or the beginning
+                if state.frame < number:
+                    return self._seal.unpack(state.path.read_bytes()), state.place
         return None
 
 

@@ -14,9 +14,8 @@ from wiredecode.arrays import Bools
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.view.summary import SummaryLines, remark, status_text
 
-PAGE_BITS = 17
-PAGE = 1 << PAGE_BITS
-"""Rows that are mapped at a time."""
+PAGE = 1 << 17
+"""Rows that are searched at a time, and that the first map has room for."""
 SEARCH_BYTES = 1 << 20
 """Of the texts, that are searched at a time."""
 STRETCH = 4096
@@ -68,16 +67,17 @@ class RowStore:
         self.kinds: list[tuple[str, str]] = []
         """Protocol and type by number."""
         self._kind_numbers: dict[tuple[str, str], int] = {}
-        self._rows = (folder / "rows").open("w+b")
+        self._file = (folder / "rows").open("w+b")
         self._texts = (folder / "texts").open("w+b", buffering=0)
-        self._pages: list[Rows] = []
+        self._rows: Rows = np.empty(0, ROW)
+        """The file, mapped; anew whenever it gets longer."""
         self._size = 0
         self._lines = SummaryLines()
 
     def close(self) -> None:
         """Let go of the files; whoever made the folder removes it."""
-        self._pages.clear()
-        self._rows.close()
+        self._rows = np.empty(0, ROW)
+        self._file.close()
         self._texts.close()
 
     def add(self, frames: Iterable[Frame]) -> None:
@@ -85,23 +85,23 @@ class RowStore:
         rows: list[tuple[Any, ...]] = []
         texts: list[bytes] = []
         answers: dict[int, int] = {}
-        size = self._size
         for frame in frames:
-            text = self._details(frame).encode("utf-8", "backslashreplace")
-            texts.append(text)
-            size += len(text)
-            rows.append(self._row(frame, size))
-            for confirmation in frame.confirmations:
-                answers[confirmation.request] = frame.number
-            if frame.request is not None and not frame.confirmations:
-                answers[frame.request] = frame.number
-        if not rows:
-            return
+            texts.append(self._details(frame).encode("utf-8", "backslashreplace"))
+            self._size += len(texts[-1])
+            rows.append(self._row(frame, self._size))
+            requests = [confirmation.request for confirmation in frame.confirmations] or [frame.request or 0]
+            answers |= dict.fromkeys((each for each in requests if 0 < each <= frame.number), frame.number)
         self._texts.write(b"".join(texts))
-        self._size = size
-        self._put(np.array(rows, ROW))
-        self._answer(answers)
-        self.count += len(rows)
+        count = self.count + len(rows)
+        if count > len(self._rows):
+            room = max(PAGE, 2 * len(self._rows), count)
+            self._file.truncate(room * ROW.itemsize)
+            self._rows = np.memmap(self._file, ROW, "r+", shape=(room,))
+        self._rows[self.count : count] = np.array(rows, ROW)
+        responses = self._rows["response"]
+        for request, number in answers.items():
+            responses[request - 1] = number
+        self.count = count
 
     def _details(self, frame: Frame) -> str:
         text = self._lines.facts(frame)[1:]
@@ -124,58 +124,30 @@ class RowStore:
             max(severity, STATUS_SEVERITY.get(frame.status, 0)),
         )
 
-    def _put(self, rows: Rows) -> None:
-        done = 0
-        while done < len(rows):
-            at = self.count + done
-            page, place = at >> PAGE_BITS, at & PAGE - 1
-            if page == len(self._pages):
-                self._rows.truncate((page + 1) * PAGE * ROW.itemsize)
-                offset = page * PAGE * ROW.itemsize
-                self._pages.append(np.memmap(self._rows, ROW, "r+", offset, (PAGE,)))
-            part = rows[done : done + PAGE - place]
-            self._pages[page][place : place + len(part)] = part
-            done += len(part)
-
-    def _answer(self, answers: dict[int, int]) -> None:
-        for request, number in answers.items():
-            if 0 < request <= number:
-                self._pages[request - 1 >> PAGE_BITS]["response"][request - 1 & PAGE - 1] = number
-
     def __getitem__(self, number: int) -> Row:
         """The row of frame ``number``. Raises ``IndexError``."""
         if not 0 < number <= self.count:
             raise IndexError(number)
-        row = self._raw(number)
-        protocol, kind = self.kinds[row["kind"]]
-        place = number, int(row["time_ns"]), int(row["connection"]), int(row["side"])
-        counts = int(row["length"]), int(row["packet"]), int(row["request"]), int(row["response"])
-        severity = SEVERITIES[row["severity"]]
-        sender = SENDERS[row["sender"]]
-        return Row(*place, sender, protocol, kind, *counts, int(row["latency_ns"]), severity, self._text(number))
-
-    def _raw(self, number: int) -> Any:
-        return self._pages[number - 1 >> PAGE_BITS][number - 1 & PAGE - 1]
+        row = dict(zip(ROW.names or (), self._rows[number - 1].item(), strict=True))
+        protocol, kind = self.kinds[row.pop("kind")]
+        sender, severity = SENDERS[row.pop("sender")], SEVERITIES[row.pop("severity")]
+        begin, end = self._ends(number - 1), row.pop("text")
+        details = os.pread(self._texts.fileno(), end - begin, begin).decode("utf-8", "replace")
+        return Row(number, protocol=protocol, type=kind, sender=sender, severity=severity, details=details, **row)
 
     def _ends(self, number: int) -> int:
         """Where the text of a frame ends, in bytes; of frame 0, where the first one begins."""
-        return int(self._raw(number)["text"]) if number else 0
-
-    def _text(self, number: int) -> str:
-        begin, end = self._ends(number - 1), self._ends(number)
-        return os.pread(self._texts.fileno(), end - begin, begin).decode("utf-8", "replace")
+        return int(self._rows["text"][number - 1]) if number else 0
 
     def find(self, start: int, step: int, test: Test) -> int | None:
         """The frame next to ``start`` (not itself), forwards for ``step`` 1 and backwards for -1, that fits."""
-        at, count = start + step, self.count
-        while 0 < at <= count:
-            page = at - 1 >> PAGE_BITS
-            low, high = page * PAGE, min((page + 1) * PAGE, count)
-            begin, end = (at - 1, high) if step > 0 else (low, at)
-            places = np.flatnonzero(test(self._pages[page][begin - low : end - low]))
+        low, high = (start, self.count) if step > 0 else (0, start - 1)
+        while low < high:
+            begin, end = (low, min(low + PAGE, high)) if step > 0 else (max(low, high - PAGE), high)
+            places = np.flatnonzero(test(self._rows[begin:end]))
             if len(places):
                 return begin + int(places[0 if step > 0 else -1]) + 1
-            at = high + 1 if step > 0 else low
+            low, high = (end, high) if step > 0 else (low, begin)
         return None
 
     def search(self, start: int, word: str, step: int = 1) -> int | None:

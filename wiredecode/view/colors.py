@@ -47,11 +47,11 @@ class ColorRules:
                 return style
         return ""
 
-
-def in_style(line: str, style: str) -> str:
-    """A line for a terminal, in a style below the colours that it has."""
-    if not style:
-        return line
-    begin, _, _ = Style.parse(style).render("\0", color_system=ColorSystem.EIGHT_BIT).partition("\0")
-    text = line.rstrip("\n")
-    return begin + text.replace(RESET, RESET + begin) + RESET + line[len(text) :]
+    def painted(self, line: str, frame: Frame, first_ns: int) -> str:
+        """A line for a terminal about a frame, in the frame's style below the colours that it has."""
+        style = self.style(frame, first_ns)
+        if not style:
+            return line
+        begin, _, _ = Style.parse(style).render("\0", color_system=ColorSystem.EIGHT_BIT).partition("\0")
+        text = line.rstrip("\n")
+        return begin + text.replace(RESET, RESET + begin) + RESET + line[len(text) :]

@@ -6,9 +6,10 @@ import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import FrameMessages
 from wiredecode.view import theme
@@ -42,7 +43,7 @@ class Exchange:
     frame: Frame
     answers: list[Frame] = field(default_factory=list)
 
-    def waits(self, reached: int) -> bool:
+    def waits(self, reached: float) -> bool:
         """Whether its answer is on its way: frames up to number ``reached`` have come."""
         response = self.frame.response
         return response is not None and not self.answers and response > reached
@@ -72,11 +73,11 @@ class Exchanges:
 
     def rest(self) -> Iterator[Exchange]:
         """Give everything: nothing more comes."""
-        yield from self._give(None)
+        yield from self._give(inf)
 
-    def _give(self, reached: int | None) -> Iterator[Exchange]:
+    def _give(self, reached: float) -> Iterator[Exchange]:
         waiting = self._waiting
-        while waiting and (reached is None or not waiting[0].waits(reached)):
+        while waiting and not waiting[0].waits(reached):
             exchange = waiting.popleft()
             del self._open[exchange.frame.number]
             yield exchange
@@ -218,14 +219,3 @@ class Dialogue:
 def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:
     """A message body on a line of its own: nothing raw from the wire, what was not captured says so."""
     return "not captured" if body is None else escape(show(body))
-
-
-def listing(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows as aligned columns; the first four are numbers, and of the last two not all is shown if they are long."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(row[:4], widths, strict=False)]
-        cells += [f"{cell:<{width}}" for cell, width in zip(row[4:-1], widths[4:], strict=False)]
-        lines.append("  ".join([*cells, shorten(row[-1], 200)]).rstrip())
-    return lines

@@ -66,7 +66,10 @@ class FieldLines:
         known = Names(secrets=secrets)
         self.clock, self.form, self._names, self._show = known.clock, form, names, show
         self._columns = self._made_columns()
-        self._fields = [None if name.lower() in self._columns else self._found(known, name) for name in names]
+        self._fields = [None if name.lower() in self._columns else known.find(name) for name in names]
+        for name, field in zip(names, self._fields, strict=True):
+            if field is None and name.lower() not in self._columns:
+                raise UnknownField(f"-e: no field is called {name!r}{known.near(name, self._columns)}")
         fields = [field for field in self._fields if field is not None]
         self.style: Style | None = known.records.style if any(field.complete for field in fields) else None
         """How frames have to be dissected."""
@@ -74,17 +77,12 @@ class FieldLines:
         self.needs_analysis = any(is_analysis(field.name) for field in fields)
         self.needs_copies = any(is_copy(field.name) for field in fields)
 
-    def _found(self, known: Names, name: str) -> Field:
-        field = known.find(name)
-        if field is None:
-            raise UnknownField(f"-e: no field is called {name!r}{known.near(name, self._columns)}")
-        return field
-
     def _made_columns(self) -> Mapping[str, Callable[[Frame], str]]:
         """Names of tshark's that are texts for people."""
         facts = SummaryLines().facts
         columns: dict[str, Callable[[Frame], str]] = {
             "number": lambda frame: str(frame.number),
+            "no.": lambda frame: str(frame.number),
             "time": lambda frame: seconds(frame.time_ns - self.clock.first_ns),
             "source": lambda frame: frame.source,
             "destination": lambda frame: frame.destination,
@@ -92,11 +90,11 @@ class FieldLines:
             "length": lambda frame: str(frame.length),
             "info": lambda frame: f"{frame.type or frame.status}{facts(frame)}",
         }
-        made = {f"_ws.col.{name}": get for name, get in columns.items()}
-        made["_ws.col.no."] = columns["number"]
-        made["frame.time_epoch"] = lambda frame: seconds(frame.time_ns)
-        made["frame.protocols"] = lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)])
-        return made
+        return {
+            **{f"_ws.col.{name}": get for name, get in columns.items()},
+            "frame.time_epoch": lambda frame: seconds(frame.time_ns),
+            "frame.protocols": lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)]),
+        }
 
     def header(self) -> str:
         """The names, if they are wanted; with a newline."""
@@ -104,10 +102,6 @@ class FieldLines:
 
     def line(self, frame: Frame) -> str:
         """The line of a frame, with its newline."""
-        return f"{self.form.separator.join(self.values(frame))}\n"
-
-    def values(self, frame: Frame) -> list[str]:
-        """The text of every field that was asked for."""
         form, found = self.form, []
         for name, field in zip(self._names, self._fields, strict=True):
             if field is None:
@@ -118,7 +112,7 @@ class FieldLines:
                 texts = texts[:1] if form.occurrence == "f" else texts[-1:]
             text = form.aggregator.join(texts)
             found.append(quoted(text, form.quote) if texts else "")
-        return found
+        return f"{form.separator.join(found)}\n"
 
     def _text(self, value: Any, field: Field) -> str:
         if value is None:

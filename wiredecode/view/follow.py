@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from wiredecode.frames.activity import Activities, Activity
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.who import end_text, names
 from wiredecode.net.types import Chunk, Connection, Event, Gap
-from wiredecode.view.dialogue import listing
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
@@ -54,7 +53,13 @@ def table(rows: Iterable[Activity]) -> list[str]:
         ends = escape(end_text(row.connection, client)), escape(names(row.connection))
         counts = f"#{row.connection.number}", f"{sum(row.frames):,}", f"{row.captured:,}"
         cells.append((*counts, seconds, protocol, way, *ends))
-    return listing(cells)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for line in cells:  # the first four are numbers; of the last not all is shown if it is long
+        texts = [f"{cell:>{width}}" for cell, width in zip(line[:4], widths, strict=False)]
+        texts += [f"{cell:<{width}}" for cell, width in zip(line[4:-1], widths[4:], strict=False)]
+        lines.append("  ".join([*texts, shorten(line[-1], 200)]).rstrip())
+    return lines
 
 
 @dataclass(frozen=True)
@@ -100,40 +105,21 @@ def host_of(end: str) -> str:
     return end.partition(":")[0] if end.count(":") == 1 else end
 
 
-@dataclass(slots=True, frozen=True)
-class Hole:
-    """Bytes that were not captured: nothing stands in their place."""
-
-    connection: Connection
-    side: int
-    offset: int
-    length: int
-    reason: str
-
-
-Piece = tuple[int, int, bytes | Hole]
-"""Number of the packet that made it ready, that packet's time in ns, and what it is."""
-
-
-def payload(events: list[Event], number: int, side: int | None) -> list[Piece]:
-    """The payload of connection ``number`` among the events of a network, in capture order: nothing comes before it
-    any more. ``side``: only of this endpoint.
+def payload(events: list[Event], number: int, side: int | None) -> list[tuple[int, int, bytes | Gap]]:
+    """The payload of connection ``number`` among the events of a network, in capture order: bytes and gaps, each with
+    the number and the time (ns) of the packet that made it ready. ``side``: only of this endpoint.
     """
-    pieces: list[Piece] = []
+    pieces: list[tuple[int, int, bytes | Gap]] = []
     for event in events:
         direction = event.direction
         if direction.connection.number != number or side not in (None, direction.side):
             continue
-        if isinstance(event, Chunk):
-            pieces += _pieces(event)
-        elif isinstance(event, Gap):
-            hole = Hole(direction.connection, direction.side, event.offset, event.length, event.reason)
-            pieces.append((event.ready, event.ready_ns, hole))
+        if isinstance(event, Gap):
+            pieces.append((event.ready, event.ready_ns, event))
+        elif isinstance(event, Chunk):
+            low = 0
+            ready = zip(event.ends.tolist(), event.ready.tolist(), event.ready_ns.tolist(), strict=True)
+            for end, packet, time_ns in ready:
+                pieces.append((packet, time_ns, event.data[low : end - event.offset]))
+                low = end - event.offset
     return sorted(pieces, key=itemgetter(0))  # stable: each direction keeps its order
-
-
-def _pieces(chunk: Chunk) -> Iterator[Piece]:
-    low = 0
-    for end, ready, ready_ns in zip(chunk.ends.tolist(), chunk.ready.tolist(), chunk.ready_ns.tolist(), strict=True):
-        yield ready, ready_ns, chunk.data[low : end - chunk.offset]
-        low = end - chunk.offset

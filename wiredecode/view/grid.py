@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -14,12 +14,20 @@ from wiredecode.frames.escape import escape, shorten
 from wiredecode.tables.rows import dumps
 from wiredecode.view import theme
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def grid(names: Sequence[str], numbers: Sequence[bool], rows: Iterable[Iterable[Any]]) -> Table:
-    """A table whose names and cells are escaped and shortened; ``numbers`` says which columns align right."""
+
+def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
+    """A table whose names and cells are escaped and shortened; columns of numbers align right."""
+    import pyarrow as pa
+
     table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
-    for name, number in zip(names, numbers, strict=True):
-        table.add_column(Text(escape(name)), justify="right" if number else "left", no_wrap=number, overflow="fold")
+    for field in schema:
+        number = any(is_(field.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+        table.add_column(
+            Text(escape(field.name)), justify="right" if number else "left", no_wrap=number, overflow="fold"
+        )
     for row in rows:
         table.add_row(*map(_cell, row))
     return table

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from rich.text import Text
 
+from wiredecode.fields import plain
 from wiredecode.fields.layer import Layer, Range, may_hide
 from wiredecode.frames.frame import Frame
 from wiredecode.view.theme import SHOWN_DUMP_BYTES, TreeOptions
@@ -117,7 +118,7 @@ def _may_follow(layer: Layer) -> bool:
     names = [kind.name for kind in layer.fields_desc]
     later = names[names.index(failed) if failed in names else 0 :]
     near = {*later, *list(layer.ranges)[-1:]}
-    return any(kind.name in near and may_hide(kind) for kind in layer.fields_desc)
+    return any(kind.name in near and (may_hide(kind) or plain(kind).free) for kind in layer.fields_desc)
 
 
 def inner_secrets(frame: Frame) -> list[Range]:

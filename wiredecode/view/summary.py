@@ -16,6 +16,8 @@ from wiredecode.view.times import USUAL, Times
 
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""
+NOT_SHOWN = ("good", "liftbridge-default")
+"""Generated values that lines leave out: good checksums, and the namespace of a cluster that has no other."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
 MAX_WAYS = 16384
@@ -68,7 +70,9 @@ class SummaryLines:
             facts = facts_of(inner.layer)
             if facts:
                 text += facts.text(facts.shown(inner, frame))
-        return text + self._generated_text(frame.generated) if frame.generated else text
+        for name, value in generated_values(frame.generated) if frame.generated else ():
+            text += f" {name}={value}"
+        return text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         """The same as names and values: those of the message itself, and those of the message that carries it."""
@@ -77,15 +81,6 @@ class SummaryLines:
         found += [[*facts.pairs(facts.shown(inner, frame))] for facts, inner in carried if facts]
         carrier = found.pop(0) if len(found) > 1 else []
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
-
-    def _generated_text(self, generated: Mapping[str, Any]) -> str:
-        text = ""
-        for name, value in generated.items():
-            if value.__class__ is int:
-                text += f" {name}={value}"
-            elif value is not None and value != "good":
-                text += f" {name}={fact(value) if isinstance(value, str) else words(value)}"
-        return text
 
     def _way(self, frame: Frame) -> str:
         """What the frames of one direction have in common: connection and addresses."""
@@ -210,16 +205,13 @@ class Facts:
 facts_of = cache(Facts)
 
 
-def generated_values(generated: Mapping[str, Any]) -> list[tuple[str, str]]:
+def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What other frames tell, as names and values."""
-    found = []
     for name, value in generated.items():
-        if isinstance(value, str):
-            if value != "good":
-                found.append((name, fact(value)))
-        elif value is not None:
-            found.append((name, words(value)))
-    return found
+        if value.__class__ is int:
+            yield name, str(value)
+        elif value is not None and value not in NOT_SHOWN:
+            yield name, fact(value) if isinstance(value, str) else words(value)
 
 
 def may_be_absent(layer: type[Layer], name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -21,21 +21,14 @@ MAX_SHORT_ROWS = 3
 LABEL = 10
 
 
-def totals_text(
-    totals: Totals,
-    *,
-    how: str = "",
-    verbose: bool = False,
-    width: int = 100,
-    shown: str = "",
-) -> str:
+def totals_text(totals: Totals, *, how: str = "", verbose: bool = False, width: int = 100, shown: str = "") -> str:
     """Three aligned lines, and more where something is missing; with ``verbose`` the frames by type, too.
 
     ``how``: ``"interrupted"`` or ``"stopped"`` where the capture was not read to its end. ``width`` in columns.
     ``shown``: what :func:`shown_text` says, where not all frames were shown.
     """
     if totals.tcp_packets and not totals.connections and not how:  # a table of packets: nothing else was asked for
-        return f"{'packets':<{LABEL}}{_packets(totals)}"
+        return f"{'packets':<{LABEL}}{_packets(totals)}" + (f"\n{'shown':<{LABEL}}{shown}" if shown else "")
     rows = [("packets", _packets(totals)), ("payload", _payload(totals, verbose))]
     if how and not verbose:
         rows.pop()  # of packets that were read ahead, too: it adds up when all is read
@@ -59,16 +52,18 @@ def totals_text(
 
 
 def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> str:
-    """How many frames were shown, and of how many where the capture was read to its end (``whole``); "" for all."""
+    """How many frames were shown (or packets, if no frames were read), and of how many where the capture was read to
+    its end (``whole``); "" for all."""
+    packets = totals.tcp_packets and not totals.connections
+    noun, total = ("packet", totals.packets) if packets else ("frame", sum(totals.frames.values()))
     what = "match the filter" if matching else "are in the time asked for"
     if not whole:
-        return counted(shown, "frame")
-    total = sum(totals.frames.values())
+        return counted(shown, noun)
     if shown == total and not matching:
         return ""
     if not shown:
-        return f"no frame: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
-    return f"{shown:,} of {counted(total, 'frame')} {what}"
+        return f"no {noun}: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
+    return f"{shown:,} of {counted(total, noun)} {what}"
 
 
 def files_text(info: CaptureInfo) -> str:
@@ -111,27 +106,27 @@ def _payload(totals: Totals, verbose: bool) -> str:
 
 def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
     """Frames by protocol and type, the most frequent first, with what is not ok about some."""
-    kinds: dict[str, dict[str, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+    kinds: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for (protocol, kind, status), number in totals.frames.items():
         kinds[protocol][kind][status] = number
     rows = []
     for protocol, types in sorted(kinds.items()):
-        whole = _sum(types.values())
-        rows.append(("frames", f"{sum(whole.values()):,} {protocol or 'of unknown protocol'}{_statuses(whole)}"))
-        digits = len(f"{sum(whole.values()):,}")
-        ordered = sorted(types.items(), key=lambda item: -sum(item[1].values()))
-        cells = [f"{sum(found.values()):>{digits},} {kind or 'undecoded'}{_statuses(found)}" for kind, found in ordered]
+        whole = sum(types.values(), Counter[str]())
+        rows.append(("frames", f"{whole.total():,} {protocol or 'of unknown protocol'}{_statuses(whole)}"))
+        digits = len(f"{whole.total():,}")
+        ordered = sorted(types.items(), key=lambda item: -item[1].total())
+        cells = [f"{found.total():>{digits},} {kind or 'undecoded'}{_statuses(found)}" for kind, found in ordered]
         rows += [("", line) for line in _columns(cells, width - LABEL)]
     return rows or [("frames", "none")]
 
 
 def _protocols(totals: Totals) -> str:
-    """Frames by protocol on one line, the most frequent first, with what is not ok about some."""
-    kinds: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    """The same on one line, without the types."""
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for (protocol, _, status), number in totals.frames.items():
         kinds[protocol][status] += number
-    ordered = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
-    texts = (f"{sum(found.values()):,} {name or 'of unknown protocol'}{_statuses(found)}" for name, found in ordered)
+    ordered = sorted(kinds.items(), key=lambda item: -item[1].total())
+    texts = (f"{found.total():,} {name or 'of unknown protocol'}{_statuses(found)}" for name, found in ordered)
     return _list(texts) or "none"
 
 
@@ -143,15 +138,7 @@ def _columns(cells: list[str], width: int) -> list[str]:
     return ["".join(f"{text:<{cell}}" for text in cells[row::height]).rstrip() for row in range(height)]
 
 
-def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = defaultdict(int)
-    for statuses in counts:
-        for status, number in statuses.items():
-            total[status] += number
-    return total
-
-
-def _statuses(statuses: dict[str, int]) -> str:
+def _statuses(statuses: Counter[str]) -> str:
     bad = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "ok"]
     return f" ({', '.join(bad)})" if bad else ""
 
@@ -167,8 +154,7 @@ def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
 
 
 def _bounded(texts: list[str], most: int = MAX_ROWS) -> list[str]:
-    more = len(texts) - most
-    return texts if more <= 0 else [*texts[:most], f"and {more} more"]
+    return [*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else [])]
 
 
 def _advice(totals: Totals) -> list[str]:
@@ -184,10 +170,10 @@ def _advice(totals: Totals) -> list[str]:
         texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture behind the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if ports or (totals.captured and not looks):
-        port = ports[0] if ports else None
+        port = ports[0] if ports else "PORT"
         likely = next((protocol for protocol in protocols if port in protocol.ports), None)
         name = likely.name if likely else f"PROTOCOL ({', '.join(protocol.name for protocol in protocols)})"
-        texts.append(f"what a port speaks can be told: -d {'PORT' if port is None else port}={name}")
+        texts.append(f"what a port speaks can be told: -d {port}={name}")
     elif not totals.tcp_packets and totals.packets:
         texts.append("there is no TCP in it: see above what was not decoded")
     elif not totals.captured and totals.packets:

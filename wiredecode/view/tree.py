@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 from rich.console import Group, RenderableType
@@ -15,8 +16,10 @@ from wiredecode.frames.frame import OK, Finding, Frame, Inner
 from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import label
+from wiredecode.protocols.shared.amqp import Node, message
+from wiredecode.protocols.shared.amqp import plain as plain_value
+from wiredecode.protocols.shared.amqp.constructors import Category
 from wiredecode.view import theme
-from wiredecode.view.amqp import Sections
 from wiredecode.view.hexdump import hexdump, secrets
 from wiredecode.view.summary import SummaryLines
 from wiredecode.view.theme import DEFAULT, TreeOptions
@@ -25,6 +28,8 @@ from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged,
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
 """An element with so few plain fields stands on one line."""
+NULL = 0x40
+"""Constructor of null in AMQP: an optional field that was left out."""
 
 
 def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
@@ -76,12 +81,8 @@ def _title(frame: Frame, when: str) -> Text:
     if frame.status != OK:
         text.append(f"  {frame.status}", theme.STATUS[frame.status])
     if frame.latency_ns is not None:
-        text.append(f"  {_milliseconds(frame.latency_ns)}", theme.GENERATED)
+        text.append(f"  {frame.latency_ns / 1e6:.3f} ms", theme.GENERATED)
     return text
-
-
-def _milliseconds(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e6:.3f} ms"
 
 
 def _place(frame: Frame) -> Text:
@@ -101,7 +102,7 @@ def _links(branch: Tree, frame: Frame) -> None:
     for text in (
         frame.request is not None and f"[request in frame {frame.request}]",
         frame.response is not None and f"[response in frame {frame.response}]",
-        frame.latency_ns is not None and f"[latency: {_milliseconds(frame.latency_ns)}]",
+        frame.latency_ns is not None and f"[latency: {frame.latency_ns / 1e6:.3f} ms]",
     ):
         if text:
             branch.add(Text(text, theme.GENERATED))
@@ -151,13 +152,13 @@ class Fields:
         carried: tuple[bytes, int] | None = None
         for declared in layer.fields_desc:
             kind, name = plain(declared), declared.name
-            if name not in record or name not in layer.fields:
-                if name in record and name in layer.defaults:
-                    known |= {name, getattr(kind, "code_name", None)}
-                    default = self._leaf(kind, layer.defaults[name], record[name], None)
-                    branch.add(default.append("  [default]", theme.GENERATED))
+            if name not in record or (name not in layer.fields and name not in layer.defaults):
                 continue
             known |= {name, getattr(kind, "code_name", None)}
+            if name not in layer.fields:
+                default = self._leaf(kind, layer.defaults[name], record[name], None)
+                branch.add(default.append("  [default]", theme.GENERATED))
+                continue
             value, span = layer.fields[name], layer.ranges.get(name)
             if isinstance(kind, Struct):
                 text = Text(f"{name}: ").append(kind.doc, "dim")
@@ -167,7 +168,8 @@ class Fields:
             else:
                 branch.add(self._leaf(kind, value, record.get(name), span))
             if isinstance(kind, Binary) and isinstance(value, bytes) and span is not None:
-                carried = value, span[1] - len(value)
+                shown = record.get(name)  # without credentials
+                carried = shown.raw if isinstance(shown, Raw) else value, span[1] - len(value)
         self.extras(branch, {key: value for key, value in record.items() if key not in known}, carried)
 
     def _leaf(self, kind: Kind, value: Any, shown: Any, span: tuple[int, int] | None) -> Text:
@@ -242,3 +244,47 @@ class Fields:
             carried = next(((raw.raw, 0) for raw in raws.values()), None)
             self.extras(element, {key: value for key, value in entry.items() if key not in raws}, carried)
         add_more(node, len(values), self.options)
+
+
+# AMQP 1.0 messages.
+
+
+@dataclass
+class Sections:
+    """Adds the sections of the message ``data``, which starts at byte ``base`` of the frame, to a tree."""
+
+    data: bytes
+    base: int
+    options: TreeOptions
+
+    def add(self, branch: Tree) -> None:
+        for section in message(self.data) or ():
+            body = section.children[1]
+            line = self._line(f"amqp {section.name}", body, theme.HEAD)
+            where = f"  section @{self.base + section.start}:{self.base + section.end}"
+            self._items(branch.add(line.append(where, theme.RANGE)), body)
+
+    def _line(self, name: str, node: Node, style: str = "") -> Text:
+        text = Text().append(escape(name), style).append(": ")
+        if node.is_scalar:
+            text.append(value_text(plain_value(node, Raw), self.options), theme.VALUE)
+        elif node.constructor.category is not Category.DESCRIBED:
+            text.append(f"{len(_items(node))} items")
+        return text.append(f"  {node.encoding}  @{self.base + node.start}:{self.base + node.end}", theme.RANGE)
+
+    def _items(self, tree: Tree, node: Node) -> None:
+        items = _items(node)
+        most = self.options.limit(theme.SHOWN_ELEMENTS)
+        for name, item in items[:most]:
+            self._items(tree.add(self._line(name, item)), item)
+        add_more(tree, len(items), self.options)
+
+
+def _items(node: Node) -> list[tuple[str, Node]]:
+    """The named values inside a compound one."""
+    category, nodes = node.constructor.category, node.children
+    if category in (Category.MAP, Category.ARRAY):
+        nodes = nodes[1::2] if category is Category.MAP else nodes[1:]
+    elif category is not Category.DESCRIBED:
+        nodes = [each for each in nodes if each.code != NULL or each.name.startswith("[")]
+    return [(each.name, each) for each in nodes]

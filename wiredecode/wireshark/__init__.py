@@ -46,7 +46,6 @@ def _parts() -> Iterator[str]:
 
 
 def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
-    """The tables of one protocol, and the code of its package."""
     writer = Writer(script.kinds, script.types)
     members = {
         "name": protocol.name,

@@ -236,13 +236,7 @@ local function add_json(c, tree, node, from, to, value, secret)
     for index = 1, value.n do add_json(c, tree, node, from, to, value[index], false) end
   elseif type(value) == "table" then
     add(c, tree, node, from, to, sub(c.s, from + 1, to))
-  elseif type(value) == "boolean" then
-    if node.ftype == "bool" or node.ftype == "string" then add(c, tree, node, from, to, value) end
-  elseif type(value) == "string" then
-    if node.ftype == "string" then
-      add(c, tree, node, from, to, value)
-    end
-  elseif node.ftype ~= "bool" then
+  elseif type(value) ~= "number" or node.ftype ~= "bool" then
     add(c, tree, node, from, to, value)
   end
 end

@@ -4,7 +4,7 @@
 -- c.stop, both counted from 0. A reader takes (f, c, v, at, tree, node): the table of its field, the values read before and
 -- where each ended, and where in Wireshark's tree and among Wireshark's fields it stands. It returns the value.
 
-local band, bor, bxor, lshift, rshift = bit.band, bit.bor, bit.bxor, bit.lshift, bit.rshift
+local band, bor, bxor, rshift = bit.band, bit.bor, bit.bxor, bit.rshift
 local byte, sub, floor, format = string.byte, string.sub, math.floor, string.format
 
 local MAX_ITEMS = 200000 -- fields of one message that are shown
@@ -37,7 +37,12 @@ local function sum(a, sign, b)
   if type(a) ~= "number" or type(b) ~= "number" then return nil end
   if sign == "+" then return a + b end
   if sign == "-" then return a - b end
-  return a * b
+  if sign == "*" then return a * b end
+  if sign == "&" then return band(a, b) end
+  if sign == "|" then return bor(a, b) end
+  if sign == "^" then return bxor(a, b) end
+  if sign == "<<" then return bit.lshift(a, b) end
+  return rshift(a, b)
 end
 
 local function among(a, list)
@@ -165,24 +170,30 @@ end
 
 -- Wireshark's tree.
 
--- What Wireshark takes for a value of a field's type.
-local function fitting(node, value, range)
-  local ftype = node.ftype
+-- A value as Wireshark takes it for a field of this type, or nil if it has another type, as members of JSON may.
+local function fitting(node, value)
+  local ftype, kind = node.ftype, type(value)
   if ftype == "string" then return printable(tostring(value)) end
-  if ftype == "bool" then return truth(plain(value)) end
-  if ftype == "absolute_time" then return value end
-  if ftype == "uint64" or ftype == "int64" then
-    if type(value) == "number" then
-      local of = ftype == "int64" and Int64 or UInt64
-      if value < 0 then return Int64.new(value % 2 ^ 32, floor(value / 2 ^ 32) % 2 ^ 32) end
-      return of.new(value % 2 ^ 32, floor(value / 2 ^ 32))
-    end
-    if ftype == "int64" and getmetatable(value) ~= getmetatable(Int64.new(0)) then
-      return Int64.new(value:lower(), value:higher())
-    end
-    return value
+  if ftype == "bool" then
+    if kind == "string" then return nil end
+    return truth(plain(value))
   end
-  return plain(value)
+  if ftype == "absolute_time" then return kind == "userdata" and value or nil end
+  if not ftype:find("int") then return nil end
+  if kind == "number" then
+    if value ~= floor(value) or math.abs(value) >= 2 ^ 64 then return nil end
+  elseif kind ~= "userdata" then
+    return nil
+  end
+  if ftype ~= "uint64" and ftype ~= "int64" then return plain(value) end
+  if kind == "number" then
+    local of = (ftype == "int64" or value < 0) and Int64 or UInt64
+    return of.new(value % 2 ^ 32, floor(value / 2 ^ 32) % 2 ^ 32)
+  end
+  if ftype == "int64" and getmetatable(value) ~= getmetatable(Int64.new(0)) then
+    return Int64.new(value:lower(), value:higher())
+  end
+  return value
 end
 
 -- Add a field; bytes, unique ids and structures need no value: the range has it.
@@ -194,10 +205,10 @@ local function add(c, tree, node, from, to, value, names)
   local item
   if value == nil then
     item = tree:add(node.field, range)
-  elseif node.ftype == "absolute_time" and type(value) == "number" then
-    return tree
   else
-    item = tree:add(node.field, range, fitting(node, value))
+    value = fitting(node, value)
+    if value == nil then return tree end
+    item = tree:add(node.field, range, value)
   end
   if names ~= nil and names ~= node.names and names[plain(value)] ~= nil then
     item:set_text(format("%s: %s (%s)", node.title, names[plain(value)], tostring(value)))

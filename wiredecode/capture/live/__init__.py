@@ -1,5 +1,5 @@
 """Live capture: packets from an interface, as batches, while they pass by.
 
-A source (`ring` reads a packet socket, `helper` reads another program) is emptied by a thread of its own in `sniffer`,
+A source (`source` reads a packet socket or another program) is emptied by a thread of its own in `sniffer`,
 which also saves what it reads (`pcapng_writer`, `saving`).
 """

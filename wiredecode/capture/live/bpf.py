@@ -6,7 +6,7 @@ import ctypes
 import socket
 import struct
 
-from wiredecode.capture.live.errors import LiveError
+from wiredecode.capture.live.interfaces import LiveError
 
 _LIBRARIES = ("libpcap.so.1", "libpcap.so.0.8", "libpcap.so", "libpcap.dylib")
 _DLT_ETHERNET, _DLT_RAW = 1, 12
@@ -17,8 +17,6 @@ _RETURN = 0x06
 
 
 class _Program(ctypes.Structure):
-    """struct bpf_program."""
-
     _fields_ = (("length", ctypes.c_uint), ("instructions", ctypes.c_void_p))
 
 

@@ -130,7 +130,6 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _option(code: int, value: str | bytes = b"") -> bytes:
-    """An option, padded to 4 bytes; code 0 ends the options."""
     data = value.encode() if isinstance(value, str) else value
     return pack("<HH", code, len(data)) + data + bytes(-len(data) & 3)
 

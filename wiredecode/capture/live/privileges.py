@@ -79,9 +79,14 @@ def give_up(*, saves: bool = False, helper: bool = False) -> str:
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
     if sys.platform == "linux" and (who is not None or _can_go_on_without_capabilities()):
-        _set_capabilities(kept, kept)
+        drop_capabilities(kept)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     return remark
+
+
+def drop_capabilities(kept: int = 0) -> None:
+    """Give up all capabilities but those of the mask ``kept``, for good. Raises OSError."""
+    _set_capabilities(kept, kept)
 
 
 def _can_go_on_without_capabilities() -> bool:

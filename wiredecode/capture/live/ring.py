@@ -28,8 +28,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.columns import NS_PER_SECOND, gather
 from wiredecode.capture.live import bpf
-from wiredecode.capture.live.errors import LiveError
-from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, Device
+from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, Device, LiveError
 
 MIB = 1 << 20
 BLOCK_BYTES = 512 * 1024
@@ -143,7 +142,6 @@ class PacketRing:
         self._socket.close()
 
     def _check(self) -> None:
-        """Raise what befell the socket."""
         number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
             raise OSError(number, "the interface is down or gone", self.device.name)
@@ -221,7 +219,6 @@ def _packets(parts: list[bytes]) -> Int64s:
 
 
 def _cook(buffer: bytes, at: Int64s, start: Int64s) -> tuple[bytes, Int64s]:
-    """Put a LINUX_SLL2 header before each packet."""
     data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(buffer), np.uint8)
     header = data[(at + _SLL)[:, None] + np.array(_SLL2_FROM)]
     header[:, 2:4] = 0

@@ -13,10 +13,10 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.file import NOTHING
 from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter, Statistics, block_sizes
-from wiredecode.capture.private import open_private
+from wiredecode.capture.reader import NOTHING
+from wiredecode.capture.write import open_private
 
 
 @dataclass(frozen=True, slots=True)

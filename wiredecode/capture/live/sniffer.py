@@ -16,11 +16,11 @@ from threading import Condition, Thread
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.file import IDLE_SECONDS, NOTHING
 from wiredecode.capture.info import CaptureInfo
 from wiredecode.capture.live.pcapng_writer import Statistics
 from wiredecode.capture.live.saving import Rotation, Saving
 from wiredecode.capture.live.source import LiveSource
+from wiredecode.capture.reader import IDLE_SECONDS, NOTHING
 
 QUEUE_BYTES = 32 * 1024 * 1024
 END_SECONDS = 3.0
@@ -114,7 +114,6 @@ class Sniffer:
             return batch
 
     def _read(self) -> None:
-        """The thread."""
         end = None if self._duration is None else time.monotonic() + self._duration
         try:
             for batch in self._source.batches():

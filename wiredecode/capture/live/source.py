@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
+import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
-from typing import Protocol
+from typing import BinaryIO, Protocol, cast
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
-from wiredecode.capture.file import IDLE_SECONDS, NOTHING
 from wiredecode.capture.info import FileInfo, Interface
 from wiredecode.capture.live import bpf
-from wiredecode.capture.live.errors import LiveError
-from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, Device, device, on_linux
+from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, LiveError, device, on_linux
 from wiredecode.capture.live.privileges import how_to_grant
 from wiredecode.capture.live.ring import MIB, PacketRing
+from wiredecode.capture.reader import IDLE_SECONDS, NOTHING, open_capture
 
 MAX_SNAPLEN = 262_144
 
@@ -74,7 +80,14 @@ class RingSource:
                 raise LiveError(what, "--via tcpdump knows where the kernel keeps them")
             ethernet = one.linktype == LINKTYPE_ETHERNET
             program = bpf.compile_filter(expression, ethernet=ethernet, snaplen=wanted.snaplen)
-        self._ring = _open(one, program, wanted)
+        if not on_linux():
+            raise LiveError(f"cannot capture on {one.name}: packet sockets need Linux", "elsewhere use --via tcpdump")
+        try:
+            self._ring = PacketRing(one, program, promiscuous=wanted.promiscuous, buffer_bytes=wanted.buffer_mib * MIB)
+        except PermissionError:
+            raise LiveError(f"cannot capture on {one.name}: CAP_NET_RAW is missing", *how_to_grant()) from None
+        except OSError as error:
+            raise LiveError(f"cannot capture on {one.name}: {error.strerror}") from None
 
     def batches(self) -> Iterator[PacketBatch]:
         try:
@@ -102,12 +115,111 @@ class RingSource:
             self._ring.close()
 
 
-def _open(one: Device, program: bytes, wanted: LiveOptions) -> PacketRing:
-    if not on_linux():
-        raise LiveError(f"cannot capture on {one.name}: packet sockets need Linux", "elsewhere use --via tcpdump")
-    try:
-        return PacketRing(one, program, promiscuous=wanted.promiscuous, buffer_bytes=wanted.buffer_mib * MIB)
-    except PermissionError:
-        raise LiveError(f"cannot capture on {one.name}: CAP_NET_RAW is missing", *how_to_grant()) from None
-    except OSError as error:
-        raise LiveError(f"cannot capture on {one.name}: {error.strerror}") from None
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+END_SECONDS = 5.0
+"""So long the program has for its last packets and words."""
+_DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")
+_TCPDUMP = re.compile(r"(\d+) packets? (captured|dropped by kernel)")
+
+
+def command(program: str, wanted: LiveOptions) -> list[str]:
+    """The command line of a program that captures to its standard output."""
+    common = ["-i", wanted.interface, "-s", str(wanted.snaplen), *([] if wanted.promiscuous else ["-p"])]
+    if program == "dumpcap":
+        chosen = ["-f", wanted.expression] if wanted.expression else []
+        return [program, "-q", *common, "-B", str(wanted.buffer_mib), *chosen, "-w", "-"]
+    chosen = ["--", wanted.expression] if wanted.expression else []
+    precise = ["--time-stamp-precision=nano", "-n", "-U"]
+    return [program, *precise, *common, "-B", str(wanted.buffer_mib * 1024), "-w", "-", *chosen]
+
+
+def _end_with_parent(parent: int) -> None:
+    """In the child, before it starts the program: end it if wiredecode is killed (prctl(2))."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class HelperSource:
+    """The packets that ``program`` writes, as a `LiveSource`. Raises LiveError if it is not there.
+
+    What it has to say when it cannot capture becomes the message of the CaptureError.
+    """
+
+    def __init__(self, program: str, wanted: LiveOptions) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe nobody reads could fill up
+        try:
+            self._process = subprocess.Popen(
+                command(program, wanted),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for this program, which then ends the other one
+                preexec_fn=partial(_end_with_parent, os.getpid()) if sys.platform == "linux" else None,
+            )
+        except OSError as error:
+            self._said.close()
+            raise LiveError(f"--via {program}: it cannot be started: {error.strerror}") from None
+        pipe = cast(BinaryIO, self._process.stdout)
+        self._capture = open_capture([pipe], idle_seconds=IDLE_SECONDS)
+        self.info = self._capture.info.files[0]
+        self.info.path = wanted.interface
+        self._name = f"{wanted.interface} (via {program})"
+        self._stopped = False
+        self._words = ""
+
+    def batches(self) -> Iterator[PacketBatch]:
+        any_packets = False
+        try:
+            for batch in self._capture:
+                any_packets = any_packets or len(batch) > 0
+                yield batch
+        except CaptureError as error:
+            if self._stopped and not any_packets:  # it may not even have begun its file
+                return
+            self._wait()
+            what = self._complaint() if not any_packets else error.what
+            raise CaptureError(self._name, what, advice="") from None
+        self._wait()
+        if self._process.returncode and not self._stopped:
+            raise CaptureError(self._name, self._complaint())
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def counts(self) -> tuple[int, int]:
+        """Known when the program has ended."""
+        words = self._words
+        if found := _DUMPCAP.search(words):
+            received, dropped = int(found[1]), int(found[2])
+            return received + dropped, dropped
+        numbers = {what: int(number) for number, what in _TCPDUMP.findall(words)}
+        dropped = numbers.get("dropped by kernel", 0)
+        return numbers.get("captured", 0) + dropped, dropped
+
+    def close(self) -> None:
+        self.stop()
+        self._wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._said.close()
+
+    def _wait(self) -> None:
+        if self._said.closed:
+            return
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._said.seek(0)
+        self._words = self._said.read().decode("utf-8", "replace")
+
+    def _complaint(self) -> str:
+        words = [line.strip() for line in self._words.splitlines() if line.strip()]
+        words = [line for line in words if not line.startswith(("Capturing on", "File:", "Packets "))]
+        return " ".join(words) or f"ended with exit code {self._process.returncode}"

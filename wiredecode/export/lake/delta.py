@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import ALIASES, is_local, place_of
 from wiredecode.export.lake.run import Known, TableRun
-from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, create_file, files_of, plainly, remove_file
+from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
 
 DAY = "day"
 MS_US = 1000
@@ -92,11 +92,11 @@ class DeltaLake(Lake):
 
     def create(self, name: str, path: str) -> BinaryIO:
         with plainly(name):
-            return create_file(self.places().path(name, path))
+            return self.places().create(name, path)
 
     def remove(self, name: str, path: str) -> None:
         with plainly(name):
-            remove_file(self.places().path(name, path))
+            self.places().remove(name, path)
 
     def places(self) -> Places:
         return Places(self.uri, {}, "", DAY)
@@ -155,13 +155,17 @@ def _day_of(path: str) -> dict[str, str | None]:
 
 
 def _known(table: Any, run: TableRun) -> dict[int, Known]:
-    def remembered(*words: str) -> int | None:
-        found: int | None = table.transaction_version(":".join((PREFIX, *words)))
-        return found
+    def remembered(*words: str) -> int:
+        return table.transaction_version(":".join((PREFIX, *words))) or 0
 
-    shared = Counter(number for token in run.tokens if (number := remembered("capture", token)) is not None)
+    shared = Counter(number for token in run.tokens if (number := remembered("capture", token)))
     return {
-        number: Known(remembered("captures", str(number)) or 0, remembered("files", str(number)) or 0, count)
+        number: Known(
+            captures=remembered("captures", str(number)),
+            files=remembered("files", str(number)),
+            shared=count,
+            columns=remembered("columns", str(number)),
+        )
         for number, count in shared.items()
     }
 
@@ -176,7 +180,7 @@ def _remembered(run: TableRun, files: int) -> list[Any]:
 
     if run.stream is not None:
         return [Transaction(_stream(run), run.stream[1])]
-    sizes = {"captures": len(run.tokens), "files": files}
+    sizes = {"captures": len(run.tokens), "files": files, "columns": run.chosen_columns}
     return [
         *(Transaction(f"{PREFIX}:capture:{token}", run.id) for token in sorted(run.tokens)),
         *(Transaction(f"{PREFIX}:{what}:{run.id}", size) for what, size in sizes.items()),

@@ -10,7 +10,7 @@ from wiredecode.export.background import Background
 from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import run_of, selection
-from wiredecode.export.lake.writer import TABLES, LakeWriter
+from wiredecode.export.lake.writer import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
 from wiredecode.export.writers import size
 from wiredecode.frames.escape import escape
@@ -35,9 +35,10 @@ class LakeExport(TableExport):
         if self.columns is not None:
             self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
         lake = open_lake(job.out)
-        captures = run_of(job.files, self._chosen())
+        captures = run_of(job.files, self._chosen(), self.columns)
         captures.replaces(lake.known(TABLES, captures), overwrite=job.overwrite)
         reader = self._read(source)
+        self.lake, self.captures = lake, captures
         self.into = self.writer = LakeWriter(lake, job.level, captures, compression=self.form.compression)
         self.committing = False
         if is_local(job.out) and (os.cpu_count() or 1) > 1:
@@ -58,7 +59,8 @@ class LakeExport(TableExport):
         """Commit the files."""
         self.end()
         self.committing = True
-        self.tables = self.into.commit(self._chosen(), overwrite=self.job.overwrite)
+        files, job = self.into.take(), self.job
+        self.tables = commit(self.lake, job.level, self.captures, files, self._chosen(), overwrite=job.overwrite)
 
     def discard(self) -> None:
         """Stop the background, and remove the files."""

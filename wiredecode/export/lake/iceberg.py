@@ -163,7 +163,7 @@ class IcebergLake(Lake):
                     if number != run.id:
                         transaction.remove_properties(_property(number))
                 tokens = " ".join(sorted(run.tokens))
-                told_once = {_property(run.id): f"{len(files)} {tokens}"}
+                told_once = {_property(run.id): f"{len(files)}:{run.chosen_columns} {tokens}"}
                 if run.stream is not None:
                     told_once = {_stream(run): str(run.stream[1])}
                 transaction.set_properties(told_once)
@@ -189,7 +189,8 @@ def _known(table: Any, run: TableRun) -> dict[int, Known]:
     found, tokens = {}, run.tokens
     for name, value in table.properties.items():
         if name.startswith(_property(0)[:-1]):
-            files, *theirs = value.split(" ")
+            counts, *theirs = value.split(" ")
+            files, _, columns = counts.partition(":")
             if shared := tokens.intersection(theirs):
-                found[int(name.rpartition(".")[2])] = Known(len(theirs), int(files), len(shared))
+                found[int(name.rpartition(".")[2])] = Known(len(theirs), int(files), len(shared), int(columns or 0))
     return found

@@ -56,6 +56,8 @@ class Known(NamedTuple):
     captures: int
     files: int
     shared: int
+    columns: int = 0
+    """:attr:`TableRun.chosen_columns` of the run."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class TableRun:
     captures: tuple[Capture, ...]
     stream: tuple[str, int] | None = None
     """Instead of captures: which stream, and the number of its step; a table remembers the last one only."""
+    columns: tuple[str, ...] | None = None
+    """The columns that are written; None: all."""
 
     @cached_property
     def tokens(self) -> frozenset[str]:
@@ -81,6 +85,12 @@ class TableRun:
         """``id`` as names of files have it."""
         return run_name(self.id)
 
+    @cached_property
+    def chosen_columns(self) -> int:
+        """A digest of the columns; 0: all."""
+        text = "\n".join(sorted(self.columns or ()))
+        return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) if text else 0
+
     def check_step(self, last: int | None) -> None:
         """Raise :class:`AlreadyThere` where a table has this step of the stream; ``last``: the last one that it has."""
         if self.stream is not None and last is not None and last >= self.stream[1]:
@@ -90,9 +100,16 @@ class TableRun:
         """The runs whose rows this one brings again, and more; ``known``: those of a table that share captures.
 
         Raises :class:`AlreadyThere` where all captures are there, unless ``overwrite``, and :class:`LakeError` where
-        some are there together with others: connections go on from file to file, so they cannot be taken apart.
+        they are there with fewer columns, or some together with others: connections go on from file to file, so they
+        cannot be taken apart.
         """
-        if not overwrite and any(each.shared == len(self.tokens) for each in known.values()):
+        there = [each for each in known.values() if each.shared == len(self.tokens)]
+        if there and not overwrite:
+            if any(each.columns not in (0, self.chosen_columns) for each in there):
+                raise LakeError(
+                    "the captures are in the table already, with other columns (of an earlier --columns); "
+                    "--overwrite writes them again, with these"
+                )
             raise AlreadyThere
         for each in known.values():
             if each.shared < each.captures:
@@ -108,14 +125,15 @@ def run_name(number: int) -> str:
     return f"{number:016x}"
 
 
-def run_of(files: Iterable[str], selection: str) -> TableRun:
-    """The run of captures that are read for their digests; ``selection`` says what of them is written.
+def run_of(files: Iterable[str], selection: str, columns: Iterable[str] | None = None) -> TableRun:
+    """The run of captures that are read for their digests; ``selection``: the rows that are written, ``columns``: all.
 
     What cannot be read is left out: decoding tells it.
     """
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
         found = pool.map(lambda name: _capture(name, selection), files)
-        return TableRun(tuple(capture for capture in found if capture is not None))
+        captures = tuple(capture for capture in found if capture is not None)
+        return TableRun(captures, columns=None if columns is None else tuple(columns))
 
 
 def _capture(name: str, selection: str) -> Capture | None:

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -35,9 +35,32 @@ class Written:
     day: str | None
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where files of tables are written by others than who commits, in a form that goes to them."""
+class Conflict(Exception):
+    """Somebody else has committed to the table in between."""
+
+
+class Store(ABC):
+    """Where files of tables are written. Raises :class:`LakeError` for what cannot be reached or written."""
+
+    day: str | None = None
+    """The column that a table is divided by; None: the table divides by the day of ``time`` without a column."""
+
+    @abstractmethod
+    def prepare(self, name: str, schema: pa.Schema) -> None:
+        """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
+
+    @abstractmethod
+    def create(self, name: str, path: str) -> BinaryIO:
+        """A new file below a table that is prepared."""
+
+    @abstractmethod
+    def remove(self, name: str, path: str) -> None:
+        """Remove a file that is part of no table."""
+
+
+@dataclass
+class Places(Store):
+    """Where files are written by others than who commits, in a form that goes to them."""
 
     base: str
     """URI of the folder of tables that are not there yet."""
@@ -46,20 +69,26 @@ class Places:
     below: str
     """Where in a table the files are."""
     day: str | None
+    schemas: dict[str, pa.Schema] = field(default_factory=dict)
+    """Of the tables that were written to."""
 
-    def path(self, name: str, path: str) -> str:
+    def prepare(self, name: str, schema: pa.Schema) -> None:
+        """Who commits makes it."""
+        self.schemas[name] = schema
+
+    def create(self, name: str, path: str) -> BinaryIO:
+        return create_file(self._path(name, path))
+
+    def remove(self, name: str, path: str) -> None:
+        place = place_of(self._path(name, path))
+        place.system.delete_file(place.path)
+
+    def _path(self, name: str, path: str) -> str:
         return f"{self.known.get(name) or f'{self.base}/{name}'}{self.below}/{path}"
 
 
-class Conflict(Exception):
-    """Somebody else has committed to the table in between."""
-
-
-class Lake(ABC):
-    """Tables at one place. Raises :class:`LakeError` for what cannot be reached or written."""
-
-    day: str | None = None
-    """The column that a table is divided by; None: the table divides by the day of ``time`` without a column."""
+class Lake(Store):
+    """Tables at one place."""
 
     @abstractmethod
     def tables(self) -> list[str]:
@@ -75,15 +104,7 @@ class Lake(ABC):
 
     @abstractmethod
     def make(self, name: str, schema: pa.Schema) -> None:
-        """Make a table, or give it the columns of ``schema`` that it does not have. Raises :class:`Conflict`."""
-
-    @abstractmethod
-    def create(self, name: str, path: str) -> BinaryIO:
-        """A new file below a table that is prepared."""
-
-    @abstractmethod
-    def remove(self, name: str, path: str) -> None:
-        """Remove a file that is part of no table."""
+        """As :meth:`prepare`. Raises :class:`Conflict` where others were faster."""
 
     @abstractmethod
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
@@ -98,7 +119,6 @@ class Lake(ABC):
         """Where others may write files that are committed here."""
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
-        """Make a table, or give it the columns of ``schema`` that it does not have. Others may do so meanwhile."""
         self._again(name, lambda: self.make(name, schema))
 
     def commit(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> bool:
@@ -156,8 +176,3 @@ def create_file(uri: str) -> BinaryIO:
     if isinstance(place.system, pafs.LocalFileSystem):
         place.system.create_dir(place.path.rpartition("/")[0], recursive=True)
     return cast(BinaryIO, place.system.open_output_stream(place.path))
-
-
-def remove_file(uri: str) -> None:
-    place = place_of(uri)
-    place.system.delete_file(place.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.export.lake.run import LakeError, TableRun
-from wiredecode.export.lake.table import Lake, Written
+from wiredecode.export.lake.table import Lake, Store, Written
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
-from wiredecode.tables.narrow import PROTOCOL, of_protocol
+from wiredecode.tables.portable import PROTOCOL, of_protocol
 from wiredecode.tables.reader import FRAMES
 
 TABLES = "captures"
@@ -35,7 +35,7 @@ FILE_BYTES = 256 << 20
 class TableFiles:
     """New files of a table; they are named after the run, and after who writes."""
 
-    lake: Lake
+    store: Store
     table: str
     run: TableRun
     by_day: bool = True
@@ -50,17 +50,17 @@ class TableFiles:
         folder = f"{DAY}={day}/" if self.by_day else ""
         path = self._paths[place] = f"{folder}{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
         self.begun.append(path)
-        return self.lake.create(self.table, path)
+        return self.store.create(self.table, path)
 
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        day = place.partition("=")[2] if self.by_day and self.lake.day is not None else None
+        day = place.partition("=")[2] if self.by_day and self.store.day is not None else None
         self.complete.append(Written(self.table, self._paths.pop(place), rows, stream.tell(), day))
 
     def remove(self) -> None:
         """Remove what was written."""
         for path in self.begun:
             with suppress(LakeError, OSError):
-                self.lake.remove(self.table, path)
+                self.store.remove(self.table, path)
         self.begun.clear()
         self.complete.clear()
 
@@ -68,8 +68,8 @@ class TableFiles:
 class LakeWriter:
     """Writes batches of ``level``, with columns as on Spark (``time`` and, of frames, ``protocol`` among them)."""
 
-    def __init__(self, lake: Lake, level: str, run: TableRun, *, compression: str | None = None) -> None:
-        self.lake, self.level, self.run = lake, level, run
+    def __init__(self, store: Store, level: str, run: TableRun, *, compression: str | None = None) -> None:
+        self.store, self.level, self.run = store, level, run
         self._settings = Settings(compression=compression)
         self._files: dict[str, TableFiles] = {}
         self._writers: dict[str, PartitionWriter] = {}
@@ -91,16 +91,11 @@ class LakeWriter:
 
     def _writer(self, table: str, schema: pa.Schema) -> PartitionWriter:
         if table not in self._writers:
-            day = [] if self.lake.day is None else [pa.field(self.lake.day, pa.date32())]
-            files = self._table(table, pa.schema([*schema, *day]))
+            day = [] if self.store.day is None else [pa.field(self.store.day, pa.date32())]
+            self.store.prepare(table, pa.schema([*schema, *day]))
+            files = self._files[table] = TableFiles(self.store, table, self.run)
             self._writers[table] = PartitionWriter(files, schema, [DATE], self._parquet, FILE_BYTES)
         return self._writers[table]
-
-    def _table(self, table: str, schema: pa.Schema) -> TableFiles:
-        if table not in self._files:
-            self.lake.prepare(table, schema)
-            self._files[table] = TableFiles(self.lake, table, self.run)
-        return self._files[table]
 
     def _parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
         return ParquetWriter(stream, schema, self._settings)
@@ -110,58 +105,70 @@ class LakeWriter:
         for writer in self._writers.values():
             writer.close()
 
-    def complete(self) -> list[Written]:
-        """The files that are complete."""
-        return [file for files in self._files.values() for file in files.complete]
-
-    def adopt(self, file: Written, schema: pa.Schema) -> None:
-        """A file that somebody else has written; ``schema`` of its table."""
-        files = self._table(file.table, schema)
-        files.begun.append(file.path)
-        files.complete.append(file)
-
-    def commit(self, selection: str, *, overwrite: bool) -> list[str]:
-        """Make the files part of their tables, that of the captures last; the names of the tables."""
-        found = {name: files.complete for name, files in self._files.items()}
-        for name in self._others(found):
-            self.lake.commit(name, self.run, [], overwrite=True)
-        for name, files in found.items():
-            if self.lake.commit(name, self.run, files, overwrite=overwrite):
-                self._files[name].begun.clear()
-        if self.run.captures:
-            self._commit_captures(selection, overwrite=overwrite)
-        return sorted(found)
-
-    def _others(self, found: dict[str, list[Written]]) -> list[str]:
-        """Tables of the level that hold rows of the captures, and get none now."""
-        if not self.run.captures:
-            return []
-        names = (name for name in self.lake.tables() if name == self.level or name.startswith(f"{self.level}_"))
-        return [name for name in names if name not in found and self.lake.known(name, self.run)]
-
-    def _commit_captures(self, selection: str, *, overwrite: bool) -> None:
-        self.lake.prepare(TABLES, CAPTURES)
-        files = TableFiles(self.lake, TABLES, self.run, by_day=False)
-        rows = [
-            (self.run.name, self.level, capture.name, capture.digest, selection, capture.size)
-            for capture in self.run.captures
-        ]
-        columns = [pa.array(column, kind.type) for column, kind in zip(zip(*rows, strict=True), CAPTURES, strict=True)]
-        try:
-            with files.begin("", 0) as stream:
-                writer = self._parquet(stream, CAPTURES)
-                writer.write(pa.record_batch(columns, schema=CAPTURES))
-                writer.close()
-                files.end("", stream, len(rows))
-            if self.lake.commit(TABLES, self.run, files.complete, overwrite=overwrite):
-                files.begun.clear()
-        finally:
-            files.remove()
+    def take(self) -> list[Written]:
+        """The files that are complete: whoever takes them commits or removes them."""
+        found = [file for files in self._files.values() for file in files.complete]
+        self._writers.clear()
+        self._files.clear()
+        return found
 
     def discard(self) -> None:
-        """Remove what has not become part of a table."""
+        """Remove what was written and not taken."""
         for writer in self._writers.values():
             writer.discard()
         for files in self._files.values():
             files.remove()
         self._files.clear()
+
+
+def commit(
+    lake: Lake, level: str, run: TableRun, files: Sequence[Written], selection: str, *, overwrite: bool
+) -> list[str]:
+    """Make files part of their tables, that of the captures last; return the names of the tables.
+
+    Files that do not become part of a table are removed.
+    """
+    names = sorted({file.table for file in files})
+    left = {name: [file for file in files if file.table == name] for name in names}
+    try:
+        if run.captures:
+            others = (name for name in lake.tables() if name == level or name.startswith(f"{level}_"))
+            for name in others:  # they hold rows of the captures, and get none now
+                if name not in left and lake.known(name, run):
+                    lake.commit(name, run, [], overwrite=True)
+        for name in names:
+            if lake.commit(name, run, left[name], overwrite=overwrite):
+                del left[name]
+        if run.captures:
+            _commit_captures(lake, level, run, selection, overwrite=overwrite)
+    finally:
+        for some in left.values():
+            remove(lake, some)
+    return names
+
+
+def remove(store: Store, files: Iterable[Written]) -> None:
+    """Remove files that are part of no table, as far as that can still be done."""
+    for file in files:
+        with suppress(LakeError, OSError):
+            store.remove(file.table, file.path)
+
+
+def _commit_captures(lake: Lake, level: str, run: TableRun, selection: str, *, overwrite: bool) -> None:
+    lake.prepare(TABLES, CAPTURES)
+    files = TableFiles(lake, TABLES, run, by_day=False)
+    rows = [
+        {**capture._asdict(), "run": run.name, "level": level, "capture": capture.name, "selection": selection}
+        | {"bytes": capture.size}
+        for capture in run.captures
+    ]
+    try:
+        with files.begin("", 0) as stream:
+            writer = ParquetWriter(stream, CAPTURES, Settings())
+            writer.write(pa.RecordBatch.from_pylist(rows, CAPTURES))
+            writer.close()
+            files.end("", stream, len(rows))
+        if lake.commit(TABLES, run, files.complete, overwrite=overwrite):
+            files.begun.clear()
+    finally:
+        files.remove()

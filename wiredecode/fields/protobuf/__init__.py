@@ -17,33 +17,16 @@ order. Whatever else is legal they leave to :meth:`Message.read_tagged`, which i
 
 from __future__ import annotations
 
-from wiredecode.fields.protobuf.kinds import (
-    Bool,
-    Bytes,
-    Embedded,
-    Enum,
-    Int32,
-    Int64,
-    Repeated,
-    String,
-    TimestampNs,
-    UInt32,
-    UInt64,
-)
-from wiredecode.fields.protobuf.messages import Message, message
-
-__all__ = [
-    "Bool",
-    "Bytes",
-    "Embedded",
-    "Enum",
-    "Int32",
-    "Int64",
-    "Message",
-    "Repeated",
-    "String",
-    "TimestampNs",
-    "UInt32",
-    "UInt64",
-    "message",
-]
+from wiredecode.fields.protobuf.kinds import Bool as Bool
+from wiredecode.fields.protobuf.kinds import Bytes as Bytes
+from wiredecode.fields.protobuf.kinds import Embedded as Embedded
+from wiredecode.fields.protobuf.kinds import Enum as Enum
+from wiredecode.fields.protobuf.kinds import Int32 as Int32
+from wiredecode.fields.protobuf.kinds import Int64 as Int64
+from wiredecode.fields.protobuf.kinds import Repeated as Repeated
+from wiredecode.fields.protobuf.kinds import String as String
+from wiredecode.fields.protobuf.kinds import TimestampNs as TimestampNs
+from wiredecode.fields.protobuf.kinds import UInt32 as UInt32
+from wiredecode.fields.protobuf.kinds import UInt64 as UInt64
+from wiredecode.fields.protobuf.messages import Message as Message
+from wiredecode.fields.protobuf.messages import message as message

@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
-from wiredecode.fields.contracts import Emitter, Malformed, Truncated
-from wiredecode.fields.kind import Kind, take
-from wiredecode.fields.layer import Layer, Style, present_field
-from wiredecode.fields.numbers import write_varint
-from wiredecode.fields.protobuf.kinds import Embedded, Repeated, Scalar, Tagged
-from wiredecode.fields.protobuf.unknown import UnknownField, UnknownFields
-from wiredecode.fields.protobuf.wire import LEN, MAX_NUMBER, VARINT, WIRE_TYPES, emit_varint, read_varint
-from wiredecode.fields.tagged import TaggedLayer, moved
+from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
+from wiredecode.fields.layer import Layer, Style, TaggedLayer, moved, present_field
+from wiredecode.fields.numbers import UInt8, UInt32, write_varint
+from wiredecode.fields.protobuf.kinds import (
+    FIXED_WIDTHS,
+    LEN,
+    MAX_NUMBER,
+    VARINT,
+    WIRE_TYPES,
+    Embedded,
+    Repeated,
+    Scalar,
+    Tagged,
+    emit_varint,
+    read_varint,
+)
+from wiredecode.fields.sized import Rest
+
+
+class Content(Rest):
+    """The value of an unknown field: a number, or bytes."""
+
+    def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
+        return value if isinstance(value, int) else show(value)
+
+    def readable(self, value: Any) -> str:
+        return str(value) if isinstance(value, int) else super().readable(value)
+
+
+class UnknownField(TaggedLayer):
+    """An occurrence that the declaration has no place for."""
+
+    __slots__ = ("tag_width", "width")
+    fields_desc = [  # noqa: RUF012 - Scapy wants a list on the class
+        UInt32("number", "field number"),
+        UInt8("wire_type", "how the value is written", names=WIRE_TYPES),
+        Content("value", "the value"),
+    ]
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.tag_width = self.width = 0
+        super().__init__(*args, **kw)
+
+    @classmethod
+    def within(cls, data: bytes, position: int, end: int) -> UnknownField:
+        unknown = cls()
+        unknown.explicit, unknown.start = 1, position
+        tag, start = read_varint("tag", data, position, end)
+        unknown.tag_width = start - position
+        number, wire = tag >> 3, tag & 7
+        name = f"unknown_fields.{number}"
+        value: int | bytes
+        if wire == VARINT:
+            value, stop = read_varint(name, data, start, end)
+            unknown.width = stop - start
+        else:
+            length = FIXED_WIDTHS.get(wire, 0)
+            if wire == LEN:
+                length, content = read_varint(name, data, start, end)
+                unknown.width, start = content - start, content
+            stop = take(name, start, length, end)
+            value = data[start:stop]
+        unknown.fields = {"number": number, "wire_type": wire, "value": value}
+        unknown.stop = stop
+        return unknown
+
+    def self_build(self) -> bytes:
+        number, wire, value = self.number, self.wire_type, self.value
+        tag = write_varint(number << 3 | wire, self.tag_width)
+        if isinstance(value, int):
+            return tag + write_varint(value, self.width)
+        length = write_varint(len(value), self.width) if wire == LEN else b""
+        return tag + length + bytes(value)
+
+
+class UnknownFields(Array):
+    """What a message holds beyond its declaration; see :func:`message`."""
+
+    tagged = True
+    number = 0
+
+    def __init__(self) -> None:
+        doc = "fields that are not known, kept as they are"
+        super().__init__("unknown_fields", UnknownField, doc, count=None, default=None)
+
 
 MAX_MEMBERS = 10_000
 """Sub-messages and unknown fields in one message, those inside them included: each is an object when read carefully."""
@@ -52,7 +129,6 @@ class Message(TaggedLayer):
     """Base of all messages."""
 
     __slots__ = ("members", "places", "shape")
-    written = ("shape",)
     by_number: ClassVar[dict[int, Any]] = {}
 
     def __init_subclass__(cls, **kw: Any) -> None:

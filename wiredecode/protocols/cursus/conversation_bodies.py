@@ -7,15 +7,16 @@ import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from wiredecode.fields import compiler, printable
+from wiredecode.fields import compiler, printable, redacted
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
 from wiredecode.protocols.cursus import NAME, layers, names, names_texts
-from wiredecode.protocols.cursus.conversation_batches import report_layout, report_markers
 from wiredecode.protocols.cursus.evidence_body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
-from wiredecode.protocols.cursus.layers_batch import BATCHES, Batch, batch_layer, may_be_seed, sound
+from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
 from wiredecode.protocols.cursus.layers_kinds import MAX_PIECES, TOKEN, holds_credential
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.compression import Decompressed, Status
@@ -35,7 +36,8 @@ MARKER = names.MARKER_PREFIX.encode()
 FIRST_WORD = re.compile(rb"\s*\w*")
 """Of text that was cut: what kind it is, is told by more than that."""
 
-DECODERS: dict[type[Layer], FrameDecoder] = {}
+CLUSTER_AUTH = b"\0\7clusterAUTH "
+"""Front of a discovery command with a token, which is not AUTH."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -108,6 +110,8 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
         return Body(layers.Unknown)
     if frame.sender != "client" and json_start(buffer, position, stop):
         return Body(layers.JsonReply)
+    if frame.sender != "server" and buffer.startswith(CLUSTER_AUTH, position):
+        return Body(layers.DiscoveryCommand)
     codec = codec_of(buffer, position, stop)
     if codec is None:
         layer = classify(buffer, frame.start, stop, frame.sender).layer
@@ -118,11 +122,9 @@ def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
     return Body(layers.Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
 
 
+@cache
 def _decoder(layer: type[Layer]) -> FrameDecoder:
-    decoder = DECODERS.get(layer)
-    if decoder is None:
-        decoder = DECODERS[layer] = FrameDecoder(layer, None)
-    return decoder
+    return FrameDecoder(layer, None)
 
 
 def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
@@ -139,6 +141,8 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
         if style is not None:
             kept = ((name, frame.values[name]) for name in KEPT if name in frame.values)
             record = {name: value if isinstance(value, int) else printable(value) for name, value in kept}
+            if not style.secrets and "envelope_topic" in record:
+                record["envelope_topic"] = without_secrets(str(record["envelope_topic"]), redacted)
             frame.layers = {NAME: {**named, **record} if named.keys() & record.keys() else {**record, **named}}
             frame.layers.update(_inner_records(frame, style))
         return named
@@ -228,6 +232,8 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
     named = names_texts.command(name, values, secrets)
     if values.get("arguments") or values.get("tail"):
         frame.dialect = "cur"
+    if name == "INTERNAL_BATCH" or ("internal_token" in named and name not in names.REPLICATING):
+        named["forwarded"] = True
     if not frame.is_cut:
         _report_command(frame, name, named)
     if name == "INTERNAL_BATCH":
@@ -407,6 +413,35 @@ def _batch(frame: Frame) -> dict[str, Any]:
     if frame.sender != "client" and frame.buffer.find(MARKER, frame.start, frame.stop) >= 0:
         report_markers(frame, record)
     return {}
+
+
+def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
+    """Transaction markers, ordinary messages on the wire: who ended which transaction."""
+    count = 0
+    if record is None and frame.layer is not None:
+        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut).values
+    for message in (record or {}).get("messages", ()):
+        producer = message.get("producer_id", "")
+        if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
+            transaction, _, outcome = producer.removeprefix(names.MARKER_PREFIX).rpartition(":")
+            message.update(transaction_marker=outcome, transactional_id=transaction)
+            count += 1
+    if count:
+        frame.find("note", "protocol", "transaction-marker", "holds markers of transactions", "messages")
+
+
+def report_layout(frame: Frame, body: Body) -> None:
+    """Which layout it is, and what speaks against it."""
+    if body.ambiguous:
+        message = f"fits today's layout and that of the older document: read as {body.dialect}"
+        frame.find("note", "protocol", "ambiguous-layout", message, "partition")
+    elif body.dialect not in ("cur", "seed", None):
+        frame.find("note", "protocol", "historic-layout", LABELS[body.dialect], "messages")
+    if frame.is_cut or frame.status == MALFORMED:
+        return
+    if not body.fits:
+        frame.status = MALFORMED
+        frame.find("error", "malformed", "batch", "the body fits no layout of a batch", "messages")
 
 
 def _guarded_record(record: dict[str, Any]) -> dict[str, Any]:

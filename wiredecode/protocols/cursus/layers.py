@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt32, When
+from wiredecode.fields.credentials import PROVIDER
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus.layers_kinds import (
     Reach,
@@ -31,7 +32,12 @@ from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
 BLANKS = rb"[ \t\r\n\v\f]+"
 REST = rb".*"
 WORD = rb"\S*"
-HARMLESS = rb"(?:(?<=\sprincipal=)|(?<=\suser=)|(?<=\susername=)|(?<=\smechanism=))"
+HARMLESS = (
+    rb"(?:(?<=\sprincipal=)|(?<=\suser=)|(?<=\susername=))[\w.@+-]{1,64}(?=\s|\Z)"
+    rb"|(?<=\smechanism=)(?i:plain|token|external|anonymous|oauthbearer|scram-sha-\d{1,3})(?=\s|\Z)"
+)
+CODE = rb"(?:(?!" + PROVIDER.encode() + rb")[\w.-]+(?=[\s:,;]|\Z))?"
+"""Of an error: a word that is no credential."""
 QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|\S*'
 REPLY_VALUE = (
     rb"(?<=\sassignments=)\[[^\[\]]*\]|(?<=\s)\[[^\[\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
@@ -50,26 +56,29 @@ class CursusFrame(Layer):
     """Base of all frames: fills in ``length`` when building."""
 
     filter_name: ClassVar[str] = "cursus"
-    facts: ClassVar[tuple[str, ...]] = ()
-    """The fields that a one-line summary shows."""
 
 
 def length() -> Kind:
     return UInt32("length", "bytes of the body", unit="bytes", fill=LengthOf())
 
 
+def frame(name: str, doc: str, *fields: Kind, **members: Any) -> type[CursusFrame]:
+    """The layer of a kind of body."""
+    members |= {"fields_desc": [length(), *fields], "__doc__": doc}
+    return type(name, (CursusFrame,), members)
+
+
 class Body(Layer):
     """Base of bodies without their length: what a compressed frame or a command holds."""
 
     filter_name: ClassVar[str] = "cursus"
-    facts: ClassVar[tuple[str, ...]] = ()
 
 
 @cache
 def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
     """The same declaration without the length."""
     members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
-    members |= {"__module__": __name__, "__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
+    members |= {"__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
     return type(f"{layer.__name__}Body", (Body,), members)
 
 
@@ -94,15 +103,18 @@ def value(
     ]
 
 
-def piece(pattern: bytes) -> list[Any]:
-    """``key=value`` or a bare value, after white space."""
-    has_key = rb"[^=\s]*="
+def key(pattern: bytes, ahead: bytes) -> list[Any]:
+    """White space, and the name and the ``=`` in front of a value, if ``ahead`` matches."""
     return [
         blanks("gap"),
-        Optional(Stretch("key", rb"[^=\s]*", "name of the parameter"), comes(has_key)),
+        Optional(Stretch("key", pattern, "name of the parameter"), comes(ahead)),
         Optional(Stretch("equals", b"="), comes(b"=")),
-        *value(pattern, "value of the parameter"),
     ]
+
+
+def piece(pattern: bytes) -> list[Any]:
+    """``key=value`` or a bare value, after white space."""
+    return [*key(rb"[^=\s]*", rb"[^=\s]*="), *value(pattern, "value of the parameter")]
 
 
 class ListElement(Layer):
@@ -123,9 +135,7 @@ class Credential(ListElement):
     """A parameter or word of AUTH: it is a secret, unless its name says who logs in, and how."""
 
     fields_desc = [
-        blanks("gap"),
-        Optional(Stretch("key", rb"[A-Za-z_]{1,32}", "name of the parameter"), comes(rb"[A-Za-z_]{1,32}=(?=\S)")),
-        Optional(Stretch("equals", b"="), comes(b"=")),
+        *key(rb"[A-Za-z_]{1,32}", rb"[A-Za-z_]{1,32}=(?=\S)"),
         Optional(Stretch("value", WORD, "value of the parameter"), comes(HARMLESS)),
         Optional(SecretStretch("secret", WORD, "value of the parameter"), When("not has(value)")),
     ]
@@ -155,18 +165,19 @@ class Before:
         return trimmed(data, position, end if found < 0 else found)
 
 
-def command_fields(*arguments: Kind) -> list[Any]:
-    return [
-        length(),
+def command(name: str, doc: str, *arguments: Kind) -> type[CursusFrame]:
+    return frame(
+        name,
+        doc,
         Optional(
-            Text("envelope_topic", "topic of the envelope; brokers ignore it for commands"),
+            Text("envelope_topic", "topic of the envelope; brokers ignore it for commands", free=True),
             comes(b"(?!" + RAW_COMMAND + b")"),
         ),
         Optional(Stretch("pad", rb"[\0 \t\r\n]+", "bytes that the broker skips"), comes(rb"[\0 \t\r\n]")),
         Stretch("command_name", rb"[A-Za-z0-9_]+", "the command, in any case"),
         *arguments,
         blanks("end", "white space at the end"),
-    ]
+    )
 
 
 class MessageTail(Layer):
@@ -190,67 +201,57 @@ class PayloadTail(Layer):
 
 
 def key_values(tail: type[Layer], tag: bytes) -> list[Any]:
-    return command_fields(
+    return [
         TextList("arguments", Argument, Before(tag), "parameters in the order of the wire"),
         blanks("gap"),
         Optional(Struct("tail", tail, "what takes the rest of the text"), comes(tag)),
-    )
+    ]
 
 
-class Command(CursusFrame):
+Command = command(
+    "Command",
     """A command with ``key=value`` parameters.
 
     Pieces without ``=`` are ignored by brokers, except for the list of offsets (``P0:3,P1:7``) at the end of two
     commands. The first ``message=``, even inside another value, takes the rest::
 
         [0000 | uint16 + topic] NAME key=value key=value ... [message=rest]
-    """
-
-    fields_desc = key_values(MessageTail, b"message=")
-
-
-class PayloadCommand(CursusFrame):
-    """A command between brokers: ``payload=`` takes the rest of the text."""
-
-    fields_desc = key_values(PayloadTail, b"payload=")
-
-
-class AuthCommand(CursusFrame):
-    """``AUTH`` and credentials in any form."""
-
-    fields_desc = command_fields(TextList("arguments", Credential, trimmed, "credentials in the order of the wire"))
-
-
-class PositionalCommand(CursusFrame):
-    """A command of the older document: words in a fixed order."""
-
-    fields_desc = command_fields(TextList("words", Word, trimmed, "words in the order of the wire"))
-
-
-class DiscoveryCommand(CursusFrame):
-    """A command of the discovery port: ``[AUTH token ]NAME json`` in an envelope with topic ``cluster``."""
-
-    fields_desc = [
-        length(),
-        Text("envelope_topic", "topic of the envelope: cluster", default="cluster"),
-        Optional(Stretch("auth", rb"AUTH ", "a token follows"), comes(rb"AUTH ")),
-        Optional(SecretStretch("token", WORD, "token of the cluster"), comes(rb"(?<=AUTH )")),
-        blanks("gap"),
-        Stretch("command_name", WORD, "the command"),
-        blanks("json_gap"),
-        *value(REST, "JSON object", "json_text", "secret_json"),
-    ]
-
-
-class Envelope(CursusFrame):
-    """An envelope without a known command: a publish in 2025-11, refused today."""
-
-    fields_desc = [
-        length(),
-        Text("envelope_topic", "topic of the envelope"),
-        *value(REST, "what the envelope holds", "text", "secret_text"),
-    ]
-    facts = ("envelope_topic",)
+    """,
+    *key_values(MessageTail, b"message="),
+)
+PayloadCommand = command(
+    "PayloadCommand",
+    "A command between brokers: ``payload=`` takes the rest of the text.",
+    *key_values(PayloadTail, b"payload="),
+)
+AuthCommand = command(
+    "AuthCommand",
+    "``AUTH`` and credentials in any form.",
+    TextList("arguments", Credential, trimmed, "credentials in the order of the wire"),
+)
+PositionalCommand = command(
+    "PositionalCommand",
+    "A command of the older document: words in a fixed order.",
+    TextList("words", Word, trimmed, "words in the order of the wire"),
+)
+DiscoveryCommand = frame(
+    "DiscoveryCommand",
+    "A command of the discovery port: ``[AUTH token ]NAME json`` in an envelope with topic ``cluster``.",
+    Text("envelope_topic", "topic of the envelope: cluster", default="cluster", free=True),
+    Optional(Stretch("auth", rb"AUTH ", "a token follows"), comes(rb"AUTH ")),
+    Optional(SecretStretch("token", WORD, "token of the cluster"), comes(rb"(?<=AUTH )")),
+    blanks("gap"),
+    Stretch("command_name", WORD, "the command"),
+    blanks("json_gap"),
+    *value(REST, "JSON object", "json_text", "secret_json"),
+)
+Envelope = frame(
+    "Envelope",
+    "An envelope without a known command: a publish in 2025-11, refused today.",
+    Text("envelope_topic", "topic of the envelope", free=True),
+    *value(REST, "what the envelope holds", "text", "secret_text"),
+    facts=("envelope_topic",),
+)
 
 
 # Replies of the broker.
@@ -268,88 +269,62 @@ class Detail(ListElement):
     fields_desc = piece(QUOTED)
 
 
-class Success(CursusFrame):
-    """``OK``, or ``OK`` and fields."""
-
-    fields_desc = [
-        length(),
-        blanks("pad"),
-        Stretch("outcome", rb"OK", default="OK"),
-        TextList("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
-        blanks("end"),
-    ]
+def outcome(word: str, pattern: bytes) -> list[Any]:
+    return [blanks("pad"), Stretch("outcome", pattern, default=word)]
 
 
-class Failure(CursusFrame):
-    """``ERROR: code`` and details, each ``key=value`` or a bare word."""
-
-    fields_desc = [
-        length(),
-        blanks("pad"),
-        Stretch("outcome", rb"ERROR:?", default="ERROR:"),
-        blanks("gap"),
-        Stretch("error_code", WORD, "what went wrong"),
-        TextList("details", Detail, trimmed, "details in the order of the wire"),
-        blanks("end"),
-    ]
-    facts = ("error_code",)
-
-
-class StreamControl(CursusFrame):
-    """``STREAM_CONTROL type=CLOSE reason=... offset=...``: the end of a stream."""
-
-    fields_desc = [
-        length(),
-        blanks("pad"),
-        Stretch("outcome", rb"STREAM_CONTROL", default="STREAM_CONTROL"),
-        TextList("details", Detail, trimmed, "fields in the order of the wire"),
-        blanks("end"),
-    ]
-
-
-class JsonReply(CursusFrame):
-    """A reply that is a JSON object or array."""
-
-    fields_desc = [length(), *value(REST, "JSON text", "json_text", "secret_json")]
-
-
-class TextReply(CursusFrame):
-    """Free text, as brokers answered until 2026-07."""
-
-    fields_desc = [length(), *value(REST, "the reply", "text", "secret_text")]
-
-
-class Empty(CursusFrame):
-    """Length 0: a keep-alive on a stream."""
-
-    fields_desc = [length()]
+Success = frame(
+    "Success",
+    "``OK``, or ``OK`` and fields.",
+    *outcome("OK", rb"OK"),
+    TextList("reply_fields", ReplyField, trimmed, "fields in the order of the wire"),
+    blanks("end"),
+)
+Failure = frame(
+    "Failure",
+    "``ERROR: code`` and details, each ``key=value`` or a bare word.",
+    *outcome("ERROR:", rb"ERROR:?"),
+    blanks("gap"),
+    Stretch("error_code", CODE, "what went wrong"),
+    TextList("details", Detail, trimmed, "details in the order of the wire"),
+    blanks("end"),
+    facts=("error_code",),
+)
+StreamControl = frame(
+    "StreamControl",
+    "``STREAM_CONTROL type=CLOSE reason=... offset=...``: the end of a stream.",
+    *outcome("STREAM_CONTROL", rb"STREAM_CONTROL"),
+    TextList("details", Detail, trimmed, "fields in the order of the wire"),
+    blanks("end"),
+)
+JsonReply = frame(
+    "JsonReply", "A reply that is a JSON object or array.", *value(REST, "JSON text", "json_text", "secret_json")
+)
+TextReply = frame(
+    "TextReply", "Free text, as brokers answered until 2026-07.", *value(REST, "the reply", "text", "secret_text")
+)
+Empty = frame("Empty", "Length 0: a keep-alive on a stream.")
 
 
 # Everything else.
 
-
-class Compressed(CursusFrame):
-    """A body that is compressed as a whole; what it holds is the next layer."""
-
-    filter_name = "cursus_compressed"
-    fields_desc = [length(), Rest("data", "the compressed body")]
-
-
-class CompressedSecret(CursusFrame):
-    """The same, where what it holds has a token in it."""
-
-    filter_name = "cursus_compressed"
-    fields_desc = [length(), Rest("data", "the compressed body, which holds a token", secret=True)]
-
-
-class Unknown(CursusFrame):
-    """Nothing that is known: the length still delimits it."""
-
-    fields_desc = [
-        length(),
-        Rest("secret_data", "the body, which may hold a token", secret=True),
-    ]
-
+Compressed = frame(
+    "Compressed",
+    "A body that is compressed as a whole; what it holds is the next layer.",
+    Rest("data", "the compressed body"),
+    filter_name="cursus_compressed",
+)
+CompressedSecret = frame(
+    "CompressedSecret",
+    "The same, where what it holds has a token in it.",
+    Rest("data", "the compressed body, which holds a token", secret=True),
+    filter_name="cursus_compressed",
+)
+Unknown = frame(
+    "Unknown",
+    "Nothing that is known: the length still delimits it.",
+    Rest("secret_data", "the body, which may hold a token", secret=True),
+)
 
 TEXT_LAYERS: tuple[type[CursusFrame], ...] = (
     *(Command, PayloadCommand, AuthCommand, PositionalCommand, DiscoveryCommand, Envelope),

@@ -136,7 +136,6 @@ def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
         f"Batch{suffix}",
         (CursusFrame,),
         {
-            "__module__": __name__,
             "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",
             "remade": (batch_layer, (dialect, guarded)),
             "fields_desc": [*header(dialect), messages],

@@ -6,24 +6,37 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from wiredecode.fields import Array, Kind, Text, UInt64, When, printable, text
+from wiredecode.fields import Array, Kind, Text, UInt64, When, credentials, printable, text
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 
 TOKEN = b"token="
 """End of the names of all secrets: token, auth_token, internal_token."""
 CREDENTIAL = re.compile(
-    rb"token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data)|(?:api|access|private)[-_]?key|"
-    rb"://[^\s/]*@|://[^\s/@:]+:(?![0-9]{1,5}\Z)[^\s/@]*\Z|eyJ[\w-]{6,}\.",
-    re.IGNORECASE,
+    credentials.VALUE.pattern.encode()
+    + rb"|\b(?:LOGIN|login|PASS|AUTHENTICATE|authenticate|HELLO\s+\d+\s+AUTH)\s+\S+(?:\s+\S+)?"
+    rb"|(?i:[\w-]*(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
+    rb"|//[^\s/@:]*:(?![0-9]{1,5}(?:[/?,]|\Z))[^\s@]*\Z)|\\u00[4-7][0-9a-fA-F]"
 )
-"""What tells that a text is or holds a credential: a word, the user of a URL, a JWT."""
+"""What tells that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
+letter that was escaped for no reason."""
+STEMS = tuple(stem.encode() for stem in (*credentials.STEMS, "login", "hello", "\\u00", "//"))
+SEED = re.compile(credentials.KEY_SEED.encode())
 MAX_KEY_BYTES = 64
+
+
+def may_hold(data: bytes) -> bool:
+    """Whether a text needs a look by :data:`CREDENTIAL`, which is slow."""
+    small = data.lower()
+    for stem in STEMS:
+        if stem in small:
+            return True
+    return len(data) > 40 and SEED.search(data) is not None
 
 
 def holds_credential(data: bytes) -> bool:
     """Whether a text, such as a body that was compressed, may hold credentials."""
-    return CREDENTIAL.search(data) is not None or b"AUTH" in data[:64].upper()
+    return may_hold(data) and (CREDENTIAL.search(data) is not None or b"AUTH" in data[:64].upper())
 
 
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
@@ -113,16 +126,18 @@ def comes(pattern: bytes) -> When:
 
 
 def token_ahead(pattern: bytes | Reach) -> When:
-    """Whether what comes next, as far as ``pattern``, holds a token, or follows the name of one."""
+    """Whether what comes next, as far as ``pattern``, is or holds a token, or follows the name of one."""
     reach = reach_of(pattern)
 
     def token(data: bytes, position: int, end: int) -> bool:
         stop, low = reach(data, position, end), max(0, position - MAX_KEY_BYTES)
-        if data[position - 1 : position] == b"=":  # from the key on
-            start = max(low, 1 + max(data.rfind(blank, low, position) for blank in (b" ", b"\t", b"\n", b"\0")))
-        else:
-            start = position
-        return CREDENTIAL.search(data, start, stop) is not None
+        low = max(low, data.rfind(b"\0", low, position) + 1)  # the length of the frame at the latest
+        if not may_hold(data[low:stop]):
+            return False
+        for found in CREDENTIAL.finditer(data, low, stop):
+            if found.end() > position or (found.end() == position and data[position - 1 : position] == b"="):
+                return True
+        return False
 
     return When("token_next()", token_next=token)
 

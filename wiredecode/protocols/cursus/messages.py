@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields import compiler, printable, redacted
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, Messages
+from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages
 from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
 
 Row = tuple[Any, ...]
@@ -58,7 +58,7 @@ def _add_columns(
         partition = int(partition) if PARTITION_TEXT.match(partition) else -1
         partition = number_below(partition, MAX_PARTITION)
     out.add(
-        *(frame, DELIVER if delivered else PUBLISH, bodies),
+        *(frame, DELIVER if delivered else operation_of(frame), bodies),
         topic=printable(values["topic"]),
         partition=partition,
         keys=columns.get("key"),
@@ -101,13 +101,17 @@ def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
     key, number = named.get("key"), number_below(named.get("seq_num"), MAX_NUMBER)
     out.add(
-        *(frame, PUBLISH, [body]),
+        *(frame, operation_of(frame), [body]),
         topic=named.get("topic"),
         partition=number_below(named.get("partition"), MAX_PARTITION),
         keys=None if key is None else [str(key).encode()],
         sequences=None if number is None else [number],
         compression=named.get("compression"),
     )
+
+
+def operation_of(frame: Frame) -> str:
+    return FORWARD if "forwarded" in frame.generated else PUBLISH
 
 
 def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:

@@ -36,6 +36,9 @@ PAYLOAD_COMMANDS = _words("REPLICATE_MESSAGE REPLICATE_SNAPSHOT RAFT_APPLY")
 OFFSET_COMMANDS = _words("BATCH_COMMIT SEND_OFFSETS_TO_TXN")
 """Commands that end with a list of partitions and offsets."""
 
+REPLICATING = PAYLOAD_COMMANDS | _words("LIST_SNAPSHOTS FETCH_SNAPSHOT CATCHUP_SNAPSHOTS")
+"""Commands between brokers; others with an ``internal_token`` are those of a client, forwarded."""
+
 TEXT, INTEGER, BOOLEAN = "text", "integer", "boolean"
 
 PARAMETERS: dict[str, tuple[str, str]] = {

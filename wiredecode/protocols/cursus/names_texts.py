@@ -68,16 +68,7 @@ def json_piece(values: Mapping[str, Any], secrets: bool) -> Any:
     value = parsed(printable(raw.decode("utf-8", "surrogateescape")))
     if isinstance(value, str):
         return piece_text(values, secrets, "json_text", "secret_json")
-    return shown(value, True) if secrets else _guarded(shown(value, False))
-
-
-def _guarded(value: Any) -> Any:
-    """JSON with tokens inside its texts hidden."""
-    if isinstance(value, dict):
-        return {key: _guarded(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_guarded(inner) for inner in value]
-    return guarded(value, False) if isinstance(value, str) else value
+    return shown(value, secrets)
 
 
 def known(elements: Elements) -> list[Mapping[str, Any]]:

@@ -8,12 +8,13 @@ from typing import Any
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import times
-from wiredecode.protocols.cursus import names
+from wiredecode.net.types import Connection
+from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
 
 CODES = codes_of("cursus")
 
@@ -89,6 +90,7 @@ PATIENCE_NS = 1_000_000_000
 """... refusals of a member when they go on for so long."""
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
 ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
+MAY_STAY_UNANSWERED = frozenset({"STREAM", "CONSUME", "EXIT"})
 GROUP_COMMANDS = frozenset(
     {"JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "COMMIT_OFFSET", "BATCH_COMMIT", "CONSUME", "STREAM"}
 )
@@ -246,11 +248,40 @@ class Acks(Rule):
         problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
 
 
+class Unanswered(Rule):
+    """Commands to which the broker answered by closing the connection."""
+
+    types = names.COMMANDS | names.OTHER_TYPES | {name for _, name in names_texts.JSON_TYPES}
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._waiting: Newest[int, tuple[FrameRef, int, str]] = Newest(MOST_COMMANDS)
+        """Frame, side of the client and type, by frame."""
+
+    def frame(self, frame: Frame) -> None:
+        if frame.request is not None:
+            self._waiting.pop(frame.request, None)
+        elif frame.expects_response and frame.outcome is None and frame.type not in MAY_STAY_UNANSWERED:
+            self._waiting.put(frame.id, (ref_of(frame), frame.side, frame.type or "a command"))
+
+    def ended(self, connection: Connection) -> None:
+        mine = [number for number, each in self._waiting.items() if each[0].connection is connection]
+        end = connection.health.end if connection.health is not None else None
+        for number in mine:
+            place, client, name = self._waiting.pop(number)
+            broker = 1 - client
+            if end is None or end.side != broker or connection.directions[broker].lossy:
+                continue
+            who = connection.endpoints[broker]
+            what = f"{who} closed the connection ({end.how}) and did not answer {name}"
+            self.report.add(CODES["closed-unanswered"], what, (who, name), frame=place)
+
+
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=CODES,
-    rules=(Groups, Admission, Acks),
+    rules=(Groups, Admission, Acks, Unanswered),
     waits=frozenset({"STREAM", "CONSUME"}),
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),

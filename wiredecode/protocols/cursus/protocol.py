@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.conversation_bodies import KEPT
@@ -22,61 +22,77 @@ from wiredecode.protocols.shared.proxy import BehindProxy
 
 COLUMNS = {names.TEXT: "string", names.INTEGER: "int64", names.BOOLEAN: "bool"}
 REPLIES = ((names.REPLY_TEXTS, "string"), (names.REPLY_INTEGERS, "int64"), (names.REPLY_BOOLEANS, "bool"))
+PARAMETER, REPLY, MEMBER = "parameter of commands", "field of replies", "member of JSON replies"
 
+REPLIED = {names.REPLY_NAMES.get(word, word): (kind, REPLY) for words, kind in REPLIES for word in sorted(words)}
+TOLD = {
+    **REPLIED,
+    **{
+        name: (COLUMNS[kind], f"{PARAMETER}, {REPLY}" if name in REPLIED else PARAMETER)
+        for name, kind in sorted(names.PARAMETERS.values())
+    },
+    "messages.transaction_marker": ("string", "what became of the transaction: the message is its marker"),
+    "messages.transactional_id": ("string", "the transaction of a marker"),
+    "message": ("string", "message of a PUBLISH, without its parameters"),
+    "forwarded": ("bool", "a broker forwards this for a client"),
+    "payload": ("json", "what a broker replicates"),
+    "offsets": ("list<struct>", "offsets of partitions"),
+    "offsets.partition": ("int64", "partition"),
+    "offsets.offset": ("int64", "offset that is committed"),
+    "offsets.earliest": ("int64", "first offset of the partition"),
+    "offsets.latest": ("int64", "last offset of the partition"),
+    "offsets.leo": ("int64", "end of the leader's log"),
+    "offsets.hwm": ("int64", "high-water mark"),
+    "offset_count": ("int64", "offsets that were accepted"),
+    "assignments": ("list<int64>", "partitions of the member"),
+    "snapshot": ("json", REPLY),
+    "snapshots": ("json", REPLY),
+    "brokers": ("json", REPLY),
+    "cluster": ("json", REPLY),
+    "ignored_words": ("list<string>", "words that the broker ignores"),
+    "other_fields": ("json", "fields of a reply that are not known"),
+    "json": ("json", "a reply in JSON that is no object"),
+    "status": ("string", MEMBER),
+    "error": ("string", MEMBER),
+    "error_class": ("string", "class of the error, by its code if the reply does not name it"),
+    "retryable": ("bool", "whether the client may try again"),
+    "in_reply_to": ("string", "command that is answered"),
+    "last_offset": ("int64", MEMBER),
+    "producer_epoch": ("int64", MEMBER),
+    "seq_num": ("int64", "sequence number of a message, or the last one of a batch"),
+    "group_name": ("string", MEMBER),
+    "topic_name": ("string", MEMBER),
+    "last_rebalance": ("string", MEMBER),
+    "member_count": ("int64", MEMBER),
+    "partition_count": ("int64", MEMBER),
+    "members": ("json", MEMBER),
+    "policy": ("json", MEMBER),
+    "message_count": ("int64", "messages of a transaction"),
+}
+"""What texts and JSON replies tell: Arrow type and meaning."""
+DECLARED = {"type"}.union(  # cursus.type is that of the frame
+    kind.name for layer in (*BATCHES.values(), *TEXT_LAYERS) for kind in layer.fields_desc if layer.filter_name == NAME
+)
+GENERATED = {
+    **{f"{NAME}.{name}": Generated(*told) for name, told in TOLD.items() if name not in DECLARED},
+    "cursus_compressed.compression": Generated("string", "how the body is compressed"),
+    "cursus_compressed.inflated_length": Generated("int64", "bytes of the body, decompressed"),
+}
 COLUMN_TYPES = {
     **{
-        f"cursus.{kind.name}": "-"
+        f"{NAME}.{kind.name}": "-"
         for layer in TEXT_LAYERS
         for kind in layer.fields_desc
-        if layer.filter_name == "cursus" and kind.name not in (*KEPT, "data", "text")
+        if layer.filter_name == NAME and kind.name not in (*KEPT, "data", "text")
     },
-    **{f"cursus.{name}": COLUMNS[kind] for name, kind in sorted(names.PARAMETERS.values())},
-    **{f"cursus.{names.REPLY_NAMES.get(word, word)}": kind for words, kind in REPLIES for word in sorted(words)},
+    **{f"{NAME}.{name}": column for name, (column, _) in TOLD.items() if name in DECLARED},
     "cursus.partition": "int32",  # text in the older document's batches
     "cursus.seq_end": "int64",  # -1 where there is none
-    "cursus.messages.transaction_marker": "string",
-    "cursus.messages.transactional_id": "string",
-    "cursus.message": "string",
-    "cursus.payload": "json",
-    "cursus.offsets": "list<struct>",
-    "cursus.commits": "-",  # the same as text, for lines
-    "cursus.offsets.partition": "int64",
-    "cursus.offsets.offset": "int64",
-    "cursus.offsets.earliest": "int64",
-    "cursus.offsets.latest": "int64",
-    "cursus.offsets.leo": "int64",
-    "cursus.offsets.hwm": "int64",
-    "cursus.offset_count": "int64",
-    "cursus.assignments": "list<int64>",
-    "cursus.snapshot": "json",
-    "cursus.snapshots": "json",
-    "cursus.brokers": "json",
-    "cursus.cluster": "json",
-    "cursus.details": "list<string>",
-    "cursus.ignored_words": "list<string>",
-    "cursus.other_fields": "json",
-    "cursus.json": "json",
-    "cursus.text": "string",
-    "cursus.status": "string",
-    "cursus.error": "string",
-    "cursus.error_class": "string",
-    "cursus.retryable": "bool",
-    "cursus.in_reply_to": "string",
-    "cursus.last_offset": "int64",
-    "cursus.producer_epoch": "int64",
-    "cursus.seq_num": "int64",
-    "cursus.group_name": "string",
-    "cursus.topic_name": "string",
-    "cursus.last_rebalance": "string",
-    "cursus.member_count": "int64",
-    "cursus.partition_count": "int64",
-    "cursus.members": "json",
-    "cursus.policy": "json",
     "cursus.seq_start": "uint64",
-    "cursus.message_count": "int64",
+    "cursus.details": "list<string>",
+    "cursus.text": "string",
+    "cursus.commits": "-",  # the same as text, for lines
     "cursus_compressed.data": "binary",
-    "cursus_compressed.compression": "string",
-    "cursus_compressed.inflated_length": "int64",
 }
 
 
@@ -117,7 +133,7 @@ class Cursus(BehindProxy):
         "commits",
         "member",
     )
-    column_types = COLUMN_TYPES
+    generated, column_types = GENERATED, COLUMN_TYPES
     framing = LengthPrefix(
         Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
     )

@@ -16,11 +16,14 @@ _TEXTS = (
 PARTITIONS = frozenset(f"P{number}" for number in range(1000))
 """As lists of offsets spell them."""
 WORDS = PARTITIONS.union(
-    (part for text in _TEXTS for part in re.split(r"[_-]", text)),
+    (part for text in _TEXTS for form in (text, text.lower()) for part in re.split(r"[_-]", form)),
     words(
         """
     Topic topics now has true false none null batch gzip snappy lz4 zstd ready commit abort earliest latest status
     features REBALANCE REQUIRED closed close CLOSE all
+    last offset offsets seq start end producer id epoch leader error topic name state partition count members member
+    rebalance group generation replicas leo heartbeat isr hwm assignments policy partitions partitioner cleanup auth
+    success key node address OK ERROR
     """
     ),
 )

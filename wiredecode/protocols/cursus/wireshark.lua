@@ -20,7 +20,7 @@ function P.search(s, from, stop)
 end
 
 local RAW, ENVELOPE, DISCOVERY = regex(P.raw_command), regex(P.envelope_command), regex(P.discovery_command)
-local CREDENTIAL = rex_pcre2.new(P.credential, "i")
+local CREDENTIAL = rex_pcre2.new(P.credential)
 local CODECS = { { "\31\139\8", "gzip" }, { "\130SNAPPY\0", "xerial" }, { "\4\34\77\24", "lz4" }, { "\40\181\47\253", "zstd" } }
 
 local function found(pattern, s, from) return pattern:find(s, from + 1) ~= nil end

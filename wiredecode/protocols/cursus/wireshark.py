@@ -10,7 +10,7 @@ from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, si
 from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
-from wiredecode.protocols.cursus.protocol import COLUMN_TYPES
+from wiredecode.protocols.cursus.protocol import COLUMN_TYPES, GENERATED
 from wiredecode.protocols.shared.wireshark import source_beside
 
 TEXTS = {
@@ -92,5 +92,8 @@ SCRIPT = Script(
     tables,
     kinds=KINDS,
     types={DecimalText: "int64", Sequence: "int64"},
-    added={name: ftype(column) for name, column in COLUMN_TYPES.items() if column != "-"},
+    added={
+        **{name: ftype(column) for name, column in COLUMN_TYPES.items() if column != "-"},
+        **{name: ftype(field.column) for name, field in GENERATED.items()},
+    },
 )

@@ -15,9 +15,9 @@ from wiredecode.fields.protobuf.columns import Elements, Members, Spans, members
 from wiredecode.frames.frame import NOT_ASKED
 from wiredecode.frames.message import Coded, Column, HeaderLists, Slices, Valid
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.conversation_memory import Memory
+from wiredecode.protocols.liftbridge.conversation_memory import Memory, acked_in
 from wiredecode.protocols.liftbridge.layers import Ack, Envelope, Header, Publish
-from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
+from wiredecode.protocols.liftbridge.layers_replication import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 PLAIN, ASKING, ACK = 1, 2, 3
@@ -76,12 +76,13 @@ class LiftbridgeBulk(CarriedBulk):
             session.acks.add(block, block.numbers[some.rows], ack_keys(some, acks=True), repeat(None))
             block.requests = np.zeros(len(block), np.int64)
 
-    def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
+    def messages(self, session: Memory, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
         some = payloads.at(payloads.kinds != ACK)
         found, buffer = read(some), some.block.buffer
         values = found.spans["value"]
         columns: dict[str, Column] = {
             "topic": topics(some, found.spans["stream"]),
+            "namespace": namespaces(session, some, found.spans["ack_inbox"]),
             "key": Slices(buffer, *found.spans["key"]),
             "body": Slices(buffer, np.maximum(values.starts, 0), np.maximum(values.stops, 0)),
             "partition": Valid(*found.numbers["partition"]),
@@ -189,6 +190,18 @@ def topics(payloads: Payloads, streams: Spans) -> Coded:
         known.setdefault(name, len(known))
     codes[rows] = np.fromiter(map(known.__getitem__, named), np.int32, len(named))
     return Coded(codes, [name.decode("ascii") for name in known])
+
+
+def namespaces(session: Memory, payloads: Payloads, inboxes: Spans) -> Column:
+    """The cluster of each message: that of the server on its connection, or the one that its subjects name."""
+    buffer, own = payloads.block.buffer, session.servers.get(payloads.block.connection.number)
+    if own is not None:
+        return own
+    subjects = [session.meaning(subject).namespace for subject in payloads.subjects]
+    spans = zip(payloads.codes.tolist(), inboxes.starts.tolist(), inboxes.stops.tolist(), strict=True)
+    names = [subjects[code] or (acked_in(buffer[a:b].decode("ascii")) if b > a else None) for code, a, b in spans]
+    known = {name: code for code, name in enumerate(dict.fromkeys(filter(None, names)))}
+    return Coded(np.array([known.get(name, -1) for name in names], np.int32), [*known])
 
 
 def header_lists(source: Source, headers: Elements, count: int) -> HeaderLists:

@@ -1,18 +1,258 @@
-"""What a capture says in Liftbridge: it has no connections of its own, NATS carries it."""
+"""What a capture says in Liftbridge, which NATS carries: envelopes, and what the metadata group says without them."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
+from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
-from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import conversation_envelopes, conversation_rpcs, names
-from wiredecode.protocols.liftbridge.conversation_memory import Memory
+from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, Frame
+from wiredecode.protocols.liftbridge import NAME, names
+from wiredecode.protocols.liftbridge import layers_raft as raft
+from wiredecode.protocols.liftbridge.conversation_checks import (
+    CHECKED_TYPES,
+    USUAL_HEADERS,
+    check_contents,
+    check_crc,
+    check_entries,
+    check_header,
+)
+from wiredecode.protocols.liftbridge.conversation_memory import (
+    MAX_KEY_CHARACTERS,
+    NAMESPACE_BEFORE,
+    NO_FACTS,
+    Meaning,
+    Memory,
+    ack_key,
+    acked_in,
+)
+from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
+from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
+from wiredecode.protocols.liftbridge.layers_operations import ActivityStreamEvent, Cursor
+from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, carry, find_problem, generate, read
+from wiredecode.protocols.liftbridge.layers_replication import SHORT_HEADER
+from wiredecode.protocols.liftbridge.names import RAFT_MARK
+from wiredecode.protocols.liftbridge.names_operations import entries_spelled
 from wiredecode.protocols.shared.carried import CarriedMessage
+from wiredecode.protocols.shared.pairing import Request, link
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
+
+
+def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
+    """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
+    data, start = message.payload, message.start
+    frame.protocol = NAME
+    if len(data) < SHORT_HEADER:
+        _decode_cut(frame, data, start, style)
+        return None
+    code, whole = data[7], not frame.is_cut
+    layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
+    frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
+    reading = read(layer, data, style, cut=not whole)
+    carry(frame, reading, data, start, style)
+    if data[4:7] not in USUAL_HEADERS or layer is Unknown:
+        check_header(frame, data, start)
+    if reading.problem is not None:
+        find_problem(frame, reading, start, len(data))
+    if whole and "crc" in reading.fields:
+        check_crc(frame, reading, data, start, style)
+    if layer is not Unknown:
+        if whole and code == names.REPLICATION_RESPONSE:
+            check_entries(frame, reading, data, start, style)
+        if code in CHECKED_TYPES or reading.unusual:
+            check_contents(frame, code, reading)
+        if message.subject is not None and (shape := NAMESPACE_BEFORE.get(code)) is not None:
+            memory.learn_from(frame, shape, message.subject)
+        meaning = memory.meaning(message.subject)
+        _relate(frame, message, code, reading, style, memory, meaning)
+        if code == names.PUBLISH and meaning.tail:
+            _stored(frame, meaning, data, start, reading, style)
+    return memory.copy_of(frame, message)
+
+
+def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> None:
+    """An envelope whose header is not whole."""
+    frame.type = None
+    carry(frame, read(Unknown, data, style, cut=True), data, start, style)
+    if not frame.is_cut:
+        frame.status = MALFORMED
+        message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
+        frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))
+
+
+def _relate(
+    frame: Frame,
+    message: CarriedMessage,
+    code: int,
+    reading: ReadLayer,
+    style: Style | None,
+    memory: Memory,
+    meaning: Meaning,
+) -> None:
+    """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
+    fields, facts, expected = reading.fields, meaning.facts, meaning.message_type
+    subject, hop, namespace = message.subject, None, meaning.namespace
+    if code == names.PUBLISH:
+        if not meaning.numbered and "partition" not in fields and frame.status == OK:
+            facts = FIRST_PARTITION
+        inbox = fields.get("ack_inbox")
+        namespace = memory.servers.get(frame.connection.number) or namespace or (acked_in(inbox) if inbox else None)
+        if inbox and reading.number("ack_policy") != names.NO_ACK:
+            frame.expects_response = True
+            memory.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+        elif frame.status == OK and not frame.expects_response:
+            frame.outcome = NOT_ASKED
+    elif code == names.ACK:
+        inbox = fields.get("ack_inbox") or subject or ""
+        hop = memory.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
+    elif code in names.REQUESTS and (reply := message.reply):
+        frame.expects_response = True
+        facts = dict(facts)
+        if namespace is not None:
+            facts["namespace"] = namespace
+        if code == names.PARTITION_STATUS_REQUEST and "stream" in fields and frame.status == OK:
+            facts |= {"stream": fields["stream"], "partition": fields.get("partition", 0)}
+        elif "replica_id" in fields:
+            facts["replica_id"] = fields["replica_id"]
+        memory.ask(("reply", memory.plain_subject(reply)), frame, code, facts)
+    elif subject is not None and code in RESPONSES:
+        hop = memory.answer(("reply", memory.plain_subject(subject)), frame)
+        if hop is not None:
+            facts, expected = hop.facts, names.REQUESTS.get(hop.message_type)
+    if hop is not None and frame.request is None:
+        link(frame, hop)
+    if "namespace" not in facts:
+        namespace = namespace or memory.servers.get(frame.connection.number)
+        facts = facts if namespace is None else {"namespace": namespace, **facts}
+    for name, value in facts.items():
+        if not fields.get(name):
+            generate(frame, reading, style, name, value)
+    if expected is not None and expected != code:
+        because = "the subject" if hop is None else "the request"
+        what = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
+        frame.find("warning", "protocol", "unexpected-type", what, f"{NAME}.message_type")
+
+
+FIRST_PARTITION = {"partition": 0}
+RESPONSES = frozenset(names.REQUESTS.values())
+
+
+def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: ReadLayer, style: Style | None) -> None:
+    """The value of a message for one of Liftbridge's own streams."""
+    kind = meaning.tail.partition(".")[0]
+    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(kind)
+    if layer is None or "value" not in reading.fields:
+        return
+    decoded = compiler.careful(reading.layer, data, 0, len(data))
+    value = decoded.values["value"]
+    inner = read(layer, value, style)
+    if inner.problem is None:
+        carry(frame, inner, value, start + decoded.ranges["value"][1] - len(value), style)
+
+
+# The metadata group: bootstrap, dials, and the RPCs of Raft streams.
+
+NO_TYPE = -1
+"""Of a dial, which has no envelope."""
+
+
+def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
+    """Payloads without an envelope on the subjects of the metadata group."""
+    subject, data, start = message.subject or "", message.payload, message.start
+    _, mark, rest = subject.partition(RAFT_MARK)
+    namespace = memory.meaning(subject).namespace
+    if not mark:
+        _dialled(frame, subject, data, start, style, memory)
+    elif rest in ("bootstrap", "bootstrap.reply"):
+        _claim(frame, "RaftBootstrap", read(raft.RaftBootstrap, data, style), data, start, style, namespace)
+    elif rest.endswith(".accept"):
+        request = raft.RaftConnectRequest(data)
+        inbox = request.fields.get("inbox")
+        if request.problem is None and isinstance(inbox, str) and len(inbox) <= MAX_KEY_CHARACTERS:
+            reading = read(raft.RaftConnectRequest, data, style)
+            _claim(frame, "RaftConnectRequest", reading, data, start, style, namespace)
+            reply = message.reply
+            if reply:
+                frame.expects_response = True
+                memory.raft.dial(reply, inbox)
+                memory.ask(("reply", reply), frame, NO_TYPE, {"namespace": namespace})
+    elif ".request._INBOX." in rest and not frame.is_cut:
+        _stream(frame, subject, data, start, style, memory, namespace)
+    return memory.copy_of(frame, message) if frame.protocol == NAME else None
+
+
+def _claim(
+    frame: Frame, name: str, reading: ReadLayer, data: bytes, start: int, style: Style | None, namespace: str | None
+) -> None:
+    frame.protocol, frame.type = NAME, name
+    carry(frame, reading, data, start, style)
+    if namespace is not None:
+        generate(frame, reading, style, "namespace", namespace)
+
+
+def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
+    """The callee's answer to a dial."""
+    response = raft.RaftConnectResponse(data)
+    inbox = response.fields.get("inbox")
+    if response.problem is not None or not isinstance(inbox, str) or len(inbox) > MAX_KEY_CHARACTERS:
+        return
+    hop = memory.answer(("reply", subject), frame)
+    namespace = None if hop is None else hop.facts["namespace"]
+    reading = read(raft.RaftConnectResponse, data, style)
+    _claim(frame, "RaftConnectResponse", reading, data, start, style, namespace)
+    memory.raft.accept(subject, inbox)
+    if hop is not None and frame.request is None:
+        link(frame, hop)
+
+
+REMARKS = {
+    PART: ("note", "protocol", "raft-part", "a part of an RPC or a snapshot that spans several messages"),
+    UNALIGNED: ("warning", "undecoded", "raft-unaligned", "no RPC begins here: the stream was not seen from its start"),
+    LIMIT: ("warning", "limit", "raft-rpc", "the RPC or snapshot is too large to be put together"),
+}
+
+
+def _stream(
+    frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory, namespace: str | None
+) -> None:
+    key = subject, frame.connection.number, frame.side
+    pieces = memory.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
+    for index, piece in enumerate(pieces):
+        at = None if piece.start is None else start + piece.start
+        reading = read(piece.layer, piece.data, style)
+        if index == 0:
+            frame.protocol, frame.type = NAME, _type_of(piece)
+            if namespace is not None:
+                generate(frame, reading, style, "namespace", namespace)
+            entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
+            if entries:
+                generate(frame, reading, style, "operations", entries)
+        carry(frame, reading, piece.data, at, style)
+        find_problem(frame, reading, at, len(piece.data))
+        if piece.remark is not None:
+            severity, group, code, message = REMARKS[piece.remark]
+            where = None if at is None else (at, at + len(piece.data))
+            frame.find(severity, group, code, message, raft.NAME, where)
+        elif issubclass(piece.layer, raft.Rpc):
+            frame.code = piece.data[0] if frame.code is None else frame.code
+            if memory.raft.sent(key, Request(frame.id, frame.time_ns)):
+                frame.expects_response = True
+        elif issubclass(piece.layer, raft.Answer):
+            rpc = memory.raft.answered(key, frame.time_ns)
+            if rpc is not None and frame.request is None:
+                link(frame, rpc)
+            if reading.fields.get("error"):
+                message = f"the RPC failed: {printable(reading.fields['error'])}"
+                frame.find("note", "response", "refused", message, f"{raft.NAME}.error", None)
+
+
+def _type_of(piece: RpcPiece) -> str:
+    if piece.layer is raft.Snapshot:
+        return "RaftSnapshot"
+    return "RaftEnd" if not piece.data else piece.layer.__name__
 
 
 class Session(Memory):
@@ -24,21 +264,22 @@ class Session(Memory):
 
     def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> int | None:
         if message.payload[:4] == names.MAGIC:
-            return conversation_envelopes.decode(frame, message, style, self)
-        return None if message.subject is None else conversation_rpcs.decode(frame, message, style, self)
+            return decode_envelope(frame, message, style, self)
+        return None if message.subject is None else decode_metadata(frame, message, style, self)
 
-    def client_named(self, name: str) -> Mapping[str, str]:
+    def client_named(self, name: str, connection: int) -> Mapping[str, str]:
         """``LIFT.<namespace>.<server>.<purpose>`` of Liftbridge's servers."""
         parts = name.split(".")
         if len(parts) < 4:
             return {}
         namespace = ".".join(parts[1:-2])
         self.learn_namespace(namespace)
+        self.servers.put(connection, namespace)
         return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
 
-    def interrupt(self, connection: int, side: int) -> None:
+    def interrupt(self, connection: int, side: int, time_ns: int) -> None:
         self.lossy = True
-        self.raft.interrupt(connection, side)
+        self.raft.interrupt(connection, side, time_ns)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
         from wiredecode.protocols.liftbridge.messages import add_messages

@@ -8,9 +8,17 @@ from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.liftbridge import NAME, names
-from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER
 from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, find_problem, generate
-from wiredecode.protocols.liftbridge.layers_replication import CHECKED_FROM, ENTRY_HEADER, MESSAGE_MAGIC, Odd, verify
+from wiredecode.protocols.liftbridge.layers_replication import (
+    CHECKED_FROM,
+    CRC_FLAG,
+    ENTRY_HEADER,
+    LONG_HEADER,
+    MESSAGE_MAGIC,
+    SHORT_HEADER,
+    Odd,
+    verify,
+)
 
 MAX_ODD_MESSAGES = 8
 """Damaged stored messages that one frame names; the rest is counted."""

@@ -20,7 +20,7 @@ from wiredecode.fields.numbers import write_varint
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStreams
-from wiredecode.protocols.liftbridge.names import RAFT_MARK
+from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, RAFT_MARK
 from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
 from wiredecode.protocols.shared.pairing import Newest, link
 
@@ -205,14 +205,23 @@ UNCOUNTED = -1
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
+MAX_SERVERS = 4096
+"""Connections of servers whose namespace is remembered."""
 
-DEFAULT_NAMESPACE = "liftbridge-default"
 RAFT_SUBJECTS = {"join": 4, "propagate": 8, "info": 10, "status": 12, "fetch": 11}
 """Message types by the token after the mark."""
 OWN_SUBJECTS = {"notify": 14, "ack": 1, "activity": 0, "cursors": 0}
 """Message types by the token after the namespace."""
 PARTITION_SUBJECTS = {"replicate": 2, "offset": 6}
 """Message types by the last token of ``<namespace>.<stream>.<partition>.<token>``."""
+ACK_INBOX = re.compile(r"(.+)\.ack\.[0-9A-Za-z]{22}\Z")
+"""Subject for acks that a server made: its namespace, and a NUID."""
+NAMESPACE_BEFORE = {
+    2: re.compile(r"([^.]+)\.[^.]+\.[0-9]+\.replicate\Z"),
+    6: re.compile(r"([^.]+)\.[^.]+\.[0-9]+\.offset\Z"),
+    14: re.compile(r"(.+)\.notify\.[^.]+\Z"),
+}
+"""The namespace in subjects of messages that only servers send, by message type: the capture may begin late."""
 
 Key = tuple[str, ...] | bytes
 """Of requests: what its subject is for, and the reply subject; of published messages see :func:`ack_key`."""
@@ -222,6 +231,8 @@ class Meaning(NamedTuple):
     """What a subject says: the message type to expect, and the stream and partition it names."""
 
     message_type: int | None = None
+    namespace: str | None = None
+    """Of the cluster; None: the subject does not tell."""
     facts: dict[str, Any] = {}
     tail: str = ""
     """The subject within the namespace."""
@@ -248,6 +259,8 @@ class Memory(CarriedSession):
     """What clients published: what servers hand on is its copy."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
+    servers: Newest[int, str] = field(default_factory=lambda: Newest(MAX_SERVERS))
+    """Namespaces of servers, by connection."""
     meanings: dict[str | None, Meaning] = field(default_factory=dict)
 
     def learn_namespace(self, namespace: str) -> None:
@@ -268,19 +281,30 @@ class Memory(CarriedSession):
         return known
 
     def _meaning(self, subject: str) -> Meaning:
-        _, mark, rest = subject.partition(RAFT_MARK)
+        before, mark, rest = subject.partition(RAFT_MARK)
         if mark:
-            return Meaning(RAFT_SUBJECTS.get(rest.partition(".")[0]))
-        for namespace in self.namespaces:
-            if subject.startswith(namespace + "."):
-                tail = subject[len(namespace) + 1 :]
-                stream, _, last = tail.rpartition(".")
-                stream, _, partition = stream.rpartition(".")
-                if last in PARTITION_SUBJECTS and partition.isdecimal() and stream:
-                    facts = {"stream": printable(stream), "partition": int(partition[:10])}
-                    return Meaning(PARTITION_SUBJECTS[last], facts, tail)
-                return Meaning(OWN_SUBJECTS.get(tail.partition(".")[0]), {}, tail)
-        return Meaning()
+            return Meaning(RAFT_SUBJECTS.get(rest.partition(".")[0]), before)
+        found = [namespace for namespace in self.namespaces if subject.startswith(namespace + ".")]
+        if not found:
+            return Meaning(namespace=acked_in(subject))
+        namespace = max(found, key=len)
+        tail = subject[len(namespace) + 1 :]
+        stream, _, last = tail.rpartition(".")
+        stream, _, partition = stream.rpartition(".")
+        if last in PARTITION_SUBJECTS and partition.isdecimal() and stream:
+            facts = {"stream": printable(stream), "partition": int(partition[:10])}
+            return Meaning(PARTITION_SUBJECTS[last], namespace, facts, tail)
+        own = OWN_SUBJECTS.get(tail.partition(".")[0])
+        return Meaning(own, None if own is None else namespace, {}, tail)
+
+    def learn_from(self, frame: Frame, shape: re.Pattern[str], subject: str) -> None:
+        """Learn namespaces from a message that only servers send: that of its subject, and of the client's server."""
+        namespace = self.meaning(subject).namespace
+        if namespace is None and (found := shape.match(subject)):
+            namespace = found[1]
+            self.learn_namespace(namespace)
+        if namespace is not None and frame.sender == "client" and frame.connection.number not in self.servers:
+            self.servers.put(frame.connection.number, namespace)
 
     def ask(self, key: Key, frame: Frame, message_type: int, facts: dict[str, Any]) -> None:
         longest = len(key) if isinstance(key, bytes) else max(map(len, (*key, facts.get("replica_id", ""))))
@@ -366,6 +390,12 @@ class Memory(CarriedSession):
             found = UNCOUNTED  # what servers say to each other is often the same
         self.got.put(who, found)
         return None if found == UNCOUNTED else found
+
+
+def acked_in(inbox: str) -> str | None:
+    """The namespace in a subject for acks that a server made."""
+    found = ACK_INBOX.match(inbox)
+    return None if found is None else found[1]
 
 
 NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")

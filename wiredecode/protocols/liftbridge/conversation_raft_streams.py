@@ -27,6 +27,8 @@ MAX_SNAPSHOT_BYTES = 1024 * 1024 * 1024
 """Largest size of a snapshot that is believed."""
 MAX_OUTSTANDING = 1000
 """RPCs of one stream that wait for their answer."""
+QUIET_NS = 20_000_000
+"""After a loss RPCs and answers are counted again from an RPC on that nothing came before for so long."""
 
 MAPS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
@@ -58,10 +60,39 @@ class RaftStream:
     snapshot: bytearray | None = None
     snapshot_left: int = 0
     outstanding: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
+    counts: bool = True
+    """No RPC and no answer is missing in ``outstanding``."""
+    sent_ns: int = 0
+    """Of the last RPC."""
+    answered_ns: int = 0
+    """Of the last answer, or of the loss after it."""
 
     @property
     def held(self) -> int:
         return len(self.pending) + len(self.snapshot or b"")
+
+    def lose_count(self, time_ns: int) -> None:
+        """An RPC or an answer may be missing."""
+        self.outstanding.clear()
+        self.counts, self.answered_ns = False, max(self.answered_ns, time_ns)
+
+    def send(self, rpc: Request) -> None:
+        """Remember an RPC. One direction may wait for its gaps: then answers come before their RPCs."""
+        before, self.sent_ns = self.sent_ns, max(self.sent_ns, rpc.time_ns)
+        if rpc.time_ns < self.answered_ns:
+            self.lose_count(self.answered_ns)
+        elif not self.counts:
+            self.counts = before <= self.answered_ns <= rpc.time_ns - QUIET_NS
+        if self.counts:
+            self.outstanding.append(rpc)
+
+    def answer(self, time_ns: int) -> Request | None:
+        """The RPC that an answer is for: answers come in the order of the RPCs."""
+        self.answered_ns = max(self.answered_ns, time_ns)
+        if not self.outstanding:
+            self.counts = False
+            return None
+        return self.outstanding.popleft()
 
     def reset(self) -> None:
         self.pending, self.position, self.items = bytearray(), 0, 0
@@ -170,7 +201,7 @@ class RaftStreams:
         if not message:
             stream.reset()
         self.held += stream.held - before
-        if len(self.streams) > MAX_STREAMS:
+        while len(self.streams) > MAX_STREAMS:
             self.held -= self.streams.popitem(last=False)[1].held
         if self.held > MAX_HELD_BYTES:
             for idle in self.streams.values():
@@ -180,25 +211,27 @@ class RaftStreams:
                     break
         return pieces
 
-    def interrupt(self, connection: int, side: int) -> None:
-        """Messages of one direction were lost: its streams begin anew, and answers cannot be counted any more."""
+    def interrupt(self, connection: int, side: int, time_ns: int) -> None:
+        """Messages of one direction were lost: its streams begin anew, and answers cannot be counted for a while."""
         for key, stream in self.streams.items():
             if key[1] == connection:
-                stream.outstanding.clear()
+                stream.lose_count(time_ns)
                 if key[2] == side:
                     self.held -= stream.held
                     stream.reset()
 
     def sent(self, key: Key, rpc: Request) -> bool:
         """Remember an RPC; tells whether its answer can be known."""
-        self.streams[key].outstanding.append(rpc)
+        self.streams[key].send(rpc)
         return key[0] in self.peers
 
-    def answered(self, key: Key) -> Request | None:
-        """The RPC that an answer is for: answers come in the order of the RPCs."""
+    def answered(self, key: Key, time_ns: int) -> Request | None:
+        """The RPC that an answer is for."""
         subject, connection, side = key
-        stream = self.streams.get((self.peers.get(subject, ""), connection, 1 - side))
-        return stream.outstanding.popleft() if stream is not None and stream.outstanding else None
+        inbox = self.peers.get(subject)
+        if inbox is None:
+            return None
+        return self.streams.setdefault((inbox, connection, 1 - side), RaftStream()).answer(time_ns)
 
     def dial(self, reply: str, inbox: str) -> None:
         self.dials.put(reply, inbox)

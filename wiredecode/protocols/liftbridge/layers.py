@@ -25,9 +25,15 @@ from wiredecode.fields.protobuf import UInt32 as PbUInt32
 from wiredecode.fields.protobuf import UInt64 as PbUInt64
 from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge import layers_operations as operations
-from wiredecode.protocols.liftbridge.layers_kinds import CRC_FLAG, LONG_HEADER, SHORT_HEADER, Extension, Hex32
 from wiredecode.protocols.liftbridge.layers_operations import partition, stream
-from wiredecode.protocols.liftbridge.layers_replication import Entries
+from wiredecode.protocols.liftbridge.layers_replication import (
+    CRC_FLAG,
+    LONG_HEADER,
+    SHORT_HEADER,
+    Entries,
+    Extension,
+    Hex32,
+)
 
 
 class Envelope(Message):

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Malformed, Rest, Struct, Text, Truncated, printable, text
-from wiredecode.fields.layer import Layer
-from wiredecode.fields.tagged import TaggedLayer, moved
+from wiredecode.fields.layer import Layer, TaggedLayer, moved
 from wiredecode.protocols.liftbridge import layers_packing as packing
 
 
@@ -224,7 +223,7 @@ class Pair(NamedTuple):
 class MapLayer(TaggedLayer):
     """Base of all maps. With ``answer`` a raw stands before the map: the error of an RPC, empty if there is none."""
 
-    __slots__ = written = ("codes", "pairs")
+    __slots__ = ("codes", "pairs")
     answer: ClassVar[bool] = False
 
     def __init__(self, *args: Any, **kw: Any) -> None:

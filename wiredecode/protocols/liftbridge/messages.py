@@ -13,6 +13,8 @@ from wiredecode.protocols.liftbridge.layers_reading import read
 if TYPE_CHECKING:
     from wiredecode.frames.message import Header, Messages
 
+INBOX = "_INBOX."
+
 
 def add_messages(frame: Frame, operation: str, subject: str, out: Messages) -> bool:
     """Add what the payload of a NATS message holds; False: nothing that counts as messages."""
@@ -31,6 +33,7 @@ def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out:
     out.add(
         *(frame, operation, (body,)),
         topic=printable(fields.get("stream") or subject),
+        namespace=frame.generated.get("namespace"),
         partition=fields.get("partition"),
         keys=(fields.get("key"),),
         times_ns=None if timestamp is None else (timestamp,),
@@ -39,14 +42,15 @@ def add_published(frame: Frame, operation: str, subject: str, inner: Inner, out:
 
 
 def add_replicated(frame: Frame, operation: str, subject: str, inner: Inner, out: Messages) -> bool:
-    """Stored messages on their way from the leader to a follower; stream and partition are told by the request."""
+    """Stored messages on their way from the leader to a follower; only the request names stream and partition."""
     values = compiler.careful(ReplicationResponse, inner.data, 0, len(inner.data)).values
     whole = [entry for entry in values.get("entries", ()) if "value" in entry]
     if not whole:
         return False
     out.add(
         *(frame, operation, [entry["value"] for entry in whole]),
-        topic=frame.generated.get("stream", printable(subject)),
+        topic=frame.generated.get("stream", None if subject.startswith(INBOX) else printable(subject)),
+        namespace=frame.generated.get("namespace"),
         partition=frame.generated.get("partition"),
         keys=[entry["key"] for entry in whole],
         offsets=[entry["offset"] for entry in whole],

@@ -98,5 +98,6 @@ LOG_COMMAND, LOG_CONFIGURATION = 0, 5
 
 SUFFRAGES = {0: "Voter", 1: "Nonvoter", 2: "Staging"}
 
+DEFAULT_NAMESPACE = "liftbridge-default"
 RAFT_MARK = ".raft.metadata."
 """Between the namespace and the purpose, in subjects of the metadata group."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
@@ -13,7 +13,14 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_metadata import Metadata, Refusals
-from wiredecode.protocols.liftbridge.problems_replicas import Replicas, Silence, server_of
+from wiredecode.protocols.liftbridge.problems_replicas import (
+    Partition,
+    Replicas,
+    Silence,
+    cluster_of,
+    server_of,
+    spelled_in,
+)
 from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
@@ -27,70 +34,49 @@ CODES = codes_of("liftbridge")
 
 def requested_change(frame: Frame) -> Iterator[Change]:
     """What a server asks the metadata leader to do."""
-    values = inner_values(frame)
-    for name, change in OPERATIONS.items():
-        said = values.get(name)
-        if isinstance(said, Mapping):
-            yield change(said)
+    for name, said in inner_values(frame).items():
+        if name in OPERATIONS and isinstance(said, Mapping):
+            kind, who, what = OPERATIONS[name]
+            of = spelled_in(cluster_of(frame), stream_of(said)) if kind == STREAM else str(partition_of(frame, said))
+            facts = {"of": of, "who": named(said, who), "leader": named(said, "leader")}
+            yield Change(kind, f"{facts['who']} {of}" if kind == REPLICAS else of, what.format(**facts))
 
 
 def named(said: Mapping[str, Any], name: str) -> str:
     return printable(str(said.get(name) or "?"))
 
 
-def partition_of(said: Mapping[str, Any]) -> str:
-    return f"{named(said, 'stream')}[{said.get('partition', 0)}]"
-
-
-def reported(said: Mapping[str, Any]) -> Change:
-    of = partition_of(said)
-    return Change(LEADER, of, f"{named(said, 'replica')} reports that {named(said, 'leader')} does not lead {of}")
-
-
-def new_leader(said: Mapping[str, Any]) -> Change:
-    return Change(LEADER, partition_of(said), f"{named(said, 'leader')} leads {partition_of(said)}")
-
-
-def shrunk(said: Mapping[str, Any]) -> Change:
-    replica = named(said, "replica_to_remove")
-    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is out of sync with {partition_of(said)}")
-
-
-def expanded(said: Mapping[str, Any]) -> Change:
-    replica = named(said, "replica_to_add")
-    return Change(REPLICAS, f"{replica} {partition_of(said)}", f"{replica} is in sync with {partition_of(said)} again")
-
-
-def created(said: Mapping[str, Any]) -> Change:
+def stream_of(said: Mapping[str, Any]) -> str:
     stream = said.get("stream")
-    name = named(stream, "stream_name") if isinstance(stream, Mapping) else named(said, "stream")
-    return Change(STREAM, name, f"stream {name} is created")
+    return named(stream, "stream_name") if isinstance(stream, Mapping) else named(said, "stream")
 
 
-def deleted(said: Mapping[str, Any]) -> Change:
-    return Change(STREAM, named(said, "stream"), f"stream {named(said, 'stream')} is deleted")
+def partition_of(frame: Frame, said: Mapping[str, Any]) -> Partition:
+    return Partition(cluster_of(frame), named(said, "stream"), said.get("partition", 0))
 
 
-OPERATIONS: dict[str, Callable[[Mapping[str, Any]], Change]] = {
-    "report_leader_op": reported,
-    "change_leader_op": new_leader,
-    "shrink_isr_op": shrunk,
-    "expand_isr_op": expanded,
-    "create_stream_op": created,
-    "delete_stream_op": deleted,
+OPERATIONS = {
+    "report_leader_op": (LEADER, "replica", "{who} reports that {leader} does not lead {of}"),
+    "change_leader_op": (LEADER, "leader", "{leader} leads {of}"),
+    "shrink_isr_op": (REPLICAS, "replica_to_remove", "{who} is out of sync with {of}"),
+    "expand_isr_op": (REPLICAS, "replica_to_add", "{who} is in sync with {of} again"),
+    "create_stream_op": (STREAM, "stream", "stream {of} is created"),
+    "delete_stream_op": (STREAM, "stream", "stream {of} is deleted"),
 }
+"""By field of the request: kind of the change, field of who changes, and what holds from now on."""
 
 
 def votes(frame: Frame) -> Iterator[Change]:
     values = inner_values(frame)
-    candidate, term = named(values, "candidate"), values["term"]
+    candidate, term = spelled_in(cluster_of(frame), named(values, "candidate")), values["term"]
     yield Change(TERM, f"{candidate} {term}", f"{candidate} asks for votes in term {term}")
 
 
 def leads(frame: Frame) -> Iterator[Change]:
     """The metadata leader tells its term with every AppendEntries."""
     values = inner_values(frame)
-    yield Change(LEADER, "metadata", f"{named(values, 'leader')} leads the cluster's metadata, term {values['term']}")
+    metadata = spelled_in(cluster_of(frame), "metadata")
+    yield Change(LEADER, metadata, f"{named(values, 'leader')} leads the cluster's {metadata}, term {values['term']}")
 
 
 CHANGES = {
@@ -124,7 +110,7 @@ class ReplicaLag(Gauge):
         offset, facts = self._requests.pop(frame.request or 0, None), frame.generated
         if offset is not None and "high_watermark" in values:
             name = f"{facts.get('stream')}, partition {facts.get('partition')} at {facts.get('replica_id')}"
-            yield Measurement(LAG, name, max(values["high_watermark"] - offset, 0))
+            yield Measurement(LAG, spelled_in(cluster_of(frame), name), max(values["high_watermark"] - offset, 0))
 
 
 class Cursors(Gauge):
@@ -139,7 +125,7 @@ class Cursors(Gauge):
         values = compiler.walk(Cursor, data, 0, len(data))[0]
         stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
         of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
-        yield Measurement(POSITION, of, offset, (stream, partition, offset - 1))
+        yield Measurement(POSITION, spelled_in(cluster_of(frame), of), offset, (stream, partition, offset - 1))
 
 
 GAUGES = (ReplicaLag, Cursors)
@@ -160,12 +146,20 @@ ACK_TIMEOUT_NS = 5_000_000_000
 
 
 @dataclass(slots=True)
-class Partition:
-    """Of one that lost its leader."""
+class Reported:
+    """A partition that lost its leader."""
 
     first_ns: int
     by: str
     reports: int = 0
+
+
+class Subject(NamedTuple):
+    """What is published to: cluster and stream, as far as they are known, and subject."""
+
+    namespace: str
+    stream: str
+    subject: str
 
 
 @dataclass(slots=True)
@@ -173,7 +167,7 @@ class Loss:
     """A leader that was reported."""
 
     place: FrameRef
-    partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
+    partitions: dict[Partition, Reported] = field(default_factory=dict)
     places: list[FrameRef] = field(default_factory=list)
     last_ns: int = 0
 
@@ -185,11 +179,11 @@ class Cluster(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: Newest[tuple[str, str], tuple[FrameRef, str, str]] = Newest(MOST_WAITING)
+        self._waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = Newest(MOST_WAITING)
         self._losses: dict[str, Loss] = {}
         self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
         """By server: when and how its connections to NATS ended."""
-        self._leaders: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self._leaders: dict[Partition, list[tuple[int, str]]] = {}
         """By partition: who said to lead it, and when."""
 
     def frame(self, frame: Frame) -> None:
@@ -210,11 +204,7 @@ class Cluster(Rule):
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
-        self._waiting.put(key, (ref_of(frame), stream, subject))
-
-    def _unacked(self) -> list[tuple[FrameRef, str, str]]:
-        last = self.report.last_ns
-        return [each for each in self._waiting.values() if last - each[0].time_ns >= PATIENCE_NS]
+        self._waiting.put(key, (ref_of(frame), Subject(cluster_of(frame), stream, subject)))
 
     # Operations.
 
@@ -226,38 +216,38 @@ class Cluster(Rule):
         ):
             operation = values.get(name)
             if isinstance(operation, Mapping):
-                handle(frame, operation, (printable(operation.get("stream", "")), operation.get("partition", 0)))
+                handle(frame, operation, partition_of(frame, operation))
 
-    def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
-        leader, by = printable(operation.get("leader", "?")), printable(operation.get("replica", "?"))
+    def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
+        leader, by = spelled_in(partition.namespace, named(operation, "leader")), named(operation, "replica")
         if leader not in self._losses and len(self._losses) >= MOST_SERVERS:
             return
         loss = self._losses.setdefault(leader, Loss(ref_of(frame)))
         loss.last_ns = frame.time_ns
         if len(loss.partitions) < MOST_SERVERS:
-            loss.partitions.setdefault(partition, Partition(frame.time_ns, by)).reports += 1
+            loss.partitions.setdefault(partition, Reported(frame.time_ns, by)).reports += 1
         if len(loss.places) < 4:
             loss.places.append(ref_of(frame))
 
-    def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+    def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         self._leads(frame, operation, partition)
-        replica = printable(operation.get("replica_to_remove", "?"))
+        replica = spelled_in(partition.namespace, named(operation, "replica_to_remove"))
         what = f"{replica} fell out of the replicas in sync"
         problem = self.report.add(CODES["isr-shrink"], what, replica, frame=frame)
         when = self.report.seconds(frame.time_ns)
-        problem.detail(f"{spelled(partition)}: removed at {when} by {printable(operation.get('leader', '?'))}")
+        problem.detail(f"{partition}: removed at {when} by {named(operation, 'leader')}")
 
-    def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+    def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         self._leads(frame, operation, partition)
-        replica = printable(operation.get("replica_to_add", "?"))
+        replica = spelled_in(partition.namespace, named(operation, "replica_to_add"))
         problem = self.report.problems.get((CODES["isr-shrink"].code, replica))
         if problem is not None:
             self.report.cite(problem, frame)
-            problem.detail(f"{spelled(partition)}: back in sync at {self.report.seconds(frame.time_ns)}")
+            problem.detail(f"{partition}: back in sync at {self.report.seconds(frame.time_ns)}")
 
-    def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: tuple[str, int]) -> None:
+    def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         known = self._leaders.get(partition)
-        leader = printable(operation.get("leader", "?"))
+        leader = spelled_in(partition.namespace, named(operation, "leader"))
         if known is None and len(self._leaders) < MOST_SERVERS:
             known = self._leaders[partition] = []
         if known is not None and len(known) < 64 and (not known or known[-1][1] != leader):
@@ -274,26 +264,26 @@ class Cluster(Rule):
             ends.append((health.end.time_ns, health.end.how, connection))
 
     def finish(self) -> None:
-        unacked = self._unacked()
-        streams: dict[tuple[str, str], list[FrameRef]] = {}
-        for place, stream, subject in unacked:
-            streams.setdefault((stream, subject), []).append(place)
+        unacked: dict[Subject, list[FrameRef]] = {}
+        for place, to in self._waiting.values():
+            if self.report.last_ns - place.time_ns >= PATIENCE_NS:
+                unacked.setdefault(to, []).append(place)
         for leader, loss in self._losses.items():
-            self._report_loss(leader, loss, streams)
-        for (stream, subject), places in streams.items():
-            self._report_unacked(stream, subject, places)
+            self._report_loss(leader, loss, unacked)
+        for to, places in unacked.items():
+            self._report_unacked(to, places)
 
     def _end_of(self, server: str, loss: Loss) -> tuple[int, str, Connection] | None:
         """The end of its connections that the reports are about: the last one before."""
         before = [end for end in self._ends.get(server, ()) if end[0] <= loss.last_ns]
         return max(before, key=lambda end: end[0], default=None)
 
-    def _report_loss(self, leader: str, loss: Loss, streams: Mapping[tuple[str, str], list[FrameRef]]) -> None:
-        led = {stream for stream, _ in loss.partitions}
+    def _report_loss(self, leader: str, loss: Loss, unacked: Mapping[Subject, list[FrameRef]]) -> None:
+        led = {partition[:2] for partition in loss.partitions}
         lost = sum(
             loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
-            for (stream, _), places in streams.items()
-            if stream in led
+            for to, places in unacked.items()
+            if to[:2] in led
             for place in places
         )
         end = self._end_of(leader, loss)
@@ -311,15 +301,15 @@ class Cluster(Rule):
         for partition, each in loss.partitions.items():
             after = next((who for when, who in self._leaders.get(partition, ()) if when > each.first_ns), None)
             then = f"; {after} leads it afterwards" if after and after != leader else ""
-            problem.detail(f"{spelled(partition)}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
+            problem.detail(f"{partition}: reported by {each.by} at {self.report.seconds(each.first_ns)}{then}")
 
-    def _report_unacked(self, stream: str, subject: str, places: list[FrameRef]) -> None:
-        where = f"{stream} (subject {subject})" if stream else f"subject {subject}"
-        what = f"{counted(len(places), 'publish', 'es')} to {where} got no ack"
+    def _report_unacked(self, to: Subject, places: list[FrameRef]) -> None:
+        where = f"{to.stream} (subject {to.subject})" if to.stream else f"subject {to.subject}"
+        what = f"{counted(len(places), 'publish', 'es')} to {spelled_in(to.namespace, where)} got no ack"
         first = places[0]
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"
-        problem = self.report.add(CODES["no-ack"], what, (stream, subject), frame=first, severity=severity)
+        problem = self.report.add(CODES["no-ack"], what, to, frame=first, severity=severity)
         if severity is not None:
             problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
         problem.count = problem.weight = len(places)
@@ -328,10 +318,6 @@ class Cluster(Rule):
             self.report.concerns(problem, place.connection)
         begin, end = self.report.seconds(first.time_ns), self.report.seconds(places[-1].time_ns)
         problem.detail(f"published from {begin} to {end}")
-
-
-def spelled(partition: tuple[str, int]) -> str:
-    return f"{partition[0]}[{partition[1]}]"
 
 
 CHECKS = Checks(

@@ -10,6 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names_operations import spelled
+from wiredecode.protocols.liftbridge.problems_replicas import Partition, cluster_of, spelled_in
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Problem, Report, Rule, inner_values
@@ -17,6 +18,7 @@ from wiredecode.protocols.shared.problems import Problem, Report, Rule, inner_va
 CODES = codes_of("liftbridge")
 
 MOST_PARTITIONS = 10_000
+MOST_CLUSTERS = 64
 MAX_REQUESTS = 10_000
 """Operations that may wait for their answer; the oldest are forgotten."""
 
@@ -28,11 +30,11 @@ class Metadata(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._leaders: dict[str, tuple[str, int]] = {}
-        """Leader and term, by group: the subjects of the RPCs begin with it."""
-        self._partitions: dict[tuple[str, int], str] = {}
-        self._index = -1
-        """Newest entry of the log."""
+        self._leaders: Newest[str, tuple[str, int]] = Newest(MOST_CLUSTERS)
+        """Leader and term, by cluster."""
+        self._partitions: dict[Partition, str] = {}
+        self._newest: Newest[str, int] = Newest(MOST_CLUSTERS)
+        """Index of the newest entry of the log, by cluster."""
 
     def frame(self, frame: Frame) -> None:
         if frame.sender == "server" or "copy_of" in frame.generated:
@@ -45,28 +47,28 @@ class Metadata(Rule):
         leader, term = values.get("leader"), values.get("term")
         if not isinstance(leader, str) or not isinstance(term, int):
             return
-        group = group_of(frame)
-        known = self._leaders.get(group)
+        known = self._leaders.get(cluster_of(frame))
         if known is None or term > known[1]:
-            self._leads(frame, group, leader, term, known)
+            self._leads(frame, leader, term, known)
         for entry in values.get("entries") or ():
             self._entry(frame, entry)
 
-    def _leads(self, frame: Frame, group: str, leader: str, term: int, known: tuple[str, int] | None) -> None:
-        self._leaders[group] = leader, term
-        if known is None and ("liftbridge.election", None) not in self.report.problems:
+    def _leads(self, frame: Frame, leader: str, term: int, known: tuple[str, int] | None) -> None:
+        self._leaders.put(cluster_of(frame), (leader, term))
+        if known is None and ("liftbridge.election", cluster_of(frame)) not in self.report.problems:
             return  # the capture began later than the election
         before = f" instead of {printable(known[0])}" if known is not None and known[0] != leader else ""
         what = f"term {term}: {printable(leader)} leads{before} from {self.report.seconds(frame.time_ns)} on"
         problem = self._election(frame, what)
         if before:
             problem.severity = "warning"
-            problem.what = (
-                f"{printable(leader)} took over from {printable(known[0] if known else '')} as metadata leader"
-            )
+            who = spelled_in(cluster_of(frame), printable(leader))
+            problem.what = f"{who} took over from {printable(known[0] if known else '')} as metadata leader"
 
     def _election(self, frame: Frame, detail: str) -> Problem:
-        problem = self.report.add(CODES["election"], "the metadata leader was elected", frame=frame)
+        cluster = cluster_of(frame)
+        what = spelled_in(cluster, "the metadata leader") + " was elected"
+        problem = self.report.add(CODES["election"], what, cluster, frame=frame)
         problem.detail(detail)
         return problem
 
@@ -74,36 +76,32 @@ class Metadata(Rule):
         """An entry of the log; it goes to every follower, and again when one has missed it."""
         if not isinstance(entry, Mapping) or not isinstance(entry.get("raft_log"), Mapping):
             return
-        index = entry.get("index", 0)
-        if index <= self._index:
+        index, cluster = entry.get("index", 0), cluster_of(frame)
+        if index <= self._newest.get(cluster, -1):
             return
-        self._index = index
+        self._newest.put(cluster, index)
         created, changed = (entry["raft_log"].get(name) for name in ("create_stream_op", "change_leader_op"))
         if isinstance(created, Mapping) and isinstance(created.get("stream"), Mapping):
             stream = printable(created["stream"].get("stream_name", ""))
             for each in created["stream"].get("partitions") or ():
                 if isinstance(each, Mapping) and len(self._partitions) < MOST_PARTITIONS:
-                    self._partitions[stream, each.get("id", 0)] = printable(each.get("leader", ""))
+                    self._partitions[Partition(cluster, stream, each.get("id", 0))] = printable(each.get("leader", ""))
         elif isinstance(changed, Mapping):
             self._changed(frame, printable(changed.get("stream", "")), changed)
 
     def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
-        key, leader = (stream, operation.get("partition", 0)), printable(operation.get("leader", "?"))
+        key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
+        leader = printable(operation.get("leader", "?"))
         before = self._partitions.get(key)
         if before is not None or len(self._partitions) < MOST_PARTITIONS:
             self._partitions[key] = leader
         if before == leader:
             return
-        problem = self.report.add(CODES["leader-change"], f"{leader} leads more partitions", leader, frame=frame)
-        problem.what = f"{leader} became the leader of {counted(problem.count, 'partition')}"
+        who = spelled_in(key.namespace, leader)
+        problem = self.report.add(CODES["leader-change"], f"{who} leads more partitions", who, frame=frame)
+        problem.what = f"{who} became the leader of {counted(problem.count, 'partition')}"
         instead = f", instead of {before}" if before else ""
-        problem.detail(f"{stream}[{key[1]}]: from {self.report.seconds(frame.time_ns)} on{instead}")
-
-
-def group_of(frame: Frame) -> str:
-    """What all RPCs of one Raft group have in front of the name of a server: ``liftbridge-default.raft.metadata``."""
-    subject = frame.values.get("subject", "")
-    return ".".join(subject.split(".")[:3]) if isinstance(subject, str) else ""
+        problem.detail(f"{key}: from {self.report.seconds(frame.time_ns)} on{instead}")
 
 
 class Refusals(Rule):
@@ -140,4 +138,4 @@ class Refusals(Rule):
             what = f"{request or names.OPS.get(values.get('op', 0), 'an operation')}: {message}"
         else:
             what = message
-        self.report.add(CODES["refused"], what, what, frame=frame)
+        self.report.add(CODES["refused"], spelled_in(cluster_of(frame), what), (cluster_of(frame), what), frame=frame)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, inner_values, ref_of
@@ -33,7 +35,29 @@ def server_of(who: Mapping[str, str]) -> str | None:
     name = who.get("name", "")
     if not name.startswith(CLIENT_NAME):
         return None
-    return name.split(".")[-2] if name.count(".") >= 3 else name
+    parts = name.split(".")
+    return spelled_in(".".join(parts[1:-2]), parts[-2]) if len(parts) > 3 else name
+
+
+def spelled_in(namespace: str, name: str) -> str:
+    """A server or partition of a cluster: servers of two clusters may have the same name."""
+    return name if namespace in ("", DEFAULT_NAMESPACE) else f"{name} of {namespace}"
+
+
+def cluster_of(frame: Frame) -> str:
+    """The namespace of a frame, printable; empty: it is not known."""
+    return printable(frame.generated.get("namespace") or "")
+
+
+class Partition(NamedTuple):
+    """A partition of a stream of a cluster."""
+
+    namespace: str
+    stream: str
+    number: int
+
+    def __str__(self) -> str:
+        return spelled_in(self.namespace, f"{self.stream}[{self.number}]")
 
 
 @dataclass(slots=True)
@@ -72,8 +96,8 @@ class Replicas(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._logs: Newest[tuple[str, int], Log] = Newest(MOST_PARTITIONS)
-        self._worst: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
+        self._logs: Newest[Partition, Log] = Newest(MOST_PARTITIONS)
+        self._worst: dict[str, dict[Partition, tuple[int, int]]] = {}
         """By replica and partition: how far behind it was at most, and when."""
 
     def frame(self, frame: Frame) -> None:
@@ -83,24 +107,26 @@ class Replicas(Rule):
         if frame.type == "Ack":
             if values.get("ack_error", 0) == 0 and "stream" in values:
                 subject = values.get("partition_subject", "")
-                partition = subject.rpartition(".")[2] if isinstance(subject, str) else ""
-                key = values["stream"], int(partition) if partition.isdecimal() else 0
+                last = subject.rpartition(".")[2] if isinstance(subject, str) else ""
+                number = int(last[:10]) if last.isdecimal() else 0
+                key = Partition(cluster_of(frame), printable(values["stream"]), number)
                 self._logs.get_or_make(key, Log).grew(values.get("offset", 0), frame.time_ns)
             return
-        stream, partition = frame.generated.get("stream"), frame.generated.get("partition", 0)
-        if stream is None:
+        if "stream" not in frame.generated:
             return
+        partition = Partition(cluster_of(frame), frame.generated["stream"], frame.generated.get("partition", 0))
         if frame.type == "ReplicationResponse":
-            log = self._logs.get_or_make((stream, partition), Log)
+            log = self._logs.get_or_make(partition, Log)
             log.led(values.get("leader_epoch", 0))
             log.grew(values.get("high_watermark", -1), frame.time_ns)
             return
-        known = self._logs.get((stream, partition))
+        known = self._logs.get(partition)
         since = None if known is None else known.after(values.get("offset", 0))
         if since is not None and frame.time_ns - since >= LEAST_LAG_NS:
-            self._lags(frame, printable(values.get("replica_id", "?")), (stream, partition), since)
+            replica = spelled_in(partition.namespace, printable(values.get("replica_id", "?")))
+            self._lags(frame, replica, partition, since)
 
-    def _lags(self, frame: Frame, replica: str, partition: tuple[str, int], since: int) -> None:
+    def _lags(self, frame: Frame, replica: str, partition: Partition, since: int) -> None:
         if not self.report.covers(frame.time_ns):
             return
         lag = frame.time_ns - since
@@ -117,10 +143,10 @@ class Replicas(Rule):
     def finish(self) -> None:
         for replica, worst in self._worst.items():
             problem = self.report.problems.get((CODES["replica-lag"].code, replica))
-            for (stream, partition), (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
+            for partition, (lag, time_ns) in sorted(worst.items(), key=lambda item: -item[1][0]):
                 at = self.report.seconds(time_ns)
                 if problem is not None:
-                    problem.detail(f"{printable(stream)}[{partition}]: {lag / 1e9:.3f} s behind at {at}")
+                    problem.detail(f"{partition}: {lag / 1e9:.3f} s behind at {at}")
 
 
 @dataclass(slots=True)
@@ -171,7 +197,7 @@ class Silence(Rule):
             return
         problem = self.report.add(CODES["server-silent"], f"{name} went silent", name, frame=place)
         silent = time_ns - place.time_ns
-        problem.weight = max(problem.weight, silent)
+        problem.weight, problem.last_ns = max(problem.weight, silent), time_ns
         problem.what = f"{name} sent nothing for up to {problem.weight / 1e9:.3f} s"
         begin, end = self.report.seconds(place.time_ns), self.report.seconds(time_ns)
         problem.detail(f"from {begin} to {end}, while {requests:,} requests came for it")

@@ -32,6 +32,8 @@ class Liftbridge(CarriedProtocol):
         "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
         "nats.server": Generated("string", "as namespace"),
         "nats.purpose": Generated("string", "as namespace"),
+        "liftbridge.namespace": Generated("string", "cluster of the servers: clusters on one NATS have different ones"),
+        "raft.namespace": Generated("string", "as that of liftbridge"),
         "liftbridge.crc_status": Generated(
             "string", "good or bad: whether the CRC-32C of the envelope fits its payload"
         ),

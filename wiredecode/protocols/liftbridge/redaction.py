@@ -35,7 +35,6 @@ def _seal(data: bytes, out: bytearray, at: int, start: int, stop: int, stored: i
 DISGUISES = {
     "liftbridge": Rules(
         hosts=frozenset({"host"}),
-        kept=frozenset({"extension"}),
         words=WORDS,
         seals=(seal_envelope,),
     ),

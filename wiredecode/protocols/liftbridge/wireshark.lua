@@ -41,9 +41,21 @@ local function partition_of(subject)
   for namespace in pairs(P.namespaces) do
     if sub(subject, 1, #namespace + 1) == namespace .. "." then
       local stream, partition, last = sub(subject, #namespace + 2):match("^(.+)%.(%d+)%.(%a+)$")
-      if last == "replicate" or last == "offset" then return { stream = stream, partition = tonumber(partition) } end
+      if last == "replicate" or last == "offset" then
+        return { stream = stream, partition = tonumber(partition), namespace = namespace }
+      end
     end
   end
+end
+
+-- The namespace in a subject of Liftbridge's own.
+local function namespace_of(subject)
+  for namespace in pairs(P.namespaces) do
+    local rest = sub(subject, 1, #namespace + 1) == namespace .. "." and sub(subject, #namespace + 2)
+    if rest and (rest:match("^ack") or rest:match("^notify") or rest:match("^activity") or rest:match("^cursors")) then return namespace end
+  end
+  local before, id = subject:match("^(.+)%.ack%.(%w+)$")
+  return subject:match("^(.+)%.raft%.metadata%.") or (id and #id == 22 and before) or nil
 end
 
 function carried.learn(ctx, v)
@@ -56,7 +68,7 @@ function carried.learn(ctx, v)
     if v.reply then asked[v.reply] = { about = about, kind = kind, data = data } end
   elseif P.responses[kind] and asked[subject or ""] then
     local known = asked[subject]
-    ctx.memo.about = known.about and { stream = known.about.stream, partition = known.about.partition, replica_id = known.replica }
+    ctx.memo.about = known.about and { stream = known.about.stream, partition = known.about.partition, replica_id = known.replica, namespace = known.about.namespace }
     ctx.memo.of = subject
   end
 end
@@ -89,6 +101,9 @@ function carried.show(ctx, c, item, v)
     if values.stream == nil then generate(c, inner, node.kids.stream, about.stream) end
     if values.partition == nil then generate(c, inner, node.kids.partition, about.partition) end
   end
+  local namespace = about and about.namespace or (kind ~= 0 and namespace_of(v.subject or "")) or ctx.state.namespace
+  if not namespace then namespace = namespace_of(v.subject or "") or namespace_of(values.ack_inbox or "") end
+  if namespace then generate(c, inner, node.kids.namespace, namespace) end
   if kind == 2 and v.reply and asked[v.reply] and values.replica_id then asked[v.reply].replica = values.replica_id end
   local known = ctx.memo.of and asked[ctx.memo.of]
   if kind == 3 and known and known.replica then generate(c, inner, node.kids.replica_id, known.replica) end

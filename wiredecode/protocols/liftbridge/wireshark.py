@@ -8,9 +8,8 @@ from typing import Any
 from wiredecode.fields.lua import Script, Spelled, Writer
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
-from wiredecode.protocols.liftbridge.layers_kinds import Extension
 from wiredecode.protocols.liftbridge.layers_messagepack import Keyed
-from wiredecode.protocols.liftbridge.layers_replication import Entries
+from wiredecode.protocols.liftbridge.layers_replication import Entries, Extension
 from wiredecode.protocols.shared.wireshark import source_beside
 
 
@@ -37,6 +36,7 @@ SCRIPT = Script(
         Keyed: lambda writer, kind: ("rest", {}),  # Raft's MessagePack is not read in Lua
     },
     added={
+        "liftbridge.namespace": "string",
         "liftbridge.stream": "string",
         "liftbridge.partition": "int32",
         "liftbridge.replica_id": "string",

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from wiredecode.arrays import Int64s, UInt8s
+from wiredecode.arrays import Bools, Int64s, UInt8s
+from wiredecode.fields import credentials
 from wiredecode.fields.bulk import Source
+from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.bulk_lines import (
-    BLOCK,
-    BODY,
-    HEADERS,
-    HMSG,
-    MSG,
-    OPERATIONS,
-    SID,
-    SUBJECT,
-    begins_with,
-    header_spans,
-    operations,
-)
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
@@ -33,6 +25,184 @@ if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
     from wiredecode.protocols.nats.conversation_memory import Subscription
     from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
+
+
+PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
+"""Kinds of frames."""
+OPERATIONS = 4
+"""So many; there are as many more for each kind of message that a carried protocol has."""
+SUBJECT, SID, BLOCK, BODY, HEADERS = 0, 2, 4, 5, 6
+COLUMNS = 7
+"""The parts of a message: start and stop of subject and sid, start of header block and payload, number of headers."""
+
+MAX_LINE = 64 * 1024
+CR, LF, BLANK = b"\r\n "
+
+
+def words(*names: bytes) -> npt.NDArray[np.uint32]:
+    """The first four bytes of operations as numbers."""
+    return np.array([int.from_bytes(name, "big") for name in names], np.uint32)
+
+
+WITH_BODY = words(b"PUB ", b"MSG ", b"HPUB", b"HMSG", b"RMSG", b"LMSG")
+ONE_LINE = words(b"SUB ", b"PING", b"PONG", b"+OK\r", b"INFO", b"-ERR", b"RS+ ", b"RS- ", b"LS+ ", b"LS- ")
+LONG_NAMES = [(words(b"UNSU"), 2, words(b"SUB ")), (words(b"CONN"), 3, words(b"NECT"))]
+"""Longer ones: their first four bytes, and four more from where on. At other lines cutting stops."""
+
+PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (?(1)(\d{1,9}) )")
+"""A plain message up to its size."""
+PRIVATE = re.compile(rb"_|\$SYS|.*\._")
+"""How inboxes and subjects of the system account look: those are read one by one."""
+VERSION = b"NATS/1.0\r\n"
+BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
+HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
+_STEMS = "|".join(map(re.escape, credentials.STEMS))
+SECRET = re.compile(f"{credentials.NAME.pattern}|{_STEMS}|{credentials.KEY_SEED}".encode(), re.IGNORECASE)
+"""What has one is read alone: it may be a credential."""
+
+
+class Lines(NamedTuple):
+    """What begins on a line, for the lines that begin as an operation does."""
+
+    starts: Int64s
+    ends: Int64s
+    """Where the LF of the line is."""
+    stops: Int64s
+    """Behind the operation; -1: it is unusual, or not whole."""
+    digits: Int64s
+    """Where the size of the body starts."""
+
+
+def lines(source: Source) -> Lines:
+    octets = source.octets
+    ends = np.flatnonzero(octets == LF)
+    starts = np.concatenate(([0], ends[:-1] + 1))[: len(ends)]
+    last = max(len(octets) - 4, 0)
+    firsts = source.gather(">u4", np.minimum(starts, last))
+    counted, single = np.isin(firsts, WITH_BODY), np.isin(firsts, ONE_LINE)
+    for first, at, more in LONG_NAMES:
+        rows = np.flatnonzero(firsts == first)
+        single[rows] = source.gather(">u4", np.minimum(starts[rows] + at, last)) == more
+    counted &= (firsts & 0xFF == BLANK) | (octets[np.minimum(starts + 4, len(octets) - 1)] == BLANK)
+    known = np.flatnonzero((counted | single) & (ends - starts >= 4))
+    starts, ends, counted = starts[known], ends[known], counted[known]
+    sizes, digits = sizes_of(source, ends)
+    behind = np.where(counted, ends + 3 + sizes, ends + 1)
+    whole = np.where(counted, (sizes >= 0) & (behind <= len(octets)), ends - starts < MAX_LINE)
+    behind = np.where(whole, behind, 2)
+    whole &= (octets[behind - 1] == LF) & (~counted | (octets[behind - 2] == CR))
+    return Lines(starts, ends, np.where(whole, behind, -1), digits)
+
+
+def sizes_of(source: Source, ends: Int64s) -> tuple[Int64s, Int64s]:
+    """The number at the end of lines, -1 where there is none, and where it starts."""
+    octets = source.octets
+    sizes, at = np.zeros(len(ends), np.int64), ends - 2
+    rows, scale = np.flatnonzero(octets[ends - 1] == CR), 1
+    for _ in range(MAX_DIGITS):
+        digits = octets[at[rows]] - np.uint8(ord("0"))
+        rows, digits = rows[digits < 10], digits[digits < 10]
+        if not len(rows):
+            break
+        sizes[rows] += digits.astype(np.int64) * scale
+        at[rows] -= 1
+        scale *= 10
+    there = (at < ends - 2) & (octets[at] == BLANK)
+    return np.where(there, sizes, -1), at + 1
+
+
+def chain(found: Lines) -> Int64s:
+    """The lines on which operations begin, as far as each follows the one before."""
+    if not len(found.starts) or found.starts[0] != 0:
+        return np.empty(0, np.int64)
+    direct = found.starts[1:] == found.stops[:-1]
+    if direct.all():  # no line inside a body begins as an operation does
+        return np.arange(len(found.starts) - (found.stops[-1] <= 0))
+    following = np.searchsorted(found.starts, found.stops)
+    begins = found.starts[np.minimum(following, len(found.starts) - 1)] == found.stops
+    steps = np.where(begins, following, -1).tolist()
+    stops, at, passed = found.stops.tolist(), 0, []
+    while at >= 0 and stops[at] > 0:
+        passed.append(at)
+        at = steps[at]
+    return np.array(passed, np.int64)
+
+
+@lru_cache(maxsize=65_536)
+def parts_of(head: bytes) -> tuple[int, ...]:
+    """Kind, start and stop of subject and sid, and size of the header block, of what stands in front of a size.
+
+    The kind is 0 where the message must be read one by one.
+    """
+    match = PLAIN.fullmatch(head)
+    if match is None:
+        return NOT_PLAIN
+    published = match[2] is not None
+    subject = 2 if published else 3
+    if PRIVATE.match(match[subject]):
+        return NOT_PLAIN
+    kind = (PUB if published else MSG) + (match[1] is not None)
+    sid = (0, 0) if published else match.span(4)
+    return kind, *match.span(subject), *sid, int(match[5] or 0)
+
+
+NOT_PLAIN = (0,) * 6
+
+
+def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
+    """Cut whole operations off the front until one is unusual.
+
+    Where they start, and where the last one ends; their kinds; their parts, and the number of what stands before
+    their size: where that is the same, so are subject and sid.
+    """
+    found = lines(source)
+    chosen = chain(found)
+    count, buffer = len(chosen), source.buffer
+    starts, ends, stops, digits = (column[chosen] for column in found)
+    bounds = np.concatenate(([0], stops)).astype(np.int64)
+    texts = [buffer[a:b] for a, b in zip(starts.tolist(), digits.tolist(), strict=True)]
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    heads = np.fromiter(map(known.__getitem__, texts), np.int64, count)
+    parts = np.array([*map(parts_of, known)], np.int64).reshape(-1, 6)[heads]
+    kinds, at = parts[:, 0].copy(), np.zeros((count, COLUMNS), np.int64)
+    at[:, :BLOCK] = parts[:, 1:5] + starts[:, None]
+    at[:, BLOCK], at[:, BODY] = ends + 1, ends + 1 + parts[:, 5]
+    body = kinds != 0
+    body[body] = begins_with(source, at[body, BODY], stops[body], names.PAYLOAD_VERSION[:4])
+    kinds[body & np.isin(kinds, (PUB, MSG))] = 0  # headers that lost the H before them are read alone
+    with_block = np.flatnonzero((kinds == HPUB) | (kinds == HMSG))
+    for row, begin, body, stop in zip(
+        with_block.tolist(), *(each[with_block].tolist() for each in (at[:, BLOCK], at[:, BODY], stops)), strict=True
+    ):
+        headers = count_headers(buffer, begin, body) if body <= stop - 2 else -1
+        if headers < 0:
+            kinds[row] = 0
+        else:
+            at[row, HEADERS] = headers
+    return bounds, kinds.astype(np.uint8), at, heads
+
+
+def count_headers(buffer: bytes, start: int, stop: int) -> int:
+    """The headers in a plain block; -1 for another one, and where one may carry credentials."""
+    if BLOCK_LINES.fullmatch(buffer, start, stop) is None or SECRET.search(buffer, start, stop):
+        return -1
+    return buffer.count(b"\n", start, stop) - 2
+
+
+def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
+    """Start and stop of name and value of each header of plain blocks, a row per header."""
+    find, rows = HEADER.finditer, []
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        rows += [(*match.span(1), *match.span(2)) for match in find(buffer, start + len(VERSION), stop)]
+    return np.array(rows, np.int64).reshape(-1, 4)
+
+
+def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
+    """Whether payloads begin with four bytes."""
+    long = stops - starts >= len(prefix)
+    found: Bools = long & (source.gather(">u4", np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
+    return found
+
 
 AT, HEAD, INSIDE = "at", "head", "inside"
 """Parts of a cut, see :func:`operations` and :meth:`CarriedBulk.kinds`."""
@@ -103,8 +273,8 @@ class NatsBulk(Bulk):
         if out is not None:
             operation = PUBLISH if published else DELIVER
             others = np.ones(len(block), np.bool_)
-            for bulk, _, payloads in inner:
-                rows, columns = bulk.messages(payloads)
+            for bulk, session, payloads in inner:
+                rows, columns = bulk.messages(session, payloads)
                 others[rows] = False
                 if not published:
                     columns.pop("outcome", None)

@@ -17,6 +17,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
+from wiredecode.protocols.nats.conversation_jetstream import name_stored
 from wiredecode.protocols.nats.conversation_memory import (
     MAX_WAITING,
     Memory,
@@ -167,7 +168,7 @@ class NatsConversation(Conversation):
         self.counts_from = frame.time_ns + LOST_PING_NS
         self.verbose = None
         self.inner_frames += self.inner.lose(frame)
-        self.memory.carried.interrupt(self.connection.number, frame.side)
+        self.memory.carried.interrupt(self.connection.number, frame.side, frame.time_ns)
         self.memory.copies.lose()
 
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
@@ -294,7 +295,7 @@ class NatsConversation(Conversation):
         frame.dialect = self.link
         name = options.get("name")
         if isinstance(name, str):
-            for key, value in self.memory.carried.client_named(name).items():
+            for key, value in self.memory.carried.client_named(name, self.connection.number).items():
                 frame.generate(key, printable(value))
         verbose = self.link == names.CLIENT and options.get("verbose", True) is not False
         if not verbose:
@@ -307,11 +308,12 @@ class NatsConversation(Conversation):
 
     def _ping(self, frame: Frame) -> None:
         frame.expects_response = True
-        if frame.time_ns >= self.counts_from:
+        if frame.time_ns >= max(self.counts_from, self.sides[1 - frame.side].ponged_ns):
             self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
 
     def _pong(self, frame: Frame) -> None:
-        pings = self.sides[1 - frame.side].pings
+        said, pings = self.sides[frame.side], self.sides[1 - frame.side].pings
+        said.ponged_ns = max(said.ponged_ns, frame.time_ns)
         if pings:
             link(frame, pings.popleft())
 
@@ -379,6 +381,8 @@ class NatsConversation(Conversation):
             return
         if values["size"] > (self.max_payload or MAX_BODY_BYTES) and frame.all_seen(1 - frame.side):
             self._find_size(frame, values["size"])
+        if values["subject"][:1] == "$":
+            name_stored(frame, values)
         if "reply" in values:
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
@@ -413,6 +417,8 @@ class NatsConversation(Conversation):
         values, memory = frame.values, self.memory
         if "size" not in values:
             return
+        if values["subject"][:1] == "$":
+            name_stored(frame, values)
         if "reply" in values:
             memory.ask(frame, values, first=False)
         requests = memory.requests

@@ -10,7 +10,6 @@ in the order in which they were published. Where that does not decide, nothing i
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections import deque
@@ -24,6 +23,7 @@ from crc32c import crc32c
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import NAME, names
+from wiredecode.protocols.nats.conversation_jetstream import read_answer
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, Request, link
@@ -104,6 +104,8 @@ class Side:
     upgraded: bool = False
     """It sent the HTTP head behind which WebSocket frames come."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
+    ponged_ns: int = 0
+    """Time of its last PONG. Where one side waited for bytes, it may come before its PING."""
     publisher: Publisher = field(default_factory=Publisher, compare=False)
     receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS), compare=False)
     """By sid, of subscriptions that were not captured; None: the server at the other end."""
@@ -238,8 +240,8 @@ MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
 """So long after a request a message on its reply subject is an answer."""
-DELIVERED, STORED, MAX_STORED_BYTES = "$JS.ACK.", b'{"stream":', 512
-"""How the reply subject of a delivery of JetStream begins, and the answer to a publish, which is short."""
+DELIVERED = "$JS.ACK."
+"""How the reply subject of a delivery of JetStream begins."""
 PLACE = re.compile(r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.[^.]+\.\d+\.(\d{1,19})(?:\.\d+){3}(?:\.[^.]*)?\Z", re.ASCII)
 """Stream and number in it: ADR-15, with and without domain and account."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
@@ -312,16 +314,6 @@ class Memory:
         if stored is not None and (stored.subject, stored.digest) == (subject, digest):
             frame.generate("copy_of", stored.hops[0].frame)
 
-    def _store(self, known: RequestHops, data: bytes) -> None:
-        """The answer to a publish says where JetStream stored it."""
-        try:
-            said = json.loads(data)
-        except ValueError:
-            return
-        stream, place = said.get("stream"), said.get("seq")
-        if isinstance(stream, str) and isinstance(place, int) and not said.get("duplicate"):
-            self.stored.put((stream, place), known)
-
     def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
         subject = values["subject"]
@@ -335,8 +327,8 @@ class Memory:
             frame.generate("request_subject", printable(known.subject))
         data = values.get("data") or b""
         digest = crc32c(data)
-        if data.startswith(STORED) and len(data) < MAX_STORED_BYTES:
-            self._store(known, data)
+        if (place := read_answer(frame, known.subject, data)) is not None:
+            self.stored.put(place, known)
         if first or known.answer is None or known.answer[1] != digest:
             known.answer = frame.id, digest
         else:

@@ -16,8 +16,7 @@ from typing import Any
 
 from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Added, Layer
-from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, Token, Tokens, Word
-from wiredecode.fields.textlines import TextLayer
+from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, TextLayer, Token, Tokens, Word
 from wiredecode.protocols.nats.layers_kinds import (
     HAS_BLOCK,
     HAS_DESCRIPTION,
@@ -95,7 +94,7 @@ def body_with_headers() -> list[Kind]:
         LineEnd(),
         Optional(Version("version", "begins a header block", default="NATS/1.0"), HAS_BLOCK),
         Optional(Status("status", "status of the server's own answer", digits=3), HAS_STATUS),
-        Optional(LineText("description", "what the status means"), HAS_DESCRIPTION),
+        Optional(LineText("description", "what the status means", free=True), HAS_DESCRIPTION),
         Optional(LineEnd("version_end"), When("has(version)")),
         Optional(Headers("headers", "headers in the order of the wire"), When("has(version)")),
         Optional(Mark("headers_end", b"\r\n"), When("has(version)")),

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import compiler, plain, redacted
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
@@ -17,8 +18,6 @@ from wiredecode.protocols.reading import MAX_KNOWN, MAX_KNOWN_BYTES, FrameDecode
 
 class OperationDecoder(FrameDecoder):
     """A plan that makes the record of tokens, numbers and a payload from the values already read."""
-
-    __slots__ = ("_lines", "_remembers", "_same", "hidden", "secret", "simple")
 
     def __init__(self, layer: type[Layer], name: str | None) -> None:
         super().__init__(layer, name)
@@ -49,7 +48,7 @@ class OperationDecoder(FrameDecoder):
                 values, reached = {**known, "data": buffer[body : stop - 2]}, stop
                 self._same += 1
             else:
-                values, reached = (self._walk or self._make_walk())(buffer, start, stop)
+                values, reached = self._walk(buffer, start, stop)
                 if self._remembers and known is None and body - start <= MAX_KNOWN_BYTES:
                     self._remember_line(buffer[start:body], values)
             if style is not None and self.secret and not self.secret.isdisjoint(values):
@@ -75,6 +74,8 @@ class OperationDecoder(FrameDecoder):
             record.pop(name, None)
         if "data" in record:
             record["data"] = style.show(record["data"])
+        if "description" in record and not style.secrets:
+            record["description"] = without_secrets(record["description"], redacted)
         if "headers" in record:
             record["headers"] = [dict(header) for header in record["headers"]]
         frame.layers = {self.layer.filter_name: record}

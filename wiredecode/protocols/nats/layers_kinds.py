@@ -9,8 +9,7 @@ from typing import Any
 from wiredecode.fields import Array, Binary, Malformed, When, take
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer, Range
-from wiredecode.fields.textfields import Decimal, Piece, Until
-from wiredecode.fields.textlines import TextLayer
+from wiredecode.fields.textfields import Decimal, Piece, TextLayer, Until
 from wiredecode.protocols.nats.names import is_secret_header
 
 VERSION = b"NATS/1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import shown
@@ -12,6 +12,8 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.problems_crashes import Crashes
+from wiredecode.protocols.nats.problems_requests import NOT_DONE, PUBLISHED, Requests, Unacknowledged, acknowledged
 from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
@@ -20,6 +22,7 @@ from wiredecode.protocols.shared.problems import (
     Called,
     Checks,
     FrameRef,
+    Publishing,
     Report,
     Rule,
     ref_of,
@@ -44,41 +47,10 @@ def info(frame: Frame) -> Iterator[Change]:
 
 
 CHANGES = {"INFO": info}
+MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
 
 
 # For plots.
-
-ACK = "$JS.ACK."
-OLD_TOKENS, DOMAIN_TOKENS = 9, 11
-"""Of ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``; newer servers put the
-domain and the hash of the account before the stream, and may add a token."""
-NOT_DONE = (b"-NAK", b"+WPI")
-
-
-class Acknowledged(NamedTuple):
-    """What such a subject tells of a message that was delivered."""
-
-    consumer: str
-    """With its stream, printable."""
-    delivered: int
-    """How often, this time included."""
-    sequence: int
-    """In the stream."""
-    pending: int
-
-
-def acknowledged(subject: str) -> Acknowledged | None:
-    """None: it is no subject for acks."""
-    if not subject.startswith(ACK):
-        return None
-    tokens = subject.split(".")
-    if len(tokens) >= DOMAIN_TOKENS:
-        del tokens[2:4]
-    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
-        return None
-    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
-    of = f"{printable(stream)}, consumer {printable(consumer)}"
-    return Acknowledged(of, int(delivered), int(sequence), int(pending))
 
 
 class Consumers(Gauge):
@@ -92,9 +64,9 @@ class Consumers(Gauge):
         if acked is None:
             return
         if delivered:
-            yield Measurement(LAG, acked.consumer, acked.pending)
+            yield Measurement(LAG, acked.of, acked.pending)
         elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Measurement(POSITION, acked.consumer, acked.sequence)
+            yield Measurement(POSITION, acked.of, acked.sequence)
 
 
 GAUGES = (Consumers,)
@@ -107,11 +79,12 @@ KINDS = (
     (("permissions violation",), "permissions"),
     (("stale connection",), "stale"),
     (("slow consumer",), "slow-consumer"),
+    (("server shutdown",), "lame-duck"),
     (("maximum payload",), "max-payload"),
     (("maximum ",), "limit"),
 )
 """What -ERR may say, in lower case."""
-CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error"})
+CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
 """After these the server closes the connection: why it ended is known."""
 MOST_SUBSCRIPTIONS = 1024
 """Per connection."""
@@ -152,6 +125,8 @@ class Reader:
     """Frame and packet of the last message."""
     pings: tuple[list[FrameRef], list[FrameRef]] = field(default_factory=lambda: ([], []))
     """By sender: PINGs since the last PONG of the other side."""
+    ponged_ns: list[int] = field(default_factory=lambda: [0, 0])
+    """Time of the last PONG, by sender. Where one side waited for bytes, it may come before its PING."""
     errors: set[str] = field(default_factory=set)
     carries: bool = False
     """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
@@ -164,16 +139,20 @@ PULL = "pull"
 class Clients(Rule):
     """Slow and silent clients, and what servers report of them."""
 
-    types = frozenset({"PUB", "HPUB", "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT"})
+    types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._readers: dict[int, Reader] = {}
 
     def frame(self, frame: Frame) -> None:
-        if frame.type in ("PUB", "HPUB"):
+        if frame.type in PUBLISHED:
             if frame.findings:
                 self._too_large(frame)
+            return
+        if frame.type == "INFO":
+            if (frame.values.get("options") or {}).get("ldm"):
+                self._leaves(frame)
             return
         reader = self._readers.get(frame.connection.number)
         if reader is None:
@@ -188,10 +167,14 @@ class Clients(Rule):
                 reader.subjects[values["sid"]] = printable(values.get("subject", ""))
         elif kind == "PING":
             pings = reader.pings[frame.side]
-            pings.append(ref_of(frame))
+            if frame.time_ns >= reader.ponged_ns[1 - frame.side]:
+                pings.append(ref_of(frame))
             del pings[:-8]
         elif kind == "PONG":
-            reader.pings[1 - frame.side].clear()
+            reader.ponged_ns[frame.side] = max(reader.ponged_ns[frame.side], frame.time_ns)
+            reader.pings[1 - frame.side][:] = [
+                each for each in reader.pings[1 - frame.side] if each.time_ns > frame.time_ns
+            ]
         elif kind == "CONNECT":
             reader.carries = bool(frame.generated)
         elif kind == "-ERR":
@@ -218,6 +201,9 @@ class Clients(Rule):
         elif name == "permissions":
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
+        elif name == "lame-duck":
+            self._leaves(frame)
+            return
         elif name == "max-payload":
             what = f"the server says to {who}: {text}"
         else:
@@ -228,6 +214,13 @@ class Clients(Rule):
         if name == "stale":
             for place in reader.pings[frame.side]:
                 self.report.cite(problem, place)
+
+    def _leaves(self, frame: Frame) -> None:
+        """A server announces that it will shut down."""
+        server, said = frame.source, frame.values.get("options") or {}
+        name = printable(str(said.get("server_name") or server))
+        problem = self.report.add(CODES["lame-duck"], f"{name} announced that it shuts down", server, frame=frame)
+        problem.to_end = True
 
     def _too_large(self, frame: Frame) -> None:
         for finding in frame.findings:
@@ -313,7 +306,7 @@ class Clients(Rule):
             self.report.cite(problem, place)
         if end_ns:
             since_ns = pings[0].time_ns
-            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited))
+            problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited) or "")
 
 
 def count_delivery(reader: Reader, frame: Frame) -> None:
@@ -358,11 +351,11 @@ class Redeliveries(Rule):
         acked = acknowledged(reply) if reply is not None else None
         if acked is None or acked.delivered < 2 or frame.sender != "server":
             return
-        known = self._known.get(acked.consumer)
+        known = self._known.get(acked.of)
         if known is None:
             if len(self._known) >= MOST_SUBSCRIPTIONS:
                 return
-            known = self._known[acked.consumer] = Redelivered(ref_of(frame))
+            known = self._known[acked.of] = Redelivered(ref_of(frame))
         known.deliveries += 1
         known.pending = acked.pending
         if acked.delivered > known.often:
@@ -391,9 +384,11 @@ CHECKS = Checks(
     changes=CHANGES,
     called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
     waits=frozenset({PULL}),
+    passes_on=("subject", "data"),
     gauges=GAUGES,
     codes=CODES,
-    rules=(Clients, Redeliveries),
-    answered=frozenset({"PING"}),
-    covered=frozenset({"server-error", "max-payload", "no-responders"}),
+    rules=(Clients, Crashes, Redeliveries, Requests, Unacknowledged),
+    answered=frozenset({"PING", *MESSAGES}),
+    publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.")),
+    covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),
 )

@@ -10,8 +10,7 @@ from typing import Any
 
 from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64, When
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.textfields import Token, Until
-from wiredecode.fields.textlines import TextLayer
+from wiredecode.fields.textfields import TextLayer, Token, Until
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import S2_CHUNKS

@@ -226,6 +226,7 @@ function HANDLERS.CONNECT(ctx, v)
     if #parts >= 4 then
       local namespace = table.concat(parts, ".", 2, #parts - 2)
       P.namespaces[namespace] = true
+      ctx.state.namespace = namespace
       tell(ctx, "namespace", namespace)
       tell(ctx, "server", parts[#parts - 1])
       tell(ctx, "purpose", parts[#parts])

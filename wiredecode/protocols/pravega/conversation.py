@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from wiredecode.fields import Rest, compiler
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
@@ -15,8 +16,7 @@ from wiredecode.protocols.pravega import NAME, names
 from wiredecode.protocols.pravega.conversation_proposed import Proposed
 from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
-from wiredecode.protocols.pravega.layers import SegmentRead, Unknown
-from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage, header
+from wiredecode.protocols.pravega.layers import HEADER, SegmentRead, Unknown, WireMessage, header
 from wiredecode.protocols.pravega.layers_kinds import JavaString
 from wiredecode.protocols.pravega.layers_proposal import Assignment
 from wiredecode.protocols.pravega.messages import add_messages
@@ -31,6 +31,9 @@ AMBIGUOUS = frozenset({4})
 
 SAME = frozenset({-127, 100})
 """Codes of messages that both dialects have alike, or one alone."""
+
+READS = frozenset({9, 10})
+"""ReadSegment and SegmentRead: while nothing tells the dialect they are read as shipped, with a note."""
 
 SIMPLE = frozenset({int, str, bytes, type(None)})
 """Values that cannot be, or hold, text that is not modified UTF-8."""
@@ -94,8 +97,11 @@ class PravegaConversation(Conversation):
         if not self.fixed and not frame.is_cut:
             self._learn_dialect(frame, code)
         if self.dialect is None and self._in_doubt(frame, code):
-            self._read_in_doubt(frame, style)
-            return
+            message = "both dialects have a message like this, and nothing told so far which of them is spoken"
+            frame.find("note", "protocol", "dialect-undecided", message)
+            if frame.is_cut or code not in READS:
+                self._read_in_doubt(frame, style)
+                return
         proposed = self.dialect is not None and self.dialect != names.WIRE
         decoder = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
         frame.dialect = self.presets[0] if proposed else self.dialect
@@ -158,8 +164,6 @@ class PravegaConversation(Conversation):
         if frame.layers:
             frame.layers[NAME].pop("message_type", None)  # its number is told
         frame.sender = self.sender(frame)
-        message = "both dialects have a message like this, and nothing told so far which of them is spoken"
-        frame.find("note", "protocol", "dialect-undecided", message)
 
     def _agrees(self, frame: Frame, code: int) -> bool:
         """Whether the message raises no doubt about the dialect, judged cheaply."""
@@ -270,21 +274,13 @@ def flawed(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, JavaS
     return found
 
 
-DECODERS: dict[type[Layer], MessageDecoder] = {}
-"""How to read each layout that was met."""
-
-
 class MessageDecoder(FrameDecoder):
     """A plan whose layer is a message of this protocol."""
 
-    __slots__ = ()
     layer: type[WireMessage]
 
 
+@cache
 def decoder_of(layer: type[WireMessage]) -> MessageDecoder:
-    decoder = DECODERS.get(layer)
-    if decoder is None:
-        decoder = DECODERS[layer] = MessageDecoder(
-            layer, None if issubclass(layer, Unknown) else layer.type_name, None, NEWER
-        )
-    return decoder
+    """How to read a layout."""
+    return MessageDecoder(layer, None if issubclass(layer, Unknown) else layer.type_name, None, NEWER)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request
+from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single
+from wiredecode.protocols.shared.pairing import Losses, Newest, Outstanding, Request, link
 
 MAX_LOOKED_AT = 64
 """Requests with the same id among which the one that a refusal means is looked for."""
@@ -30,6 +31,12 @@ class SegmentRequest(Request):
     """Its request id, or where there is none its segment."""
     repeats: deque[SegmentRequest] = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
     """Reads of the same place that were sent before it was answered: their replies come in turn."""
+    writer: bytes | None = None
+    """Of an append."""
+    events: int | None = None
+    """Of an append: how many event numbers it takes, if it says so."""
+    damage: int = 0
+    """Replies known to be lost or truncated before it."""
 
 
 class SegmentRequests(Outstanding[Key, SegmentRequest]):
@@ -102,3 +109,36 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
             request = known[0]
         self.answered.put(key, (request, offset + length))
         return request
+
+
+class Talk:
+    """What both dialects remember of a connection."""
+
+    def __init__(self, whole: bool) -> None:
+        self.whole = whole
+        """Seen from the start: what was not set up was never set up."""
+        self.blind = not whole
+        """The beginning of a block may have been lost."""
+        self.outstanding, self.losses = SegmentRequests(), Losses()
+        self.reads = SegmentReaders()
+        self.events: Events | None = None
+        self.single: Single | None = None
+        self.raw: bytes | None = None
+
+    def link(self, frame: Frame, request: SegmentRequest | None) -> None:
+        if request is not None:
+            link(frame, request)
+        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
+            frame.find("note", "protocol", "no-request", "no request for this reply was captured")
+
+    def report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
+        """What a piece of a segment gave: events that end in it, and one that does not."""
+        self.events = found.events
+        if (count := found.count()) is not None:
+            frame.generate("event_count", count)
+        if found.note == "unframed":
+            frame.generate("framed", False)
+        unfinished = reader.unfinished()
+        if unfinished is not None and found.note != "seen":
+            frame.generate("unfinished_event_offset", unfinished[0])
+            frame.generate("unfinished_event_bytes", unfinished[1])

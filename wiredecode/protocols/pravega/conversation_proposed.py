@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
-from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, SegmentRequests
+from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, Talk
 from wiredecode.protocols.pravega.conversation_shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.evidence import MAX_BODY
-from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
+from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import escape_surrogates
-from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReaders, Single, walk
-from wiredecode.protocols.shared.pairing import Losses, Newest, Outstanding, link
+from wiredecode.protocols.pravega.messages import Events, Single, walk
+from wiredecode.protocols.shared.pairing import Newest, Outstanding, link
 
 MAX_WHOLE = MAX_BODY + HEADER.size
 """Longest message that is put together from parts."""
@@ -73,22 +73,15 @@ class Setup:
     pending: Outstanding[int, SegmentRequest] = field(default_factory=Outstanding)
 
 
-class Proposed:
+class Proposed(Talk):
     """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
 
     def __init__(self, whole: bool, part_base: int = BEGIN) -> None:
-        self.whole = whole
+        super().__init__(whole)
         self.sides = (Side(base=part_base), Side(base=part_base))
         self.setups: Newest[bytes, Setup] = Newest(MAX_WRITERS)
         self.block: OpenBlock | None = None
-        self.blind = not whole
-        """A BeginAppendBlock may have been lost."""
-        self.outstanding, self.losses = SegmentRequests(), Losses()
-        self.reads = SegmentReaders()
         self.layers: Mapping[int, type[WireMessage]] = {}
-        self.events: Events | None = None
-        self.single: Single | None = None
-        self.raw: bytes | None = None
         self.whole_message: tuple[type[WireMessage], bytes] | None = None
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
@@ -178,13 +171,8 @@ class Proposed:
             handler(self, frame, decoded.values)
         elif layer.type_name == "Event":
             self.single = Single(decoded.values["data"])
-            self._event_of_parts(frame, parts, len(whole))
-
-    def _event_of_parts(self, frame: Frame, parts: Parts, size: int) -> None:
-        """An event counts for the block in which it began."""
-        block = self.block
-        if block is not None and block.stop <= parts.offset:
-            block.size += size
+            if self.block is not None and self.block.stop <= parts.offset:  # it counts for the block it began in
+                self.block.size += len(whole)
 
     # Appends.
 
@@ -198,16 +186,10 @@ class Proposed:
 
     def _set_up(self, frame: Frame, values: Mapping[str, Any]) -> None:
         if "connection_id" in values:
-            self._link(frame, self.outstanding.pop(("setup", values["connection_id"])))
+            self.link(frame, self.outstanding.pop(("setup", values["connection_id"])))
 
     def _request(self, frame: Frame, name: str, segment: str | None, offset: int | None) -> SegmentRequest:
         return SegmentRequest(frame.id, frame.time_ns, name, segment, offset, ("segment", segment))
-
-    def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
-        if request is not None:
-            link(frame, request)
-        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
-            frame.find("note", "protocol", "no-request", "no request for this reply was captured")
 
     def _resolve(self, frame: Frame, number: bytes | None) -> Setup | None:
         setup = self.setups.get(number) if number is not None else None
@@ -319,20 +301,10 @@ class Proposed:
             frame.generate("end_of_segment", bool(flags & (LOW_END if low else HIGH_END)))
             if flags & ~(HIGH_TAIL | HIGH_END) and not low:
                 frame.find("warning", "protocol", "flags", f"unknown bits in {flags:#04x}", "flags")
-        self._link(frame, self.outstanding.read(("segment", segment), segment, values["offset"], len(data)))
+        self.link(frame, self.outstanding.read(("segment", segment), segment, values["offset"], len(data)))
         if data:
             reader, found = self.reads.feed(segment, values["offset"], data)
-            self._report_events(frame, found, reader.unfinished())
-
-    def _report_events(self, frame: Frame, found: SegmentEvents, unfinished: tuple[int, int] | None) -> None:
-        self.events = found.events
-        if (count := found.count()) is not None:
-            frame.generate("event_count", count)
-        if found.note == "unframed":
-            frame.generate("framed", False)
-        if unfinished is not None and found.note != "seen":
-            frame.generate("unfinished_event_offset", unfinished[0])
-            frame.generate("unfinished_event_bytes", unfinished[1])
+            self.report_events(frame, reader, found)
 
     HANDLERS: ClassVar[dict[str, Callable[[Proposed, Frame, Mapping[str, Any]], None]]] = {
         "PartialMessage": _part,

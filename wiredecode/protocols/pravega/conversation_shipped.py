@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import ALL, REFUSED, Answer, Confirmation, Frame
 from wiredecode.protocols.pravega import names
-from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, SegmentRequests
+from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, Talk
+from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
-from wiredecode.protocols.pravega.messages_appends import Block, Rebuilt, rebuild, tail_name
-from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Losses, Newest, link
+from wiredecode.protocols.shared.pairing import MAX_OUTSTANDING, Newest, link, refusal_of
 from wiredecode.protocols.shared.publications import confirm_all
 
 MAX_WRITERS = 4096
@@ -26,6 +26,32 @@ ECHO_VERSION = 11
 """From this wire version on a server answers KeepAlive."""
 REFUSED_IN_BLOCK = frozenset({"SetupAppend", "AppendBlock", "ConditionalAppend", "ConditionalBlockEnd", "Padding"})
 
+PADDING, PARTIAL_EVENT = -1, -2
+TAILS = {PADDING: "Padding", PARTIAL_EVENT: "PartialEvent"}
+"""How a block may end."""
+
+
+@dataclass(slots=True)
+class Block:
+    """An AppendBlock that was not ended yet."""
+
+    writer: bytes
+    data: bytes | None
+    """None: not all of it was captured."""
+    frame: int
+    front: bytes = b""
+    """What was captured in front of the hole, where not all of it was."""
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """The bytes of an append group, or why there are none: a finding's code and message."""
+
+    data: bytes | None
+    problem: tuple[str, str] | None = None
+    tail: str | None = None
+    """How the block ends, of :data:`TAILS`."""
+
 
 @dataclass(slots=True)
 class Writer:
@@ -34,35 +60,34 @@ class Writer:
     segment: str
     last_event: int = 0
     pending: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
+    sealed: Answer | None = None
+    """The segment was sealed: the server takes no append of this writer any more, and answers none."""
 
 
-class Shipped:
+class Shipped(Talk):
     """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
 
     def __init__(self, whole: bool) -> None:
-        self.whole = whole
-        """Seen from the start: what was not set up was never set up."""
-        self.outstanding, self.losses = SegmentRequests(), Losses()
+        super().__init__(whole)
         self.writers: Newest[bytes, Writer] = Newest(MAX_WRITERS)
         self.block: Block | None = None
-        self.blind = not whole
-        """A block may have been lost: an AppendBlockEnd alone does not tell."""
-        self.reads = SegmentReaders()
         self.slices = SegmentReaders()
         self.unframed: Newest[str, None] = Newest(MAX_UNFRAMED)
         self.hellos: dict[int, tuple[int, int, SegmentRequest]] = {}
         """Newest and oldest version of each side, and its Hello."""
         self.keepalives: deque[SegmentRequest] = deque(maxlen=64)
-        self.events: Events | None = None
-        self.single: Single | None = None
-        self.raw: bytes | None = None
+        self.damage = [0, 0]
+        """By side: how often frames were lost or truncated."""
 
     def handle(self, frame: Frame, name: str, lost: bool) -> None:
         """Take the next frame; ``lost``: bytes of its direction were lost before it."""
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
-        if self.losses.news(frame) or lost or frame.is_cut or frame.overtakes:
+        news, damaged = self.losses.news(frame), lost or frame.is_cut
+        self.damage[frame.side] += damaged
+        self.damage[1 - frame.side] += news
+        if news or damaged or frame.overtakes:
             self.outstanding.forget_repeatable()
             self.keepalives.clear()
         if self.block is not None and frame.sender != "server" and name != "AppendBlockEnd":
@@ -95,13 +120,7 @@ class Shipped:
     def _answer(self, frame: Frame, name: str) -> None:
         request = self._request(frame, name)
         key = ("id", request.group) if "request_id" in frame.values else ("named", name, request.group)
-        self._link(frame, self.outstanding.pop(key))
-
-    def _link(self, frame: Frame, request: SegmentRequest | None) -> None:
-        if request is not None:
-            link(frame, request)
-        elif self.whole and frame.status == "ok" and frame.all_seen(1 - frame.side):
-            frame.find("note", "protocol", "no-request", "no request for this reply was captured")
+        self.link(frame, self.outstanding.pop(key))
 
     def _refuse(self, frame: Frame, name: str) -> None:
         """A reply that means no."""
@@ -110,7 +129,7 @@ class Shipped:
         writer = values.get("writer_id")
         if writer is not None and "event_number" in values:
             self._resolve(frame)
-            self._link(frame, self.outstanding.pop(("append", writer, values["event_number"])))
+            self.link(frame, self.outstanding.pop(("append", writer, values["event_number"])))
             return
         segment = values.get("segment")
         request = self.outstanding.pop(("id", group(values, segment)))
@@ -118,7 +137,23 @@ class Shipped:
             request = self.outstanding.refused(group(values, segment), segment, values.get("offset"))
         if request is None and name == "AuthTokenCheckFailed":
             request = self._refused_read(frame)
-        self._link(frame, request)
+        if request is not None and name == "SegmentIsSealed" and request.type in names.APPENDS:
+            self._seal(frame, request)
+        elif request is not None or not any(each.sealed and each.segment == segment for each in self.writers.values()):
+            self.link(frame, request)
+
+    def _seal(self, frame: Frame, request: SegmentRequest) -> None:
+        """The server refuses an append to a sealed segment, and tells nothing about those that follow it."""
+        writer, number = self.writers.get(request.writer or b""), request.offset or 0
+        refused = [request]
+        if writer is not None:
+            pending, writer.pending = writer.pending, deque(maxlen=MAX_OUTSTANDING)
+            writer.pending.extend(each for each in pending if each < number)
+            after = [self.outstanding.pop(("append", request.writer, each)) for each in pending if each > number]
+            refused += [each for each in after if each is not None]
+            confirmation = Confirmation(frame.id, 0, ALL, refusal_of(frame), REFUSED)
+            writer.sealed = Answer(confirmation, frame.id, frame.time_ns)
+        confirm_all(frame, refused, refusal_of(frame))
 
     def _refused_read(self, frame: Frame) -> SegmentRequest | None:
         """Servers put the offset of a refused read where the request id belongs."""
@@ -200,7 +235,7 @@ class Shipped:
         request = self.outstanding.pop(("setup", number))
         if request is not None and request.group != group(values, request.segment):
             request = None  # of the same writer, but another one
-        self._link(frame, request)
+        self.link(frame, request)
         if number not in self.writers and "segment" in values:
             self.writers.put(number, Writer(values["segment"]))
 
@@ -257,9 +292,8 @@ class Shipped:
             self._add_front(block.front[: max(0, whole)])
             return Rebuilt(None)
         rebuilt = rebuild(block.data, whole, rest)
-        tail = tail_name(block.data, whole)
-        if tail is not None:
-            frame.generate("tail", tail)
+        if rebuilt.tail is not None:
+            frame.generate("tail", rebuilt.tail)
         return rebuilt
 
     def _add_front(self, front: bytes) -> None:
@@ -283,7 +317,14 @@ class Shipped:
         """An append: its acknowledgement names the writer and the number of its last event."""
         segment = writer.segment if writer is not None else None
         identity = frame.values.get("writer_id", frame.values.get("connection_id"))
-        self.outstanding.add(frame, ("append", identity, number), self._request(frame, name, number, segment))
+        if writer is not None and writer.sealed is not None:
+            frame.expects_response, frame.response, frame.outcome = True, writer.sealed.frame, REFUSED
+            frame.answers = (writer.sealed,)
+            return
+        request = self._request(frame, name, number, segment)
+        request.writer, request.damage = identity, self.damage[1 - frame.side]
+        request.events = frame.values.get("num_events") if name == "AppendBlockEnd" else 1
+        self.outstanding.add(frame, ("append", identity, number), request)
         if writer is not None:
             writer.pending.append(number)
 
@@ -328,7 +369,7 @@ class Shipped:
         reader, found = self.slices.feed(
             (values["writer_id"], writer and writer.segment), values["expected_offset"], data
         )
-        self._report_events(frame, reader, found)
+        self._report_piece(frame, reader, found)
 
     def _data_appended(self, frame: Frame) -> None:
         """Acknowledges every append of the writer up to its event number."""
@@ -341,17 +382,25 @@ class Shipped:
         before = values.get("previous_event_number", NO_VALUE)
         while pending and pending[0] <= before < number:  # their acknowledgement was not captured
             self.outstanding.pop(("append", identity, pending.popleft()))
-        taken, count = [], 0
+        taken: list[SegmentRequest] = []
+        events = 0
         while pending and pending[0] <= number:
             request = self.outstanding.pop(("append", identity, pending.popleft()))
-            taken += [] if request is None else [request]
-            count += 1
-        if count > 1:
-            frame.generate("acknowledged_appends", count)
+            events += 1 if request is None else request.events or 0  # a conditional one was refused
+            if request is not None and (request.offset == number or not self._may_be_refused(frame, request)):
+                taken.append(request)
+        # An append that was lost or truncated may be among them, unless the event numbers add up.
+        complete = frame.all_seen(1 - frame.side) and not self.damage[1 - frame.side]
+        if len(taken) > 1 and (events == number - before if NO_VALUE < before < number else complete):
+            frame.generate("acknowledged_appends", len(taken))
         if taken:
             confirm_all(frame, taken)
         elif self.whole and number != NO_VALUE and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no append for this acknowledgement was captured")
+
+    def _may_be_refused(self, frame: Frame, request: SegmentRequest) -> bool:
+        """Whether a conditional append may have been refused by a reply that was lost or truncated."""
+        return request.type != "AppendBlockEnd" and request.damage != self.damage[frame.side]
 
     # Reads.
 
@@ -370,30 +419,20 @@ class Shipped:
         request = self.outstanding.read(who, values["segment"], values["offset"], len(values["data"]))
         if request is None and "request_id" not in values:
             request = self.outstanding.read_at(values["offset"], values["segment"])
-        self._link(frame, request)
+        self.link(frame, request)
         if values["data"]:
             reader, found = self.reads.feed((values["segment"], who), values["offset"], values["data"])
-            self._report_events(frame, reader, found)
+            self._report_piece(frame, reader, found)
 
-    def _report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
-        """What a piece of a segment gave: events that end in it, and one that does not."""
-        self.events = found.events
-        if (count := found.count()) is not None:
-            frame.generate("event_count", count)
-        match found.note:
-            case "seen":
-                frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
-            case "gap":
-                frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
-            case "too-large":
-                message = "an event is larger than what is kept of unfinished ones"
-                frame.find("note", "limit", "event-too-large", message)
-        if found.note == "unframed":
-            frame.generate("framed", False)
-        unfinished = reader.unfinished()
-        if unfinished is not None and found.note != "seen":
-            frame.generate("unfinished_event_offset", unfinished[0])
-            frame.generate("unfinished_event_bytes", unfinished[1])
+    def _report_piece(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
+        self.report_events(frame, reader, found)
+        if found.note == "seen":
+            frame.find("note", "sequence", "read-again", "these bytes of the segment were read before")
+        elif found.note == "gap":
+            frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
+        elif found.note == "too-large":
+            message = "an event is larger than what is kept of unfinished ones"
+            frame.find("note", "limit", "event-too-large", message)
 
     HANDLERS: ClassVar[dict[str, Callable[[Shipped, Frame], None]]] = {
         "Hello": _hello,
@@ -427,3 +466,29 @@ def refusal(name: str, values: Mapping[str, Any]) -> str:
     if name == "AuthTokenCheckFailed":
         about += f": {names.AUTH_ERRORS.get(values.get('error_code', -1), 'TOKEN_CHECK_FAILED')}"
     return f"the request was refused: {name}{about}"
+
+
+def rebuild(block: bytes, whole: int, rest: bytes) -> Rebuilt:
+    """Join the whole appends of a block, the first bytes of the one it cut, and the ``rest`` of that.
+
+    ``whole`` is what AppendBlockEnd says of the block: how many of its leading bytes are whole appends.
+    """
+    if not 0 <= whole <= len(block):
+        message = f"{whole} bytes of whole events do not fit into a block of {len(block)} bytes"
+        return Rebuilt(None, ("block-size", message))
+    left = len(block) - whole
+    if not left:
+        return Rebuilt(block)
+    if left < HEADER.size:
+        return Rebuilt(None, ("block-tail", f"a tail of {left} bytes is too short for a Padding or PartialEvent"))
+    kind, length = HEADER.unpack_from(block, whole)
+    if kind not in TAILS:
+        message = f"the block ends with a message of type {kind}, not Padding or PartialEvent"
+        return Rebuilt(None, ("block-tail", message))
+    if length != left - HEADER.size:
+        message = f"the tail says {length} bytes, the block has {left - HEADER.size} left"
+        return Rebuilt(None, ("block-tail", message), TAILS[kind])
+    if kind == PARTIAL_EVENT:
+        return Rebuilt(block[:whole] + block[whole + HEADER.size :] + rest, tail=TAILS[kind])
+    message = f"a block that ends with Padding is followed by {len(rest)} bytes of an event"
+    return Rebuilt(block[:whole], ("padded-event", message) if rest else None, TAILS[kind])

@@ -12,9 +12,7 @@ from typing import Any
 
 from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega import layers_errors as errors
-from wiredecode.protocols.pravega import layers_tables as tables
-from wiredecode.protocols.pravega.layers_base import HEADER, WireMessage
+from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import assignment
@@ -44,18 +42,17 @@ INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
 
 
-def _messages(module: Any) -> dict[int, type[WireMessage]]:
-    found = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, WireMessage)]
-    current = [kind for kind in found if kind.__module__ == module.__name__ and kind.__name__ == kind.type_name]
-    return {kind.fields_desc[0].default: kind for kind in current if kind is not layers.Unknown}
-
-
-CURRENT: dict[int, type[WireMessage]] = {**_messages(layers), **_messages(errors), **_messages(tables)}
+CURRENT: dict[int, type[WireMessage]] = {
+    kind.fields_desc[0].default: kind
+    for kind in vars(layers).values()
+    if isinstance(kind, type) and issubclass(kind, WireMessage) and kind.__name__ == kind.__dict__.get("type_name")
+    if kind is not layers.Unknown
+}
 """The layout of each code today."""
 EAGER: dict[int, tuple[type[WireMessage], ...]] = {
-    74: (tables.UpdateTableEntriesEager,),
-    76: (tables.RemoveTableKeysEager,),
-    78: (tables.ReadTableEager,),
+    74: (layers.UpdateTableEntriesEager,),
+    76: (layers.RemoveTableKeysEager,),
+    78: (layers.ReadTableEager,),
 }
 
 KNOWN = frozenset(CURRENT) | frozenset(OLDER)

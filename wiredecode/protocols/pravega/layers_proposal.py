@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import Flags, Int32, Int64, Kind, Optional, Rest, UInt8, UInt32, Uuid, When
-from wiredecode.protocols.pravega.layers_base import WireMessage, header, segment
+from wiredecode.protocols.pravega.layers import WireMessage, header, segment
 from wiredecode.protocols.pravega.names import PARTS, PROPOSALS, SEGMENT_READ_FLAGS
 
 
@@ -27,62 +27,46 @@ def acknowledged() -> Kind:
     return Int64("connection_offset_ack_level", "everything before it is stored", unit="bytes")
 
 
-def body(name: str) -> list[Any]:
-    """The fields of a message after the header, as the proposal states them."""
-    match name:
-        case "PartialMessage":
-            return [UInt8("part", "which part", names=PARTS), Rest("data", "part of a message, its header included")]
-        case "KeepAlive":
-            return [Optional(Rest("data", "not interpreted"), When("left"))]
-        case "ReadSegment":
-            return [
-                segment(),
-                Int64("offset", "where to read", unit="bytes"),
-                Int32("suggested_length", "how much", unit="bytes"),
-            ]
-        case "SegmentRead":
-            return [
-                segment(),
-                Int64("offset", "of the first byte", unit="bytes"),
-                Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS),
+def messages() -> dict[str, tuple[tuple[str, ...], list[Any]]]:
+    """By name: the fields on a line, and those after the header, as the proposal states them."""
+    place = [segment(), Int64("offset", "where to read", unit="bytes")]
+    first = Int64("offset", "of the first byte", unit="bytes")
+    part = Rest("data", "part of a message, its header included")
+    block = Rest("block", "the block, where its bytes are taken for a part of this message")
+    return {
+        "PartialMessage": (("part", "data"), [UInt8("part", "which part", names=PARTS), part]),
+        "KeepAlive": (("data",), [Optional(Rest("data", "not interpreted"), When("left"))]),
+        "ReadSegment": (
+            ("segment", "offset", "suggested_length"),
+            [*place, Int32("suggested_length", "how much", unit="bytes")],
+        ),
+        "SegmentRead": (
+            ("segment", "offset", "flags", "data"),
+            [
+                *(segment(), first, Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS)),
                 Rest("data", "bytes of the segment"),
-            ]
-        case "SetupAppend":
-            return [connection(), segment()]
-        case "AppendSetup":
-            return [segment(), connection(), acknowledged()]
-        case "BeginAppendBlock":
-            return [
-                connection(),
-                connection_offset("before the block"),
+            ],
+        ),
+        "SetupAppend": (("segment",), [connection(), segment()]),
+        "AppendSetup": (("segment", "connection_offset_ack_level"), [segment(), connection(), acknowledged()]),
+        "BeginAppendBlock": (
+            ("connection_offset", "length_before_end"),
+            [
+                *(connection(), connection_offset("before the block")),
                 UInt32("length_before_end", "bytes up to the EndAppendBlock", unit="bytes"),
-                Optional(
-                    Rest("block", "the block, where its bytes are taken for a part of this message"), When("left")
-                ),
-            ]
-        case "EndAppendBlock":
-            return [
-                connection(),
-                connection_offset("after the block"),
+                Optional(block, When("left")),
+            ],
+        ),
+        "EndAppendBlock": (
+            ("connection_offset", "block_length"),
+            [
+                *(connection(), connection_offset("after the block")),
                 UInt32("block_length", "bytes of the events of the block", unit="bytes"),
-            ]
-        case "Event":
-            return [Rest("data", "the event")]
-    return [connection(), acknowledged()]
-
-
-FACTS = {
-    "PartialMessage": ("part", "data"),
-    "KeepAlive": ("data",),
-    "ReadSegment": ("segment", "offset", "suggested_length"),
-    "SegmentRead": ("segment", "offset", "flags", "data"),
-    "SetupAppend": ("segment",),
-    "AppendSetup": ("segment", "connection_offset_ack_level"),
-    "BeginAppendBlock": ("connection_offset", "length_before_end"),
-    "EndAppendBlock": ("connection_offset", "block_length"),
-    "Event": ("data",),
-    "DataAppended": ("connection_offset_ack_level",),
-}
+            ],
+        ),
+        "Event": (("data",), [Rest("data", "the event")]),
+        "DataAppended": (("connection_offset_ack_level",), [connection(), acknowledged()]),
+    }
 
 
 class Begin(WireMessage):
@@ -113,8 +97,9 @@ LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
 
 
 def make(code: int, name: str, names: Mapping[int, str]) -> type[WireMessage]:
-    fields = [*header(code, names), *body(name)]
-    attributes = {"fields_desc": fields, "facts": FACTS[name], "type_name": name, "__module__": __name__}
+    facts, fields = messages()[name]
+    attributes = {"fields_desc": [*header(code, names), *fields], "facts": facts}
+    attributes |= {"type_name": name, "__module__": __name__}
     attributes["remade"] = layer_of, (tuple(names.items()), code)
     return type(f"Proposed{name}", (BASES.get(name, WireMessage),), attributes)
 
@@ -123,8 +108,9 @@ class Assignment:
     """The layers of one assignment of codes; raises ValueError if it does not name each message once."""
 
     def __init__(self, names: Mapping[int, str]) -> None:
-        if sorted(names.values()) != sorted(FACTS):
-            raise ValueError(f"an assignment of codes needs each of {', '.join(FACTS)} once")
+        known = messages()
+        if sorted(names.values()) != sorted(known):
+            raise ValueError(f"an assignment of codes needs each of {', '.join(known)} once")
         self.layers = {code: make(code, name, names) for code, name in names.items()}
         self.codes = {name: code for code, name in names.items()}
 

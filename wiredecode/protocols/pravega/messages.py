@@ -9,7 +9,7 @@ from typing import Any
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import escape_surrogates
 
 MAX_EVENT_BUFFER = 16 * 1024 * 1024
@@ -118,6 +118,8 @@ class SegmentReader:
     buffer: bytearray = field(default_factory=bytearray)
     aligned: bool = False
     """Whether the bytes at ``start`` begin an event, or look like it."""
+    proven: bool = False
+    """Whether more than zeros says so: zeros alone may be inside an event."""
     sure: bool = False
     """Whether an event must begin there, if there are any: followed from the front of the segment."""
     boundaries: set[int] = field(default_factory=set)
@@ -142,7 +144,7 @@ class SegmentReader:
 
     def unfinished(self) -> tuple[int, int] | None:
         """Offset and bytes so far of the event that is not whole yet."""
-        return (self.start, len(self.buffer)) if self.aligned and self.buffer else None
+        return (self.start, len(self.buffer)) if self.proven and self.aligned and self.buffer else None
 
     def _no_events(self, note: str | None = None, events: Events | None = None) -> SegmentEvents:
         """What bytes give that do not begin an event: they may be the rest of one."""
@@ -156,9 +158,8 @@ class SegmentReader:
         self.known, self.next, self.start = True, offset, offset
         self.buffer = bytearray()
         self.sure = not offset or (self.sure and self._starts_event(offset))
+        self.proven = self.sure or self._starts_event(offset)
         self.aligned = self._starts_event(offset) or not any(data[:4])
-        if self.aligned:
-            self._remember([offset])
 
     def _cut(self, data: bytes, room: int) -> SegmentEvents:
         skip = min(len(data), max(0, self.start - self.next - len(self.buffer))) if not self.buffer else 0
@@ -168,12 +169,21 @@ class SegmentReader:
         if self.buffer:
             self.buffer += data
         source: bytes | bytearray = self.buffer or data
+        if not self.proven:
+            if len(source) < HEADER.size:
+                self.buffer = bytearray(source)
+                return SegmentEvents(known=False)
+            self.proven = any(source[4 : HEADER.size])
+            if not self.proven:
+                self.aligned, self.buffer = False, bytearray()
+                return self._no_events()
         walked = walk(source)
         base = self.start
         events = None
         if walked.bounds:
             events = Events(bytes(source[: walked.position]), walked.bounds, "offset", base)
-            self._remember([base + last for _, last in walked.bounds])
+        if walked.sound or self.sure:
+            self._remember([base, *(base + last for _, last in walked.bounds)])
         self.start = base + walked.position
         if not walked.sound:
             self.aligned, self.buffer = False, bytearray()

@@ -1,10 +1,9 @@
-"""What goes wrong between Pravega clients and servers: refusals and writers (reads and transactions have
-modules of their own); what changes, and how far readers are.
-"""
+"""What goes wrong between Pravega clients and servers, what changes, and how far readers are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -12,8 +11,6 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
-from wiredecode.protocols.pravega.problems_reads import Reads
-from wiredecode.protocols.pravega.problems_transactions import Transactions
 from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
@@ -88,8 +85,19 @@ GAUGES = (Readers,)
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
-PATIENCE_NS = 1_000_000_000
+SETUP_NS = 1_000_000_000
 """A writer is not set up when so much of the capture followed."""
+MOST_SEGMENTS = 10_000
+"""Of which the end is known; the oldest are forgotten."""
+MOST_READS = 1000
+"""Of one segment that may wait at once; more are not judged."""
+SLOW_NS = 1_000_000_000
+TRANSACTION = "#transaction."
+"""In names of segments, between the segment that it is merged into and the id."""
+MOST_TRANSACTIONS = 10_000
+"""That are remembered; the oldest are forgotten."""
+LEASE_NS = 30_000_000_000
+"""So long after its last event a transaction that is still open is worth a warning: the usual lease."""
 
 
 class Refusals(Rule):
@@ -173,11 +181,174 @@ class Setups(Rule):
         for place, side, writer, segment in self._waiting.values():
             answers = place.connection.directions[1 - side]
             waited = self.report.last_ns - place.time_ns
-            if waited < PATIENCE_NS or answers.lossy or not answers.captured:
+            if waited < SETUP_NS or answers.lossy or not answers.captured:
                 continue
             what = f"writer {writer} waits for its set-up on {segment}"
             problem = self.report.add(CODES["setup-unanswered"], what, (writer, segment), frame=place)
             problem.weight = waited
+
+
+@dataclass(slots=True)
+class Read:
+    """A read that waits."""
+
+    place: FrameRef
+    side: int
+    offset: int
+    there_ns: int | None = None
+    """Since when there is data at its offset; None: it waits at the tail, as far as is known."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """How far a segment goes, and who waits for more."""
+
+    end: int = -1
+    reads: Newest[int, Read] = field(default_factory=lambda: Newest(MOST_READS))
+
+    def grew(self, end: object, time_ns: int) -> None:
+        if not isinstance(end, int) or end <= self.end:
+            return
+        self.end = end
+        for read in self.reads.values():
+            if read.there_ns is None and end > read.offset:
+                read.there_ns = time_ns
+
+
+class Reads(Rule):
+    """Reads that were slow although their data was there, not those that wait at the tail of a segment."""
+
+    types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._segments: Newest[str, Segment] = Newest(MOST_SEGMENTS)
+        self._tail: dict[str, tuple[int, int]] = {}
+        """Of segments: how many reads waited at the tail, and the longest time."""
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        if frame.type == "DataAppended":
+            self._grew(frame.generated.get("segment"), values.get("current_segment_write_offset"), frame.time_ns)
+        elif frame.type == "StreamSegmentInfo":
+            self._grew(values.get("segment_name"), values.get("write_offset"), frame.time_ns)
+        elif isinstance(name := values.get("segment"), str) and isinstance(offset := values.get("offset"), int):
+            segment = self._segments.get_or_make(name, Segment)
+            if frame.type == "ReadSegment":
+                there = frame.time_ns if segment.end > offset else None
+                segment.reads.put(frame.id, Read(ref_of(frame), frame.side, offset, there))
+            else:
+                self._answered(frame, name, segment, offset)
+
+    def _grew(self, name: object, end: object, time_ns: int) -> None:
+        if isinstance(name, str):
+            self._segments.get_or_make(name, Segment).grew(end, time_ns)
+
+    def _answered(self, frame: Frame, name: str, segment: Segment, offset: int) -> None:
+        values, data = frame.values, frame.values.get("data")
+        read = segment.reads.pop(frame.request, None) if frame.request is not None else None
+        if read is not None:
+            since = read.there_ns
+            if since is None and not values.get("at_tail") and not values.get("end_of_segment"):
+                since = read.place.time_ns  # there was more than it brings
+            if since is not None and frame.time_ns - since >= SLOW_NS:
+                self._slow(name, read, frame.time_ns - since)
+            elif since is None:
+                count, longest = self._tail.get(name, (0, 0))
+                self._tail[name] = count + 1, max(longest, frame.time_ns - read.place.time_ns)
+        if isinstance(data, bytes | memoryview):
+            segment.grew(offset + len(data), frame.time_ns)
+
+    def _slow(self, name: str, read: Read, took: int) -> None:
+        problem = self.report.add(CODES["slow-read"], "", name, frame=read.place)
+        problem.weight = max(problem.weight, took)
+        worst = f"{problem.weight / 1e9:.3f} s"
+        problem.what = f"{counted(problem.count, 'read')} of {printable(name)} took up to {worst} with data there"
+
+    def finish(self) -> None:
+        for name in self._segments:
+            problem = self.report.problems.get((CODES["slow-read"].code, name))
+            if problem is not None and name in self._tail:
+                count, longest = self._tail[name]
+                problem.detail(f"{count:,} others waited at the tail for data, up to {longest / 1e9:.3f} s: no delay")
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction as its segments show it."""
+
+    stream: str
+    place: FrameRef
+    events: int = 0
+    last_ns: int = 0
+    created: bool = False
+    """The controller's connection is in the capture: its merging would be seen, too."""
+    merged: bool = False
+    deleted: bool = False
+
+
+class Transactions(Rule):
+    """Transactions that were aborted, or never ended: their events lie in segments of their own until then."""
+
+    types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._known: Newest[str, Transaction] = Newest(MOST_TRANSACTIONS)
+        self._aborted: dict[str, tuple[int, int]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        values, kind = frame.values, frame.type
+        segments = values.get("source_segment_ids") or [values.get("source", values.get("segment"))]
+        if kind == "AppendBlockEnd":
+            segments = [frame.generated.get("segment")]
+        for segment in segments if isinstance(segments, list) else ():
+            transaction = self._of(frame, segment)
+            if transaction is None:
+                continue
+            if kind in ("MergeSegments", "MergeSegmentsBatch"):
+                transaction.merged = True
+                continue
+            transaction.last_ns = frame.time_ns
+            if kind == "AppendBlockEnd":
+                transaction.events += max(values.get("num_events", 0), 0)
+            elif kind == "CreateSegment":
+                transaction.created = True
+            else:
+                transaction.deleted = True
+
+    def _of(self, frame: Frame, segment: object) -> Transaction | None:
+        if not isinstance(segment, str) or TRANSACTION not in segment:
+            return None
+        parent, _, number = segment.partition(TRANSACTION)
+        stream = parent.rpartition("/")[0]
+        key = f"{stream}{TRANSACTION}{number}"
+        return self._known.get_or_make(key, lambda: Transaction(printable(stream), ref_of(frame)))
+
+    def finish(self) -> None:
+        for key, each in self._known.items():
+            number = printable(key.rpartition(TRANSACTION)[2])
+            if each.merged:
+                continue
+            if each.deleted:
+                self._report_aborted(each, number)
+            elif each.created and each.events:
+                self._report_open(each, number)
+
+    def _report_aborted(self, each: Transaction, number: str) -> None:
+        count, events = self._aborted.get(each.stream, (0, 0))
+        count, events = self._aborted[each.stream] = count + 1, events + each.events
+        problem = self.report.add(CODES["transaction-aborted"], "", each.stream, frame=each.place)
+        problem.what = f"{counted(count, 'transaction')} of {each.stream} with {events:,} events ended in an abort"
+        problem.detail(f"{number}: {each.events:,} events, aborted at {self.report.seconds(each.last_ns)}")
+
+    def _report_open(self, each: Transaction, number: str) -> None:
+        waited = self.report.last_ns - each.last_ns
+        what = f"{each.events:,} events of transaction {number} of {each.stream} were never merged"
+        severity = None if waited >= LEASE_NS else "note"
+        key = (each.stream, number)
+        problem = self.report.add(CODES["transaction-open"], what, key, frame=each.place, severity=severity)
+        problem.detail(f"the last event was written at {self.report.seconds(each.last_ns)}")
 
 
 CHECKS = Checks(

@@ -10,8 +10,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
-from wiredecode.protocols.pravega.layers import MAX_VERSION, Unknown
-from wiredecode.protocols.pravega.layers_base import HEADER
+from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wiredecode.fields import printable
+from wiredecode.fields import printable, text
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import NAME, names
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
-from wiredecode.protocols.rabbitmq_stream.conversation_bindings import Bindings
-from wiredecode.protocols.rabbitmq_stream.conversation_publishing import Publishing
-from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED, is_request
-from wiredecode.protocols.rabbitmq_stream.identity_sasl import user_name
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
-from wiredecode.protocols.rabbitmq_stream.layers_base import hide_properties
+from wiredecode.protocols.rabbitmq_stream.evidence import HEADER, UNMARKED, is_request
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl, hide_properties
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import check_chunk, check_entries, number_offsets
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
+from wiredecode.protocols.shared.publications import Numbers, Publications, runs_of
 
 if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
@@ -34,14 +30,56 @@ INITIAL_FRAME_MAX = 8192
 SMALL_FRAME = 4096
 """No limit on frames that could be negotiated is worth a look below this size."""
 
-HEADER = struct.Struct(">IHH")
-
 
 @dataclass(slots=True)
 class ValuesRequest(Request):
     """A request with its fields."""
 
     values: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Binding:
+    """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
+
+    stream: str
+    generated: Mapping[str, Any]
+    """What frames with this id are told about it."""
+    ended: bool = False
+    previous: Binding | None = None
+
+
+@dataclass(slots=True)
+class Bindings:
+    """The ids of one kind on one connection."""
+
+    table: dict[int, Binding] = field(default_factory=dict)
+
+    def declare(self, number: int, stream: str, reference: str) -> None:
+        generated = {"stream": printable(stream)}
+        if reference:
+            generated["reference"] = printable(reference)
+        self.table[number] = Binding(stream, generated, previous=self.table.get(number))
+
+    def answer(self, number: int, accepted: bool) -> None:
+        """The response to a declaration: a refused one leaves the id as it was."""
+        binding = self.table.get(number)
+        if binding is None:
+            return
+        if accepted:
+            binding.previous = None
+        elif binding.previous is not None:
+            self.table[number] = binding.previous
+        else:
+            del self.table[number]
+
+    def end(self, number: int) -> None:
+        if number in self.table:
+            self.table[number].ended = True
+
+    def end_stream(self, stream: str) -> None:
+        for binding in self.table.values():
+            binding.ended = binding.ended or binding.stream == stream
 
 
 class RabbitMQConversation(Conversation):
@@ -56,7 +94,7 @@ class RabbitMQConversation(Conversation):
         self.offered: ValuesRequest | None = None
         """The server's Tune."""
         self.publishers, self.subscriptions = Bindings(), Bindings()
-        self.publishing = Publishing()
+        self.publishing = Publications()
         self.frame_max = 0
         self.opened = False
         self.challenged = False
@@ -115,12 +153,12 @@ class RabbitMQConversation(Conversation):
         frame.findings, frame.status = findings, status  # told once
         self._finish_record(frame, style)
 
-    def skip(self, frame: Frame, *, forever: bool) -> bool:
+    def skip(self, frame: Frame, *, unseen: bool) -> bool:
         if self.client is None or not frame.offset or frame.is_cut:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
         unmarked = code in UNMARKED and frame.side != self.client
-        if code not in names.KEYS or unmarked or not (forever or code in PASSING):
+        if code not in names.KEYS or unmarked or not (unseen or code in PASSING):
             return False
         frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
         frame.sender = "client" if frame.side == self.client else "server"
@@ -182,8 +220,8 @@ class RabbitMQConversation(Conversation):
         values = frame.values
         code = values.get("response_code", names.OK)
         if code not in (names.OK, names.SASL_CHALLENGE):
-            name = names.RESPONSE_CODES.get(code, f"code {code}")
-            frame.find("note", "response", "refused", f"the request was refused: {name}", "response_code")
+            message = f"the request was refused: {names.outcome(code)}"
+            frame.find("note", "response", "refused", message, "response_code")
         correlation = values.get("correlation_id")
         if correlation is None:
             return None
@@ -220,13 +258,21 @@ class RabbitMQConversation(Conversation):
         else:
             self._declared_unseen(self.publishers, values.get("publisher_id"))
 
-    def _declared_publisher(self, frame: Frame) -> None:
+    def _declared(self, frame: Frame, bindings: Bindings, name: str) -> None:
+        """The answer to a declaration, which names neither id nor stream."""
         request = self._answer(frame)
-        if request is not None and "publisher_id" in request.values:
-            number = request.values["publisher_id"]
-            frame.generate("publisher_id", number)
-            self._name_asked(frame, request)
-            self.publishers.answer(number, frame.values.get("response_code") == names.OK)
+        if request is not None and name in request.values:
+            number = request.values[name]
+            frame.generate(name, number)
+            if "stream" in request.values:
+                frame.generate("stream", printable(request.values["stream"]))
+            bindings.answer(number, frame.values.get("response_code") == names.OK)
+
+    def _declared_publisher(self, frame: Frame) -> None:
+        self._declared(frame, self.publishers, "publisher_id")
+
+    def _subscribed(self, frame: Frame) -> None:
+        self._declared(frame, self.subscriptions, "subscription_id")
 
     def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
         """A declaration whose stream was cut off: what the id stood for, it does not any more."""
@@ -236,25 +282,32 @@ class RabbitMQConversation(Conversation):
         else:
             bindings.table.pop(number, None)
 
-    def _name_asked(self, frame: Frame, request: ValuesRequest) -> None:
-        if "stream" in request.values:
-            frame.generate("stream", printable(request.values["stream"]))
-
     def _with_publisher(self, frame: Frame) -> None:
         self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
 
     def _publish(self, frame: Frame) -> None:
         self._with_publisher(frame)
-        self.publishing.publish(frame)
+        if runs := published(frame):
+            self.publishing.publish(frame, frame.values["publisher_id"], runs, whole=frame.status == OK)
         sub_batches.report(frame, sub_batches.look_at(frame, "messages", frame.values, _record(frame)))
 
     def _publish_confirm(self, frame: Frame) -> None:
         self._with_publisher(frame)
-        self.publishing.confirm(frame)
+        if runs := confirmed(frame):
+            self.publishing.confirm(frame, frame.values["publisher_id"], runs)
 
     def _publish_error(self, frame: Frame) -> None:
         self._with_publisher(frame)
-        self.publishing.refuse(frame)
+        by_code: dict[int, list[int]] = {}
+        for error in frame.values.get("errors") or ():
+            if len(error) == 2:
+                by_code.setdefault(error["response_code"], []).append(error["publishing_id"])
+        for code, numbers in by_code.items():
+            self.publishing.confirm(frame, frame.values["publisher_id"], runs_of(numbers), names.outcome(code))
+        if by_code:
+            count = sum(map(len, by_code.values()))
+            message = f"{count} messages were not published: {', '.join(sorted(map(names.outcome, by_code)))}"
+            frame.find("warning", "response", "publish-error", message, "errors")
 
     def _delete_publisher(self, frame: Frame) -> None:
         self._add_request(frame)
@@ -275,14 +328,6 @@ class RabbitMQConversation(Conversation):
             return
         properties = {entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2}
         self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))
-
-    def _subscribed(self, frame: Frame) -> None:
-        request = self._answer(frame)
-        if request is not None and "subscription_id" in request.values:
-            number = request.values["subscription_id"]
-            frame.generate("subscription_id", number)
-            self._name_asked(frame, request)
-            self.subscriptions.answer(number, frame.values.get("response_code") == names.OK)
 
     def _unsubscribe(self, frame: Frame) -> None:
         self._add_request(frame)
@@ -416,6 +461,65 @@ DECODERS: dict[int, FrameDecoder] = {}
 
 def _record(frame: Frame) -> dict[str, Any] | None:
     return frame.layers.get(NAME) if frame.layers else None
+
+
+def published(frame: Frame) -> list[Numbers]:
+    """The publishing ids of a Publish that were captured."""
+    values: Any = frame.values
+    jumps = values.pop("numbers", None)
+    if jumps is None:
+        return runs_of(_listed(frame, "messages"))
+    if not jumps:
+        return []  # a publish of no messages
+    messages = values["messages"]
+    ends = [*(index for index, _ in jumps[1:]), messages if isinstance(messages, int) else len(messages)]
+    return [(low, low + end - index) for (index, low), end in zip(jumps, ends, strict=True)]
+
+
+def confirmed(frame: Frame) -> list[Numbers]:
+    """The publishing ids of a PublishConfirm that were captured."""
+    numbers: Any = frame.values.pop("numbers", None)  # type: ignore[attr-defined]
+    return runs_of(_listed(frame, "publishing_ids") if numbers is None else numbers)
+
+
+def _listed(frame: Frame, name: str) -> list[int]:
+    """Those of a frame that was not read for its numbers: out of its record, or what is whole of a damaged one."""
+    found: Any = frame.values.get(name)
+    if isinstance(found, int) and frame.layers:
+        found = next(iter(frame.layers.values())).get(name)
+    if not isinstance(found, list) or "publisher_id" not in frame.values:
+        return []
+    numbers = (each.get("publishing_id") if isinstance(each, dict) else each for each in found)
+    return [number for number in numbers if number is not None]
+
+
+def user_name(mechanism: str, data: bytes) -> str | None:
+    """The user name in a client's first SASL payload, without the secret; None if the mechanism does not show one.
+
+    RFC 4616; AMQP 0-9-1 field table for AMQPLAIN.
+    """
+    if mechanism == "PLAIN":
+        parts = data.split(b"\0")  # authorisation id, name, password: of another form each could be the password
+        return text(parts[1]) if len(parts) == 3 and parts[1] and parts[2] else None
+    if mechanism == "AMQPLAIN":
+        return _amqplain_login(data)
+    return None
+
+
+def _amqplain_login(data: bytes) -> str | None:
+    """LOGIN of ``name length uint8 | name | 'S' | value length uint32 | value``...; of a table that is cut nothing."""
+    position, found = 0, dict[bytes, bytes]()
+    while position < len(data):
+        name_end = position + 1 + data[position]
+        name = data[position + 1 : name_end]
+        value_start = name_end + 5
+        if data[name_end : name_end + 1] != b"S" or value_start > len(data):
+            return None
+        value_end = value_start + int.from_bytes(data[name_end + 1 : value_start], "big")
+        found[name] = data[value_start:value_end]
+        position = value_end
+    whole = position == len(data) and b"PASSWORD" in found
+    return text(found[b"LOGIN"]) if whole and b"LOGIN" in found else None
 
 
 def make_decoder(code: int, version: int) -> FrameDecoder:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import struct
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream.layers import LAYERS
-from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk, chunk_start
-from wiredecode.protocols.rabbitmq_stream.layers_responses import PartitionsResponse, RouteResponse
+from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
+from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
@@ -30,7 +28,11 @@ UNMARKED = {24: RouteResponse, 25: PartitionsResponse}
 """Responses that have the keys of their requests in RabbitMQ 3.10."""
 
 CANDIDATE = re.compile(rb"(?=[\x00-\x03][\x00-\xff]{3}[\x00\x80][\x01-\x1f]\x00[\x01\x02])", re.DOTALL)
-HEADER = struct.Struct(">IHH")
+HEADER = Unknown.front()
+"""Size, key and version."""
+CHUNK = Chunk.front()
+CHUNK_STARTS = {version: LAYERS[8, version].minimum() - Chunk.minimum() for version in (1, 2)}
+"""Where the chunk starts in a Deliver frame of each version."""
 
 
 def body(data: bytes, position: int, end: int, key: int, version: int) -> int | None:
@@ -64,13 +66,12 @@ def is_request(data: bytes, position: int, end: int) -> bool | None:
 
 def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
     """Whether a Deliver frame holds a chunk whose header fits it: some 60 bits that chance would have to meet."""
-    start = position + chunk_start(version)
-    if start + Chunk.HEADER_LENGTH > len(data) or data[start] != CHUNK_MAGIC:
+    start = position + CHUNK_STARTS[version]
+    if start + CHUNK.size > len(data) or data[start] != CHUNK_MAGIC:
         return False
-    fields = Chunk.HEADER.unpack_from(data, start)
-    length, trailer = fields[8:10]
-    rest = end - start - Chunk.HEADER_LENGTH - length
-    return fields[1] <= 2 and data[start + 45 : start + 48] == bytes(3) and rest in (0, trailer)
+    _, kind, *_, length, trailer, _, reserved = CHUNK.unpack_from(data, start)
+    rest = end - start - CHUNK.size - length
+    return kind <= 2 and not any(reserved) and rest in (0, trailer)
 
 
 def judge(data: bytes, position: int) -> Evidence:
@@ -82,7 +83,7 @@ def judge(data: bytes, position: int) -> Evidence:
     known = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
     if not known or not FRAMING.length.least <= size <= MAX_FRAME_BYTES:
         return Evidence(BAD)
-    if key == 8 and position + chunk_start(version) + Chunk.HEADER_LENGTH <= len(data):
+    if key == 8 and position + CHUNK_STARTS[version] + CHUNK.size <= len(data):
         return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)
     if end > len(data):
         return Evidence(CUT, end)

@@ -10,28 +10,159 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Boolean, Optional, Rest, Struct, Text, UInt16, UInt64, When
-from wiredecode.fields.layer import Layer
-from wiredecode.protocols.rabbitmq_stream import layers_responses as responses
-from wiredecode.protocols.rabbitmq_stream.layers_base import (
-    Command,
-    CommandVersion,
-    Tune,
-    code,
-    header,
-    offset_specification,
-    properties,
-    publisher,
-    request,
-    stream,
-    subscription,
-    texts,
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Boolean,
+    Int64,
+    Kind,
+    LengthOf,
+    Optional,
+    Rest,
+    Struct,
+    Text,
+    Timestamp,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    When,
+    redacted,
 )
+from wiredecode.fields.credentials import is_secret_name, is_secret_value
+from wiredecode.fields.layer import Added, Layer, Range
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, entry_fields, number_offsets
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import message
-from wiredecode.protocols.rabbitmq_stream.names import RESPONSE_CODES
+from wiredecode.protocols.rabbitmq_stream.names import CORRELATED, KEYS, OFFSET_TYPES, RESPONSE_BIT, RESPONSE_CODES
+
+NO_LEADER = 0xFFFF
+
+
+class Command(Layer):
+    """Base of all frames."""
+
+    filter_name = "rabbitmq_stream"
+    added = Added.NOTHING
+    by_record = ("properties", "arguments")
+    verbatim = ("messages.data", "chunk.entries.data")
+
+
+def header(key: int, version: int = 1) -> list[Any]:
+    return [
+        UInt32("size", "bytes that follow", unit="bytes", fill=LengthOf()),
+        UInt16("key", "command, with the top bit in responses", names=KEYS, default=key),
+        UInt16("version", "version of the command", default=version),
+    ]
+
+
+def command(key: int, *fields: Kind, facts: int = 9, version: int = 1, doc: str | None = None) -> type[Command]:
+    """The layer of a key; ``fields`` follow the header, the correlation id and the response code.
+
+    Lines show the first ``facts`` of the fields.
+    """
+    shown = tuple(kind.name for kind in fields[:facts])
+    front = header(key, version)
+    if key & ~RESPONSE_BIT in CORRELATED:
+        front.append(correlation())
+    if key & RESPONSE_BIT:
+        front.append(code())
+        shown = ("response_code", *shown)
+    members = {"fields_desc": [*front, *fields], "facts": shown, "__doc__": doc, "remade": (layer_of, (key, version))}
+    return type(KEYS[key] + ("V2" if version == 2 else ""), (Command,), members)
+
+
+def layer_of(key: int, version: int) -> type[Layer]:
+    """The layer of that key and version."""
+    return LAYERS[key, version]
+
+
+def structure(name: str, *fields: Kind, **members: Any) -> type[Layer]:
+    """The layer of the elements of an array."""
+    return type(name, (Layer,), {"fields_desc": [*fields], "__module__": __name__, **members})
+
+
+def correlation() -> Kind:
+    return UInt32("correlation_id", "ties a response to its request")
+
+
+def code() -> Kind:
+    return UInt16("response_code", "outcome", names=RESPONSE_CODES, default=1)
+
+
+def stream() -> Kind:
+    return Text("stream", "name of the stream")
+
+
+def super_stream() -> Kind:
+    return Text("super_stream", "name of the super stream")
+
+
+def publisher() -> Kind:
+    return UInt8("publisher_id", "publisher of this connection, chosen by the client")
+
+
+def subscription() -> Kind:
+    return UInt8("subscription_id", "subscription of this connection, chosen by the client")
+
+
+def offset_specification() -> list[Any]:
+    return [
+        UInt16("offset_type", "where to start", names=OFFSET_TYPES, default=1),
+        Optional(UInt64("offset", "offset in the stream"), When("offset_type == 4")),
+        Optional(Timestamp("timestamp", "time in the stream"), When("offset_type == 5")),
+    ]
+
+
+class Property(Layer):
+    """A pair; whether the value is a secret is told by the name, or by itself."""
+
+    fields_desc = [Text("key", "name"), Text("value", "value, always text")]
+
+    @classmethod
+    def holds_secrets(cls) -> bool:
+        return True
+
+    def secret_ranges(self) -> Iterator[Range]:
+        if "value" in self.ranges and is_secret(self.fields):
+            start, stop = self.ranges["value"]
+            yield start + 2, stop
+
+
+def is_secret(pair: Mapping[str, Any]) -> bool:
+    """Whether a property carries credentials."""
+    value = pair.get("value")
+    return isinstance(value, str) and (is_secret_name(pair.get("key") or "") or is_secret_value(value))
+
+
+def hide_properties(record: Mapping[str, Any]) -> None:
+    """Hide the values of properties that carry credentials."""
+    for pairs in record.values():
+        for pair in pairs if isinstance(pairs, list) else ():
+            if isinstance(pair, dict) and "value" in pair and is_secret(pair):
+                pair["value"] = redacted(pair["value"])
+
+
+def properties(name: str = "properties", doc: str = "properties", bulk: bool = False) -> Kind:
+    return Array(name, Property, doc, bulk=bulk)
+
+
+def texts(name: str, doc: str, bulk: bool = True) -> Kind:
+    return Array(name, Text(name), doc, bulk=bulk)
+
+
+def number() -> Kind:
+    return UInt64("publishing_id", "sequence number given by the publisher")
+
+
+CommandVersion = structure(
+    "CommandVersion",
+    UInt16("key", "command", names=KEYS),
+    UInt16("min_version", "lowest version spoken"),
+    UInt16("max_version", "highest version spoken"),
+)
 
 
 class Unknown(Command):
@@ -48,85 +179,47 @@ class UnknownSasl(Command):
     facts = Unknown.facts
 
 
-class DeclarePublisher(Command):
-    fields_desc = request(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
-    facts = ("publisher_id", "publisher_reference", "stream")
+# Requests, and what is not answered.
 
+DeclarePublisher = command(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
 
-class PublishedMessage(Layer):
-    numbered_by = "publishing_id"
-    marked_by = "sub_batch"
-    fields_desc = [UInt64("publishing_id", "sequence number given by the publisher"), *entry_fields()]
+PublishedMessage = structure(
+    "PublishedMessage", number(), *entry_fields(), numbered_by="publishing_id", marked_by="sub_batch"
+)
+Publish = command(2, publisher(), Array("messages", PublishedMessage, "messages and sub-batches", bulk=True))
 
+FilteredMessage = structure(
+    "FilteredMessage",
+    number(),
+    Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),
+    Binary("data", "the message", inner=message),
+    numbered_by="publishing_id",
+)
+PublishV2 = command(
+    2,
+    publisher(),
+    Array("messages", FilteredMessage, "messages", bulk=True),
+    version=2,
+    doc="Publish with filter values: simple messages only.",
+)
 
-class FilteredMessage(Layer):
-    numbered_by = "publishing_id"
-    fields_desc = [
-        UInt64("publishing_id", "sequence number given by the publisher"),
-        Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),
-        Binary("data", "the message", inner=message),
-    ]
-
-
-class Publish(Command):
-    fields_desc = [
-        *header(2),
-        publisher(),
-        Array("messages", PublishedMessage, "messages and sub-batches", bulk=True),
-    ]
-    facts = ("publisher_id", "messages")
-
-
-class PublishV2(Command):
-    """Publish with filter values: simple messages only."""
-
-    fields_desc = [*header(2, 2), publisher(), Array("messages", FilteredMessage, "messages", bulk=True)]
-    facts = ("publisher_id", "messages")
-
-
-class PublishConfirm(Command):
-    fields_desc = [
-        *header(3),
-        publisher(),
-        Array(
-            "publishing_ids",
-            UInt64("publishing_ids"),
-            "confirmed ids; one may stand for a sub-batch",
-            bulk=True,
-        ),
-    ]
-    facts = ("publisher_id", "publishing_ids")
-
-
-class PublishingError(Layer):
-    fields_desc = [UInt64("publishing_id", "id that failed"), code()]
-
-
-class PublishError(Command):
-    fields_desc = [*header(4), publisher(), Array("errors", PublishingError, "ids that failed, and why")]
-    facts = ("publisher_id", "errors")
-
-
-class QueryPublisherSequence(Command):
-    fields_desc = request(5, Text("publisher_reference", "name for deduplication"), stream())
-    facts = ("publisher_reference", "stream")
-
-
-class DeletePublisher(Command):
-    fields_desc = request(6, publisher())
-    facts = ("publisher_id",)
-
-
-class Subscribe(Command):
-    fields_desc = request(
-        7,
-        subscription(),
-        stream(),
-        *offset_specification(),
-        UInt16("credit", "chunks the broker may send", unit="chunks"),
-        Optional(properties(), When("left")),
-    )
-    facts = ("subscription_id", "stream", "offset_type", "offset", "timestamp", "credit")
+confirmed = UInt64("publishing_ids")
+PublishConfirm = command(
+    3, publisher(), Array("publishing_ids", confirmed, "confirmed ids; one may stand for a sub-batch", bulk=True)
+)
+PublishingError = structure("PublishingError", UInt64("publishing_id", "id that failed"), code())
+PublishError = command(4, publisher(), Array("errors", PublishingError, "ids that failed, and why"))
+QueryPublisherSequence = command(5, Text("publisher_reference", "name for deduplication"), stream())
+DeletePublisher = command(6, publisher())
+Subscribe = command(
+    7,
+    subscription(),
+    stream(),
+    *offset_specification(),
+    UInt16("credit", "chunks the broker may send", unit="chunks"),
+    Optional(properties(), When("left")),
+    facts=6,
+)
 
 
 class Deliver(Command):
@@ -150,181 +243,143 @@ class DeliverV2(Deliver):
     ]
 
 
-class Credit(Command):
-    fields_desc = [
-        *header(9),
-        subscription(),
-        UInt16("credit", "chunks more that may be sent", unit="chunks"),
-    ]
-    facts = ("subscription_id", "credit")
-
-
-class StoreOffset(Command):
-    fields_desc = [
-        *header(10),
-        Text("reference", "consumer reference"),
-        stream(),
-        UInt64("offset", "offset to remember"),
-    ]
-    facts = ("reference", "stream", "offset")
-
-
-class QueryOffset(Command):
-    fields_desc = request(11, Text("reference", "consumer reference"), stream())
-    facts = ("reference", "stream")
-
-
-class Unsubscribe(Command):
-    fields_desc = request(12, subscription())
-    facts = ("subscription_id",)
-
-
-class Create(Command):
-    fields_desc = request(13, stream(), properties("arguments", "arguments of the stream"))
-    facts = ("stream",)
-
-
-class Delete(Command):
-    fields_desc = request(14, stream())
-    facts = ("stream",)
-
-
-class Metadata(Command):
-    fields_desc = request(15, texts("streams", "names of the streams asked for"))
-    facts = ("streams",)
-
-
-class MetadataUpdate(Command):
-    fields_desc = [*header(16), code(), stream()]
-    facts = ("response_code", "stream")
-
-
-class PeerProperties(Command):
-    fields_desc = request(17, properties(bulk=True))
-    facts = ("properties",)
-
-
-class SaslHandshake(Command):
-    fields_desc = request(18)
-
-
-class SaslAuthenticate(Command):
-    fields_desc = request(
-        19,
-        Text("mechanism", "SASL mechanism"),
-        Binary("data", "credentials", null=0xFFFFFFFF, secret=True),
-    )
-    facts = ("mechanism",)
-
-
-class Open(Command):
-    fields_desc = request(21, Text("virtual_host", "virtual host"))
-    facts = ("virtual_host",)
-
-
-class Close(Command):
-    fields_desc = request(
-        22,
-        UInt16("closing_code", "why; clients may use any number", names=RESPONSE_CODES),
-        Text("closing_reason", "why, in words"),
-    )
-    facts = ("closing_code", "closing_reason")
-
-
-class Heartbeat(Command):
-    fields_desc = header(23)
-
-
-class Route(Command):
-    fields_desc = request(24, Text("routing_key", "key to route"), Text("super_stream", "name of the super stream"))
-    facts = ("routing_key", "super_stream")
-
-
-class Partitions(Command):
-    fields_desc = request(25, Text("super_stream", "name of the super stream"))
-    facts = ("super_stream",)
-
-
-class ConsumerUpdate(Command):
-    """From the server: a single active consumer becomes active or steps down."""
-
-    fields_desc = request(26, subscription(), Boolean("active", "whether the consumer is to be active"))
-    facts = ("subscription_id", "active")
-
-
-class ExchangeCommandVersions(Command):
-    fields_desc = request(27, Array("commands", CommandVersion, "versions the client speaks", bulk=True))
-    facts = ("commands",)
-
-
-class StreamStats(Command):
-    fields_desc = request(28, stream())
-    facts = ("stream",)
-
-
-class CreateSuperStream(Command):
-    fields_desc = request(
-        29,
-        Text("super_stream", "name of the super stream"),
-        Array("partitions", Text("partitions"), "names of the streams"),
-        Array("binding_keys", Text("binding_keys"), "routing key of each stream"),
-        properties("arguments", "arguments of the streams"),
-    )
-    facts = ("super_stream", "partitions")
-
-
-class DeleteSuperStream(Command):
-    fields_desc = request(30, Text("super_stream", "name of the super stream"))
-    facts = ("super_stream",)
-
-
-class ResolveOffsetSpec(Command):
-    fields_desc = request(31, stream(), *offset_specification(), Optional(properties(), When("left")))
-    facts = ("stream", "offset_type", "offset", "timestamp")
-
-
-def _by_key(*layers: type[Layer]) -> dict[tuple[int, int], type[Layer]]:
-    def default(layer: type[Layer], name: str) -> Any:
-        return next(kind.default for kind in layer.fields_desc if kind.name == name)
-
-    return {(default(layer, "key"), default(layer, "version")): layer for layer in layers}
-
-
-LAYERS = _by_key(
-    *(
-        DeclarePublisher,
-        Publish,
-        PublishV2,
-        PublishConfirm,
-        PublishError,
-        QueryPublisherSequence,
-        DeletePublisher,
-    ),
-    *(Subscribe, Deliver, DeliverV2, Credit, StoreOffset, QueryOffset, Unsubscribe, Create, Delete, Metadata),
-    *(MetadataUpdate, PeerProperties, SaslHandshake, SaslAuthenticate, Tune, Open, Close, Heartbeat, Route),
-    *(Partitions, ConsumerUpdate, ExchangeCommandVersions, StreamStats, CreateSuperStream, DeleteSuperStream),
-    ResolveOffsetSpec,
-    *(responses.plain_response(key) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)),
-    *(
-        responses.QueryPublisherSequenceResponse,
-        responses.CreditResponse,
-        responses.QueryOffsetResponse,
-        responses.MetadataResponse,
-        responses.PeerPropertiesResponse,
-    ),
-    *(
-        responses.SaslHandshakeResponse,
-        responses.SaslAuthenticateResponse,
-        responses.TuneResponse,
-        responses.OpenResponse,
-        responses.RouteResponse,
-        responses.PartitionsResponse,
-    ),
-    *(
-        responses.ConsumerUpdateResponse,
-        responses.ExchangeCommandVersionsResponse,
-        responses.StreamStatsResponse,
-        responses.ResolveOffsetSpecResponse,
-    ),
+Credit = command(9, subscription(), UInt16("credit", "chunks more that may be sent", unit="chunks"))
+StoreOffset = command(10, Text("reference", "consumer reference"), stream(), UInt64("offset", "offset to remember"))
+QueryOffset = command(11, Text("reference", "consumer reference"), stream())
+Unsubscribe = command(12, subscription())
+Create = command(13, stream(), properties("arguments", "arguments of the stream"), facts=1)
+Delete = command(14, stream())
+Metadata = command(15, texts("streams", "names of the streams asked for"))
+MetadataUpdate = command(16, code(), stream())
+PeerProperties = command(17, properties(bulk=True))
+SaslHandshake = command(18)
+SaslAuthenticate = command(
+    19,
+    Text("mechanism", "SASL mechanism"),
+    Binary("data", "credentials", null=0xFFFFFFFF, secret=True),
+    facts=1,
 )
+Tune = command(
+    20,
+    UInt32("frame_max", "largest frame; 0: no limit", unit="bytes"),
+    UInt32("heartbeat", "interval; 0: off", unit="s"),
+    doc="Limits: offered by the server, answered by the client with the same body and without correlation id.",
+)
+Open = command(21, Text("virtual_host", "virtual host", free=True))
+Close = command(
+    22,
+    UInt16("closing_code", "why; clients may use any number", names=RESPONSE_CODES),
+    Text("closing_reason", "why, in words", free=True),
+)
+Heartbeat = command(23)
+Route = command(24, Text("routing_key", "key to route"), super_stream())
+Partitions = command(25, super_stream())
+ConsumerUpdate = command(
+    26,
+    subscription(),
+    Boolean("active", "whether the consumer is to be active"),
+    doc="From the server: a single active consumer becomes active or steps down.",
+)
+ExchangeCommandVersions = command(27, Array("commands", CommandVersion, "versions the client speaks", bulk=True))
+StreamStats = command(28, stream())
+CreateSuperStream = command(
+    29,
+    super_stream(),
+    texts("partitions", "names of the streams", bulk=False),
+    texts("binding_keys", "routing key of each stream", bulk=False),
+    properties("arguments", "arguments of the streams"),
+    facts=2,
+)
+DeleteSuperStream = command(30, super_stream())
+ResolveOffsetSpec = command(31, stream(), *offset_specification(), Optional(properties(), When("left")), facts=4)
+
+# Responses. Many carry nothing but their code.
+
+PLAIN_RESPONSES = [command(key | RESPONSE_BIT) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)]
+QueryPublisherSequenceResponse = command(0x8005, UInt64("sequence", "last publishing id known; 0: none"))
+
+
+class CreditResponse(Command):
+    """Errors only; no correlation id, and the code comes first."""
+
+    fields_desc = [*header(9 | RESPONSE_BIT), code(), subscription()]
+    facts = ("response_code", "subscription_id")
+
+
+QueryOffsetResponse = command(0x800B, UInt64("offset", "stored offset"))
+
+Broker = structure(
+    "Broker",
+    UInt16("reference", "number used below"),
+    Text("host", "advertised host"),
+    UInt32("port", "advertised port"),
+)
+StreamMetadata = structure(
+    "StreamMetadata",
+    stream(),
+    code(),
+    UInt16("leader_reference", "broker of the leader", names={NO_LEADER: "none"}),
+    Array("replica_references", UInt16("replica_references"), "brokers of the replicas"),
+)
+
+
+class MetadataResponse(Command):
+    """The only response without a response code of its own: each stream has one."""
+
+    fields_desc = [
+        *header(15 | RESPONSE_BIT),
+        correlation(),
+        Array("brokers", Broker, "brokers of the cluster"),
+        Array("streams", StreamMetadata, "streams, in any order", bulk=True),
+    ]
+    facts = ("brokers", "streams")
+
+
+PeerPropertiesResponse = command(0x8011, properties(bulk=True))
+SaslHandshakeResponse = command(0x8012, texts("mechanisms", "SASL mechanisms offered"))
+SaslAuthenticateResponse = command(
+    0x8013,
+    Optional(Binary("challenge", "what the server asks", length=UInt16, secret=True), When("peek(2) == left - 2")),
+    Optional(
+        Binary("long_challenge", "the same, as the reference spells it", secret=True), When("peek(4) == left - 4")
+    ),
+    facts=0,
+    doc="Code 10 brings a challenge; brokers write its length as uint16, the reference says int32.",
+)
+
+
+class TuneResponse(Command):
+    """The client's answer in the form with the response bit; as Tune, it has neither correlation id nor code."""
+
+    fields_desc = [*header(20 | RESPONSE_BIT), *Tune.fields_desc[3:]]
+    facts = Tune.facts
+
+
+OpenResponse = command(
+    0x8015, Optional(properties("properties", "how the broker is to be reached", bulk=True), When("left")), facts=0
+)
+RouteResponse = command(0x8018, texts("streams", "streams of the routing key"))
+PartitionsResponse = command(0x8019, texts("streams", "streams of the super stream"))
+ConsumerUpdateResponse = command(
+    0x801A,
+    *offset_specification(),
+    doc="From the client: where to go on. Some clients write 8 bytes of offset for every type.",
+)
+ExchangeCommandVersionsResponse = command(
+    0x801B, Array("commands", CommandVersion, "versions the server speaks", bulk=True)
+)
+Statistic = structure("Statistic", Text("key", "name"), Int64("value", "value; -1: empty stream"))
+StreamStatsResponse = command(0x801C, Array("statistics", Statistic, "statistics of the stream"))
+ResolveOffsetSpecResponse = command(0x801F, *offset_specification(), facts=2)
+
+
+def _declared() -> Iterator[tuple[tuple[int, int], type[Command]]]:
+    found = [each for kind in globals().values() for each in (kind if kind is PLAIN_RESPONSES else (kind,))]
+    for layer in found:
+        if isinstance(layer, type) and issubclass(layer, Command) and layer not in (Command, Unknown, UnknownSasl):
+            _, key, version = (kind.default for kind in layer.fields_desc[:3])
+            yield (key, version), layer
+
+
+LAYERS: dict[tuple[int, int], type[Command]] = dict(_declared())
 """The layer of each (key, version)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -24,28 +23,20 @@ from wiredecode.fields import (
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
-from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import message, records
-from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, CODECS, TRACKING_TYPES
+from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import SubBatch, message
+from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, TRACKING_TYPES
+from wiredecode.protocols.shared import amqp
 
 CHUNK_MAGIC = 0x50
-
-
-class SubBatch(Layer):
-    """Several messages as one entry, compressed together; the first byte is ``1ccc0000`` with codec ccc."""
-
-    fields_desc = [
-        UInt8("codec", "compression of the messages", names=CODECS, default=0x80),
-        UInt16("record_count", "messages in the sub-batch"),
-        UInt32("uncompressed_length", "size of the messages with their length prefixes", unit="bytes"),
-        Binary("data", "the messages, compressed", inner=records),
-    ]
 
 
 def entry_fields() -> list[Any]:
     """A simple message or a sub-batch: the top bit of the next byte decides."""
     return [
         Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), When("peek(1) & 0x80 == 0x80")),
-        Optional(Binary("data", "the message", inner=message), When("not has(sub_batch)")),
+        Optional(
+            Binary("data", "the message", inner=message, credentials=amqp.secret_ranges), When("not has(sub_batch)")
+        ),
     ]
 
 
@@ -157,14 +148,6 @@ class Chunk(Layer):
         ),
     ]
 
-    HEADER = struct.Struct(">BBHIqQQIII")
-    HEADER_LENGTH = 48
-
-
-def chunk_start(version: int) -> int:
-    """Where the chunk starts in a Deliver frame of that version."""
-    return 9 if version == 1 else 17
-
 
 def number_offsets(chunk: dict[str, Any]) -> int:
     """Give every message of a chunk's record its stream offset (generated); return how many there are."""
@@ -201,8 +184,9 @@ def check_entries(frame: Frame, chunk: Mapping[str, Any], record: Mapping[str, A
 
 def check_chunk(frame: Frame, chunk: dict[str, Any]) -> None:
     """Verify what a chunk says about itself: magic, CRC-32 of the data, lengths."""
-    start = chunk_start(frame.values["version"])
-    data_start = start + Chunk.HEADER_LENGTH
+    assert frame.layer is not None
+    data_start = frame.layer.minimum()
+    start = data_start - Chunk.minimum()
     data_stop = data_start + chunk["data_length"]
     if chunk["magic_version"] != CHUNK_MAGIC:
         message = f"magic and version are {chunk['magic_version']:#04x}, not {CHUNK_MAGIC:#04x}"

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from wiredecode.fields import Binary, UInt8, UInt16, UInt32, compiler
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
 from wiredecode.protocols.shared import amqp
 from wiredecode.protocols.shared.compression import NOT_DECODED, OVER_BUDGET, Budget, Status
-
-HEADER = struct.Struct(">BHII")
-"""Codec, messages, their size, and the compressed size."""
 
 
 class Opened(NamedTuple):
@@ -31,7 +29,7 @@ class _Reading(threading.local):
 
     budget = Budget()
     frame: Frame | None = None
-    opened: Mapping[int, Opened] = {}
+    opened: Sequence[Opened] = ()
 
 
 _reading = _Reading()
@@ -39,13 +37,13 @@ _reading = _Reading()
 
 def new_budget() -> Budget:
     """Sub-batches that are read from now on are of another frame."""
-    _reading.budget, _reading.frame, _reading.opened = Budget(), None, {}
+    _reading.budget, _reading.frame, _reading.opened = Budget(), None, ()
     return _reading.budget
 
 
-def opened_of(frame: Frame) -> Mapping[int, Opened]:
-    """The sub-batches of a frame that were opened already, by where they start in it."""
-    return _reading.opened if _reading.frame is frame else {}
+def opened_of(frame: Frame) -> Sequence[Opened]:
+    """The sub-batches of a frame that were opened already, in their order."""
+    return _reading.opened if _reading.frame is frame else ()
 
 
 def unpack(code: int, count: int, size: int, data: bytes, budget: Budget) -> Opened:
@@ -63,13 +61,9 @@ def unpack(code: int, count: int, size: int, data: bytes, budget: Budget) -> Ope
     return Opened(count, codec, bodies, problem)
 
 
-def read(data: bytes, position: int, budget: Budget) -> Opened:
-    """The sub-batch at a place; :class:`struct.error` where it was cut."""
-    code, count, size, compressed = HEADER.unpack_from(data, position)
-    start = position + HEADER.size
-    if start + compressed > len(data):
-        raise struct.error
-    return unpack(code, count, size, data[start : start + compressed], budget)
+def opened(values: Mapping[str, Any], budget: Budget) -> Opened:
+    """The messages of a decoded :class:`SubBatch`."""
+    return unpack(values["codec"], values["record_count"], values["uncompressed_length"], values["data"], budget)
 
 
 def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
@@ -92,24 +86,48 @@ def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
 # In records.
 
 
-def message(data: bytes, show: Callable[[bytes], str], entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The AMQP 1.0 sections of a message, where it is one: applications may send any bytes."""
-    sections = amqp.record(data, show)
-    return None if sections is None else {"amqp": sections}
+def message(data: bytes, style: Style, entry: dict[str, Any]) -> dict[str, Any] | None:
+    """The AMQP 1.0 sections of a message, if it has any: applications may send any bytes."""
+    shown = data if style.secrets else amqp.blanked(data)
+    changed = {} if shown is data else {"data": style.show(shown)}
+    sections = amqp.record(shown, style.show)
+    return changed if sections is None else {**changed, "amqp": sections}
 
 
-def records(data: bytes, show: Callable[[bytes], str], sub_batch: dict[str, Any]) -> dict[str, Any]:
-    """What a sub-batch holds, as further keys of its record."""
+def secret_ranges(data: bytes) -> list[tuple[int, int]]:
+    """Credentials in the messages of a sub-batch that is not compressed."""
+    found, position = [], 0
+    while position + 4 <= len(data):
+        start = position + 4
+        position = start + int.from_bytes(data[position:start], "big")
+        found += [(start + first, start + last) for first, last in amqp.secret_ranges(data[start:position])]
+    return found if position == len(data) else []
+
+
+def records(data: bytes, style: Style, sub_batch: dict[str, Any]) -> dict[str, Any]:
+    """The messages of a sub-batch, as further keys of its record."""
     sizes = sub_batch["record_count"], sub_batch["uncompressed_length"]
     opened = unpack(sub_batch["codec_code"], *sizes, data, _reading.budget)
     if opened.codec is None:
         return {"problem": opened.problem}
-    shown = []
-    for body in opened.bodies:
-        entry: dict[str, Any] = {"data": show(body)}
-        entry.update(message(body, show, entry) or {})
-        shown.append(entry)
-    return {"messages": shown} | ({} if opened.problem is None else {"problem": opened.problem})
+    shown = [{"data": style.show(body)} for body in opened.bodies]
+    for body, entry in zip(opened.bodies, shown, strict=True):
+        entry.update(message(body, style, entry) or {})
+    more = {} if opened.problem is None else {"problem": opened.problem}
+    if not style.secrets and opened.codec == "none" and (found := secret_ranges(data)):
+        more["data"] = style.show(amqp.without(data, found))
+    return {"messages": shown} | more
+
+
+class SubBatch(Layer):
+    """Several messages as one entry, compressed together; the first byte is ``1ccc0000`` with codec ccc."""
+
+    fields_desc = [
+        UInt8("codec", "compression of the messages", names=CODECS, default=0x80),
+        UInt16("record_count", "messages in the sub-batch"),
+        UInt32("uncompressed_length", "size of the messages with their length prefixes", unit="bytes"),
+        Binary("data", "the messages, compressed", inner=records, credentials=secret_ranges),
+    ]
 
 
 # As findings: the same whether there is a record or not.
@@ -146,20 +164,18 @@ def _listed(entries: Iterable[Any]) -> list[Seen]:
     for index, entry in enumerate(entries):
         found = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}
         if "data" in found:
-            sizes = found["record_count"], found["uncompressed_length"]
-            seen.append(Seen(index, sizes[0], unpack(found["codec"], *sizes, found["data"], budget).problem))
+            seen.append(Seen(index, found["record_count"], opened(found, budget).problem))
     return seen
 
 
 def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
     """By index and place in the buffer. They stay open, for whoever wants their messages."""
-    budget, opened = new_budget(), {}
-    seen = []
-    for index, place in marks:
-        found = opened[place - frame.start] = read(frame.buffer, place, budget)
-        seen.append(Seen(index, found.announced, found.problem))
-    _reading.frame, _reading.opened = frame, opened
-    return seen
+    budget, places = new_budget(), list(marks)
+    batches = (compiler.walk(SubBatch, frame.buffer, place, frame.stop)[0] for _, place in places)
+    _reading.frame, _reading.opened = frame, [opened(values, budget) for values in batches]
+    return [
+        Seen(index, found.announced, found.problem) for (index, _), found in zip(places, _reading.opened, strict=True)
+    ]
 
 
 def report(frame: Frame, seen: Iterable[Seen]) -> None:

@@ -90,3 +90,8 @@ MECHANISMS = frozenset(
     )
 )
 """SASL mechanisms; empty: the name was not captured."""
+
+
+def outcome(code: int) -> str:
+    """A response code in words."""
+    return RESPONSE_CODES.get(code, f"code {code}")

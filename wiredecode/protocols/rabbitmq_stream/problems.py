@@ -11,7 +11,7 @@ from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_advertised import AdvertisedHost
-from wiredecode.protocols.rabbitmq_stream.problems_consumers import Fill, Flapping, Lag, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Lag, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
@@ -35,7 +35,7 @@ CODES = codes_of("rabbitmq_stream")
 
 def moved(frame: Frame) -> Iterator[Change]:
     stream, code = printable(frame.values["stream"]), frame.values["response_code"]
-    yield Change(STREAM, stream, f"the broker says of {stream}: {names.RESPONSE_CODES.get(code, f'code {code}')}")
+    yield Change(STREAM, stream, f"the broker says of {stream}: {names.outcome(code)}")
 
 
 def made(frame: Frame) -> Iterator[Change]:
@@ -125,6 +125,8 @@ GAUGES = (CreditGauge, LagGauge, Stored)
 MOST_LOOKED = 10_000
 """Publish frames whose ids are read: that takes time."""
 MOST_NAMES = 1000
+MOST_IDS = 200_000
+"""Messages of publishers with a name that are compared with later ones of the same id."""
 
 
 class PublishErrors(Rule):
@@ -138,39 +140,67 @@ class PublishErrors(Rule):
         for code in dict.fromkeys(refusals):
             who = self.report.names.short(frame.connection)
             to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
-            what = f"messages that {who} published {to} were refused: {names.RESPONSE_CODES.get(code, f'code {code}')}"
+            what = f"messages that {who} published {to} were refused: {names.outcome(code)}"
             key = (frame.connection.number, to, code)
             problem = self.report.add(CODES["publish-error"], what, key, frame=frame, count=refusals.count(code))
-            problem.weight = problem.count
+            problem.weight, problem.alike = problem.count, names.outcome(code)
             for finding in frame.findings:
                 if finding.code in ("ended", "not-declared"):
                     problem.detail(finding.message)
 
 
 class DuplicateIds(Rule):
-    """Publishing ids of publishers with a name that do not go up."""
+    """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
 
-    types = frozenset({"Publish"})
+    types = frozenset({"Publish", "Create", "Delete"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
         self._highest: dict[tuple[str, str], int] = {}
-        self._looked = 0
+        self._bodies: dict[tuple[str, str], dict[int, int]] = {}
+        """By stream and name: hashes of the messages by id."""
+        self._lost: dict[tuple[str, str], int] = {}
+        """The first id that was used for another message."""
+        self._looked = self._known = 0
 
     def frame(self, frame: Frame) -> None:
+        if frame.type != "Publish":
+            for key in [key for key in self._highest if key[0] == frame.values.get("stream")]:
+                del self._highest[key]
+                self._known -= len(self._bodies.pop(key, ()))
+            return
         name = frame.generated.get("reference")
         if name is None or self._looked >= MOST_LOOKED:
             return
         self._looked += 1
         key = frame.generated["stream"], name
-        ids = [each["publishing_id"] for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
-        highest = self._highest.get(key, -1)
-        again = [each for each in ids if each <= highest]
-        if ids and (key in self._highest or len(self._highest) < MOST_NAMES):
-            self._highest[key] = max(highest, *ids)
-        if again:
+        messages = [each for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
+        if not messages or (key not in self._highest and len(self._highest) >= MOST_NAMES):
+            return
+        highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
+        lost: list[int] = []
+        again: list[int] = []
+        for each in messages:
+            number, body = each["publishing_id"], hash(bytes(each.get("data") or b""))
+            if number > highest:
+                highest = number
+                if self._known < MOST_IDS:
+                    self._known += 1
+                    bodies[number] = body
+            else:
+                (again if bodies.get(number, body) == body else lost).append(number)
+        if lost:
+            self._report(frame, key, lost)
+        elif again:
             what = f"{name} published ids to {key[0]} again, {again[0]:,} first: they were up to {highest:,} already"
             self.report.add(CODES["duplicate-ids"], what, key, frame=frame, count=len(again))
+        self._highest[key] = highest
+
+    def _report(self, frame: Frame, key: tuple[str, str], lost: list[int]) -> None:
+        problem = self.report.add(CODES["messages-dropped"], "", key, frame=frame, count=len(lost))
+        first, problem.weight = self._lost.setdefault(key, lost[0]), problem.count
+        what = f"{problem.count:,} new messages of {key[1]} to {key[0]} were confirmed and dropped"
+        problem.what = f"{what}: ids from {first:,} on were used before"
 
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
@@ -200,7 +230,7 @@ class Admission(Rule):
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
             known = self.report.names.get(frame.connection)
-            name = names.RESPONSE_CODES.get(code, f"code {code}")
+            name = names.outcome(code)
             refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
             whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
@@ -208,12 +238,17 @@ class Admission(Rule):
             if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
 
+        elif kind == "CreditResponse" and code != names.OK:
+            reason = names.outcome(code)
+            what = f"credit of {self.report.names.short(frame.connection)} was refused: {reason}"
+            self.report.add(CODES["credit-refused"], what, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
-            name, request = names.RESPONSE_CODES.get(code, f"code {code}"), (kind or "").removesuffix("Response")
+            name, request = names.outcome(code), (kind or "").removesuffix("Response")
             user = self.report.names.get(frame.connection).get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
             what = f"{request}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
-            self.report.add(CODES["not-started"], what, (frame.connection.number, request, to, code), frame=frame)
+            key = frame.connection.number, request, to, code
+            self.report.add(CODES["not-started"], what, key, frame=frame).alike = name
 
     def ended(self, connection: Connection) -> None:
         said = self._said.pop(connection.number, set())
@@ -239,7 +274,12 @@ class MissingStreams(Rule):
     """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
     were deleted."""
 
-    types = frozenset({"Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse", "MetadataUpdate"})
+    types = frozenset(
+        {
+            *("Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse", "MetadataUpdate"),
+            *("PublishError", "DeclarePublisherResponse", "SubscribeResponse"),
+        }
+    )
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -248,11 +288,18 @@ class MissingStreams(Rule):
         self._deleted: dict[tuple[str, str], FrameRef] = {}
         self._used: dict[tuple[str, str], list[FrameRef]] = {}
         """Deleted ones: who used them."""
+        self._refused: dict[tuple[str, str], int] = {}
+        """Deleted ones: messages and requests that were refused afterwards."""
 
     def frame(self, frame: Frame) -> None:
         where = self.report.names.get(frame.connection).get("virtual_host", "")
         if frame.type == "MetadataResponse":
             self._described(frame, where)
+            return
+        if frame.type in ("PublishError", "DeclarePublisherResponse", "SubscribeResponse"):
+            key = frame.generated.get("stream", ""), where
+            if key in self._used and frame.values.get("response_code", 0) != names.OK:
+                self._refused[key] = self._refused.get(key, 0) + len(frame.values.get("errors") or (frame,))
             return
         key = frame.values.get("stream", ""), where
         if frame.type == "MetadataUpdate":
@@ -267,6 +314,7 @@ class MissingStreams(Rule):
             self._deleted[key] = ref_of(frame)
         elif frame.type == "Create":
             self._used.pop(key, None)
+            self._refused.pop(key, None)
 
     def _described(self, frame: Frame, where: str) -> None:
         """What Metadata tells of streams."""
@@ -291,19 +339,23 @@ class MissingStreams(Rule):
             what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
         for key, users in self._used.items():
-            deleted, short = self._deleted[key], self.report.names.short
-            clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
-            what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
-            after = self._missing.get(key)
-            severity = "note" if after is None else None
-            problem = self.report.add(CODES["no-stream"], what, key, frame=deleted, severity=severity)
-            for place in (*users, *([after] if after is not None else ())):
-                self.report.cite(problem, place)
-                self.report.concerns(problem, place.connection)
-            if after is not None:
-                problem.detail(
-                    f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain"
-                )
+            self._deleted_in_use(key, users)
+
+    def _deleted_in_use(self, key: tuple[str, str], users: list[FrameRef]) -> None:
+        deleted, short = self._deleted[key], self.report.names.short
+        clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
+        what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
+        after, refused = self._missing.get(key), self._refused.get(key, 0)
+        severity = None if refused else "note" if after is None else "warning"
+        problem = self.report.add(CODES["stream-deleted"], what, key, frame=deleted, severity=severity)
+        for place in (*users, *([after] if after is not None else ())):
+            self.report.cite(problem, place)
+            self.report.concerns(problem, place.connection)
+        problem.detail(f"Delete is frame {deleted.number}, at {self.report.seconds(deleted.time_ns)}")
+        if refused:
+            problem.detail(f"{refused:,} messages and requests of its users were refused afterwards")
+        if after is not None:
+            problem.detail(f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain")
 
 
 class Silence(NamedTuple):
@@ -358,18 +410,22 @@ class Heartbeats(Rule):
         self._last.pop(connection.number, None)
 
     def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
+        since_ns, until_ns = silence.since_ns, silence.since_ns + silence.length_ns
+        why = stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
+        if why is None:
+            return
         name, seconds = self.report.names.short(connection), f"{silence.length_ns / 1e9:.1f} s"
         client = side == (connection.initiator or 0)
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
-        problem = self.report.add(CODES["heartbeat"], what, key, connection=connection, time_ns=silence.since_ns)
+        problem = self.report.add(CODES["heartbeat"], what, key, connection=connection, time_ns=since_ns)
+        problem.last_ns = max(problem.last_ns or 0, until_ns)
         self.report.cite_numbers(problem, silence.number, None)
         if not client:
-            problem.detail(f"to {name}: {seconds}, from {self.report.seconds(silence.since_ns)} on")
+            problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")
         if silence.other_spoke:
-            until_ns = silence.since_ns + silence.length_ns
-            problem.detail(stopped_or_cut(connection, side, silence.since_ns, until_ns))
+            problem.detail(why)
 
 
 CHECKS = Checks(
@@ -378,7 +434,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(
         *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
-        *(DuplicateIds, Lag, Flapping, Offsets, Fill),
+        *(DuplicateIds, Lag, Flapping, Offsets, Fill, CrashLoop),
     ),
     covered=frozenset({"closed", "publish-error"}),
     publishes={"Publish": Publishing(("stream",), "messages")},

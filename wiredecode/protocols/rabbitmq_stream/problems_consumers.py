@@ -24,6 +24,8 @@ FLAPS, FLAP_NS = 5, 60_000_000_000
 MANY_CHUNKS = 50
 SMALL, SMALL_BATCH = 10, 10
 """Messages per chunk, and per sub-batch, that are few."""
+LEAST_CRASHES, LONGEST_LIFE_NS = 3, 300_000_000_000
+"""A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop."""
 MOST_STREAMS = 1000
 MS = 1_000_000
 
@@ -153,6 +155,80 @@ class Flapping(Rule):
         problem = self.report.add(CODES["active-consumer-flapping"], what, key, frame=frame)
         if problem.count == 1:
             problem.count = FLAPS
+
+
+@dataclass(slots=True)
+class Life:
+    """One connection of a consumer."""
+
+    place: FrameRef
+    """Of its Subscribe."""
+    stream: str
+    start: str
+    resumes: bool
+    """It asked where it was, or named an offset."""
+    first: int | None = None
+    """The first chunk that it got."""
+    orderly: bool = False
+    """It stored an offset, unsubscribed or closed."""
+
+
+class CrashLoop(Rule):
+    """Consumers that come back again and again, and begin at the same offset."""
+
+    types = frozenset({"QueryOffset", "Subscribe", "Deliver", "StoreOffset", "Unsubscribe", "Close"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._asked: set[int] = set()
+        self._lives: dict[int, Life] = {}
+        self._loops: dict[tuple[str, str, str, int | None], list[Life]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        number = frame.connection.number
+        life = self._lives.get(number)
+        if frame.type == "QueryOffset":
+            self._asked.add(number)
+        elif frame.type == "Subscribe" and life is None:
+            kind, offset = frame.values.get("offset_type"), frame.values.get("offset")
+            resumes = number in self._asked or offset is not None
+            stream = printable(frame.values.get("stream", ""))
+            self._lives[number] = Life(ref_of(frame), stream, f"{kind} {offset}", resumes)
+        elif life is None:
+            return
+        elif frame.type == "Deliver":
+            chunk = frame.values.get("chunk")
+            if life.first is None and isinstance(chunk, Mapping):
+                life.first = chunk.get("chunk_id")
+        else:
+            life.orderly = True
+
+    def ended(self, connection: Connection) -> None:
+        self._asked.discard(connection.number)
+        life, health = self._lives.pop(connection.number, None), connection.health
+        client = connection.initiator or 0
+        if life is None or life.orderly or not life.resumes or life.first is None:
+            return
+        if health is None or health.end is None or health.end.side != client:
+            return
+        if health.end.time_ns - life.place.time_ns > LONGEST_LIFE_NS:
+            return
+        who = connection.who.get("name") or connection.endpoints[client].rpartition(":")[0]
+        key = who, life.stream, life.start, life.first
+        if key in self._loops or len(self._loops) < MOST_STREAMS:
+            self._loops.setdefault(key, []).append(life)
+
+    def finish(self) -> None:
+        for (who, stream, _, first), lives in self._loops.items():
+            if len(lives) < LEAST_CRASHES:
+                continue
+            what = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
+            code, key = CODES["consumer-crash-loop"], (who, stream, first)
+            problem = self.report.add(code, what, key, frame=lives[0].place)
+            for life in lives[1:]:
+                self.report.add(code, what, key, frame=life.place)
+            problem.weight = len(lives)
+            problem.detail(f"{len(lives):,} connections ended by the client without Close, and without a stored offset")
 
 
 @dataclass(slots=True)

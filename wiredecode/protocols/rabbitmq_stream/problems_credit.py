@@ -162,9 +162,13 @@ class Credits(Rule):
             self.report.cite_numbers(problem, number, packet)
         problem.detail(subscription.described())
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
-        round_trip = _round_trip(place.connection)
-        if subscription.starved_ns < 2 * subscription.waits * round_trip:
-            problem.detail(f"most of it is the way: a round trip takes {round_trip / 1e6:.3f} ms, for each credit")
+        round_trip, each_ns = _round_trip(place.connection), subscription.starved_ns / subscription.waits
+        problem.last_ns = subscription.last_ns
+        if each_ns < 2 * round_trip:
+            problem.detail(f"a round trip takes {round_trip / 1e6:.3f} ms, for each credit")
+            problem.likely = "the round trip is long, and there is too little credit to fill it: raise the credit"
+        else:
+            problem.likely = f"the consumer gives credit after processing, which takes {each_ns / 1e6:.0f} ms per chunk"
 
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
         """Nothing more comes of a connection, whose end was at ``end_ns``; the subscription was still there."""

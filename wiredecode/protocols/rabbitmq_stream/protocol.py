@@ -15,6 +15,10 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import preface_length
 
+AMQP_IN = tuple(
+    f"rabbitmq_stream.{name}"
+    for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
+)
 GENERATED = {
     "rabbitmq_stream.stream": Generated("string", "stream of the publisher or subscription, from its declaration"),
     "rabbitmq_stream.reference": Generated("string", "name of the publisher or consumer, from its declaration"),
@@ -42,16 +46,11 @@ GENERATED = {
             "problem": Generated("string", "why the sub-batch could not be decoded, or not to its end"),
         }.items()
     },
+    **{
+        f"{name}.amqp": Generated("json", "the AMQP 1.0 message in the bytes: amqp.* are its fields")
+        for name in AMQP_IN
+    },
 }
-
-COLUMN_TYPES = {
-    "rabbitmq_stream.body": "binary",
-    "rabbitmq_stream.messages.amqp": "json",
-    "rabbitmq_stream.messages.sub_batch.messages.amqp": "json",
-    "rabbitmq_stream.chunk.entries.amqp": "json",
-    "rabbitmq_stream.chunk.entries.sub_batch.messages.amqp": "json",
-}
-"""Types of fields that records show otherwise than they are declared."""
 
 
 class RabbitMQStream(Protocol):
@@ -65,11 +64,8 @@ class RabbitMQStream(Protocol):
     tls_ports = (5551,)
     requests = {"rabbitmq_stream": frozenset(("Publish", *(COMMANDS[code] for code in CORRELATED)))}
     summary_keys = ("response_code", "stream", "super_stream", "publisher_id", "subscription_id", "closing_code")
-    amqp_in = tuple(
-        f"rabbitmq_stream.{name}"
-        for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
-    )
-    generated, column_types = GENERATED, COLUMN_TYPES
+    amqp_in, generated = AMQP_IN, GENERATED
+    column_types = {"rabbitmq_stream.body": "binary"}
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)

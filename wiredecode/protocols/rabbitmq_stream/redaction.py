@@ -14,7 +14,9 @@ WORDS = words(
     """
     true false first last next offset timestamp RabbitMQ localhost max length bytes age segment size initial cluster
     leader locator random client least leaders balanced queue single active consumer super stream filter match
-    unfiltered name advertised host port connection
+    unfiltered name advertised host port connection product version platform copyright information chunk id
+    committed identifier reference PLAIN AMQPLAIN EXTERNAL ANONYMOUS SCRAM SHA PLUS OAUTHBEARER XOAUTH2 GSSAPI
+    RABBIT CR DEMO
     """
 )
 
@@ -29,7 +31,7 @@ def seal_chunk(layer: Layer, data: bytes, out: bytearray) -> None:
     chunk = layer.fields.get("chunk")
     if not isinstance(chunk, Chunk) or "reserved" not in chunk.ranges:
         return
-    start = chunk.start + Chunk.HEADER_LENGTH
+    start = chunk.start + Chunk.minimum()
     stop, at = start + chunk.data_length, chunk.ranges["crc"][0]
     if stop <= len(data) and zlib.crc32(data[start:stop]) == chunk.crc and any(name in chunk.fields for name in DATA):
         out[at : at + 4] = zlib.crc32(out[start:stop]).to_bytes(4, "big")

@@ -99,12 +99,12 @@ class CarriedSession(ABC):
         Returns the id of the frame that this one is a copy of, if there is one.
         """
 
-    def client_named(self, name: str) -> Mapping[str, str]:
-        """A client told its name; returns generated fields."""
+    def client_named(self, name: str, connection: int) -> Mapping[str, str]:
+        """The client of a connection told its name; returns generated fields."""
         return {}
 
-    def interrupt(self, connection: int, side: int) -> None:
-        """Messages that ``side`` of a connection sent were lost: what they began cannot be continued."""
+    def interrupt(self, connection: int, side: int, time_ns: int) -> None:
+        """Messages that ``side`` of a connection sent before a time were lost: what they began cannot be continued."""
         return
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
@@ -162,17 +162,17 @@ class CarriedSessions:
         for session in self.sessions.values():
             session.link()
 
-    def client_named(self, client: str) -> Mapping[str, str]:
+    def client_named(self, client: str, connection: int) -> Mapping[str, str]:
         """See :meth:`CarriedSession.client_named`."""
         for beginning, name in self._client_names:
             if client.startswith(beginning):
-                return self.session(name).client_named(client)
+                return self.session(name).client_named(client, connection)
         return {}
 
-    def interrupt(self, connection: int, side: int) -> None:
+    def interrupt(self, connection: int, side: int, time_ns: int) -> None:
         """See :meth:`CarriedSession.interrupt`."""
         for session in self.sessions.values():
-            session.interrupt(connection, side)
+            session.interrupt(connection, side, time_ns)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
         """See :meth:`CarriedSession.messages`."""

@@ -69,7 +69,7 @@ class CarriedBulk(ABC):
         """
 
     @abstractmethod
-    def messages(self, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
+    def messages(self, session: Any, payloads: Payloads) -> tuple[Int64s, dict[str, Column]]:
         """The rows that count as messages of this protocol, and their columns; the others are messages of the carrier.
 
         Columns are as those of :class:`BlockMessages`, but for ``index`` and ``operation``.

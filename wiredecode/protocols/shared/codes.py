@@ -33,6 +33,14 @@ class Code:
     """The capture in ``captures/`` that shows it; empty: a test makes one."""
     rank: int = EFFECT
     """Of problems of one severity those with a lower rank come first."""
+    explains: tuple[str, ...] = ()
+    """Codes of problems that are consequences of this one, if they concern the same connections or server."""
+    scope: str = "connection"
+    """``"server"``: it explains problems of all connections to the same servers, during its time."""
+    after: int = 1
+    """Seconds after its end within which consequences of such a server's problem begin."""
+    several: str = ""
+    """Title of many problems of this code as one; ``{count}`` is their number."""
 
 
 class Codes:
@@ -48,8 +56,8 @@ class Codes:
         tables = tomllib.loads((files(self._package) / "problems.toml").read_text("utf-8"))
         known = {}
         for name, table in tables.items():
-            rank, causes = RANKS[table.pop("rank")], tuple(table.pop("causes"))
-            known[name] = Code(self._prefix + name, **{"capture": "", **table, "causes": causes, "rank": rank})
+            table |= {"rank": RANKS[table["rank"]], "causes": tuple(table["causes"])}
+            known[name] = Code(self._prefix + name, **{"capture": "", **table})
         return known
 
     def __getitem__(self, name: str) -> Code:

@@ -15,8 +15,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BytesIO
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from wiredecode.extras import install
 
@@ -28,18 +27,20 @@ OVER_BUDGET = f"more than {MAX_FRAME_BYTES >> 20} MiB decompressed in one frame"
 MESSAGE_BYTES = 256
 """What each message that was compressed counts besides its bytes: it becomes an object with keys and values."""
 MAX_STREAMS = 4096
-"""Concatenated gzip members or LZ4 frames read from one input; empty ones would cost time without output."""
+"""Concatenated gzip members, LZ4 or zstd frames read from one input; empty ones would cost time without output."""
 INPUT_WINDOW = 16_384
 """Input bytes handed to zlib or lz4 at a time: they copy what they leave over."""
+ZSTD_WINDOW, ZSTD_STEP, ZSTD_MUCH = 512, 16, 65_536
+"""The same of zstandard, which takes no limit, and four bytes may give 128 KiB: few at first, and after much output."""
 SALVAGE_WINDOWS = (256, 1)
 """Input bytes at a time when a damaged stream is read again, to keep all that lies before the damage."""
+ENDS_EARLY = "the compressed data ends early"
 
 _SNAPPY_MAX_CHUNK = 65_536
 _SNAPPY_IDENTIFIER = b"sNaPpY"
 _NO_IDENTIFIER = "does not start with the snappy stream identifier"
-_GZIP_MAGIC = (b"\x1f\x8b",)
-_LZ4_MAGIC = (b"\x04\x22\x4d\x18", *(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16)))
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = tuple(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))
+"""How frames of LZ4 and zstd begin that hold nothing."""
 _LZ4_MAX_RATIO = 255
 """An LZ4 sequence byte stands for at most 255 bytes: keeps lz4 from allocating the whole limit for a small
 input."""
@@ -75,20 +76,6 @@ class _DamageError(Exception):
     """Found by our own reading of a framing, as opposed to the library's."""
 
 
-class _Reader(Protocol):
-    """One opened input. ``read`` gives 1 to size bytes, or b"" at the end; then ``problem`` and ``trailing``
-    hold."""
-
-    window: int
-    """Input bytes taken at a time."""
-    errors: tuple[type[Exception], ...]
-    status: Status
-    problem: str
-    trailing: int
-
-    def read(self, size: int) -> bytes: ...
-
-
 def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     """Decompress ``data`` (bytes) with the codec of that name, to at most ``limit`` bytes. Never raises for
     content.
@@ -96,13 +83,13 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     Codecs: none, gzip (all members), snappy (framing format), snappy-raw (one block), lz4 (frames), zstd
     (frames). A raw snappy block cannot be read in part: above the limit its ``data`` is empty.
     """
-    known = CODECS.get(codec)
-    if known is None:
+    decode = CODECS.get(codec)
+    if decode is None:
         return Decompressed(b"", Status.UNKNOWN, f"unknown codec {codec!r}: compressed, not decoded")
     try:
-        return known.decode(data, limit)
+        return decode(data, limit)
     except ImportError as error:
-        hint = f"{codec} needs {error.name or 'a library'}: {install(known.extra)}"
+        hint = f"{codec} needs {error.name or 'a library'}: {install(codec.removesuffix('-raw'))}"
         return Decompressed(b"", Status.MISSING, f"{NOT_DECODED} ({hint})")
 
 
@@ -135,68 +122,74 @@ def _over(data: bytes, limit: int) -> Decompressed:
     return Decompressed(data, Status.LIMIT, f"more than {limit} bytes when decompressed")
 
 
-def _bounded(open_reader: Callable[[], _Reader], limit: int) -> Decompressed:
-    """Read up to ``limit`` bytes, then probe for one more."""
-    reader = open_reader()
-    pieces: list[bytes] = []
-    left = limit
-    try:
-        while left > 0 and (piece := reader.read(left)):
-            pieces.append(piece)
-            left -= len(piece)
-        more = left <= 0 and reader.read(1) != b""
-    except reader.errors as error:
-        pieces.clear()
-        return Decompressed(_salvage(open_reader, limit), Status.CORRUPT, str(error))
-    data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    if more:
-        return _over(data, limit)
-    return Decompressed(data, reader.status, reader.problem, reader.trailing)
+class _Format(NamedTuple):
+    """Streams of one kind, several of which may follow one another: gzip members, frames of LZ4 and zstd."""
 
+    start: Callable[[], Any]
+    """Makes what decompresses one stream, as :mod:`zlib` does."""
+    magic: tuple[bytes, ...]
+    errors: tuple[type[Exception], ...]
+    window: int = INPUT_WINDOW
+    """Input bytes taken at a time."""
+    most: int = MAX_FRAME_BYTES
+    """Output bytes asked for at a time."""
 
-def _salvage(open_reader: Callable[[], _Reader], limit: int) -> bytes:
-    """Libraries drop the output of the call that fails: read again, the failing window byte by byte."""
-    good = bytearray()
-    for window in SALVAGE_WINDOWS:
-        reader = open_reader()
-        kept, good = len(good), bytearray()
+    def decompress(self, data: bytes, limit: int) -> Decompressed:
+        """Read up to ``limit`` bytes, then probe for one more."""
+        streams = _Streams(data, self)
+        pieces: list[bytes] = []
+        left = limit
         try:
-            while len(good) < limit:
-                reader.window = SALVAGE_WINDOWS[0] if len(good) < kept else window
-                piece = reader.read((kept if len(good) < kept else limit) - len(good))
-                if not piece:
-                    break
-                good += piece
-        except reader.errors:
-            continue
-    return bytes(good)
+            while left > 0 and (piece := streams.read(left)):
+                pieces.append(piece)
+                left -= len(piece)
+            more = left <= 0 and streams.read(1) != b""
+        except self.errors as error:
+            pieces.clear()
+            good = self._salvage(data, limit + 1)
+            return Decompressed(good, Status.CORRUPT, str(error)) if len(good) <= limit else _over(good[:limit], limit)
+        joined = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if more:
+            return _over(joined, limit)
+        return Decompressed(joined, streams.status, streams.problem, streams.trailing)
+
+    def _salvage(self, data: bytes, limit: int) -> bytes:
+        """Libraries drop the output of the call that fails: read again, the failing window byte by byte."""
+        good = bytearray()
+        for window in SALVAGE_WINDOWS:
+            streams = _Streams(data, self)
+            kept, good = len(good), bytearray()
+            try:
+                while len(good) < limit:
+                    streams.window = SALVAGE_WINDOWS[0] if len(good) < kept else window
+                    piece = streams.read((kept if len(good) < kept else limit) - len(good))
+                    if not piece:
+                        break
+                    good += piece
+            except self.errors:
+                continue
+        return bytes(good)
 
 
 class _Streams:
-    """Concatenated streams of one kind (gzip members, LZ4 frames) as one reader."""
+    """Concatenated streams of one kind, read as one."""
 
-    def __init__(
-        self,
-        data: bytes,
-        start: Callable[[], Any],
-        magic: tuple[bytes, ...],
-        errors: tuple[type[Exception], ...],
-    ) -> None:
-        self.data, self.start, self.magic, self.errors = data, start, magic, errors
-        self.window = INPUT_WINDOW
+    def __init__(self, data: bytes, kind: _Format) -> None:
+        self.data, self.kind, self.window = data, kind, kind.window
         self.position = self.count = self.trailing = 0
         self.stream: Any = None
         self.status, self.problem = Status.OK, ""
 
     def read(self, size: int) -> bytes:
+        """Return 1 to size bytes, or b"" at the end; then ``status``, ``problem`` and ``trailing`` hold."""
         while self.stream is not None or self._next():
             stream = self.stream
             # lz4 keeps unread input inside (needs_input False); zlib hands it back (unconsumed_tail).
             held = not getattr(stream, "needs_input", True)
             window = b"" if held else self.data[self.position : self.position + self.window]
             if not window and not held:
-                return self._end(Status.CORRUPT, "the compressed data ends early")
-            piece: bytes = stream.decompress(window, size)
+                return self._end(Status.CORRUPT, ENDS_EARLY)
+            piece: bytes = stream.decompress(window, min(size, self.kind.most))
             self.position += len(window)
             if stream.eof:
                 self.position -= len(stream.unused_data or b"")
@@ -211,9 +204,9 @@ class _Streams:
         """Start the stream at the current position, if there is one."""
         if self.status is not Status.OK or (self.position == len(self.data) and self.count):
             return False
-        if not self.data.startswith(self.magic, self.position):
+        if not self.data.startswith(self.kind.magic, self.position):
             if not self.count:
-                raise _DamageError(f"does not start with {self.magic[0].hex(' ')}")
+                raise _DamageError(f"does not start with {self.kind.magic[0].hex(' ')}")
             self.trailing = len(self.data) - self.position
             self._end(Status.TRAILING, f"{self.trailing} bytes after the compressed data")
             return False
@@ -221,7 +214,7 @@ class _Streams:
             self._end(Status.LIMIT, f"more than {MAX_STREAMS} concatenated streams")
             return False
         self.count += 1
-        self.stream = self.start()
+        self.stream = self.kind.start()
         return True
 
     def _end(self, status: Status, problem: str) -> bytes:
@@ -229,39 +222,15 @@ class _Streams:
         return b""
 
 
-def _gzip_member() -> Any:
-    return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-
-
-def _gzip(data: bytes, limit: int) -> Decompressed:
-    return _bounded(lambda: _Streams(data, _gzip_member, _GZIP_MAGIC, (zlib.error, _DamageError)), limit)
-
-
-class _Lz4Frame:
-    """lz4's decompressor allocates max_length at once: never ask for more than the input can give."""
-
-    def __init__(self, inner: Any, most: int) -> None:
-        self.inner, self.most = inner, most
-
-    eof = property(lambda self: self.inner.eof)
-    needs_input = property(lambda self: self.inner.needs_input)
-    unused_data = property(lambda self: self.inner.unused_data)
-
-    def decompress(self, window: bytes, size: int) -> bytes:
-        piece: bytes = self.inner.decompress(window, max_length=min(size, self.most))
-        return piece
+_GZIP = _Format(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), (b"\x1f\x8b",), (zlib.error, _DamageError))
 
 
 def _lz4(data: bytes, limit: int) -> Decompressed:
     from lz4.frame import LZ4FrameDecompressor
 
     most = _LZ4_MAX_RATIO * min(len(data), INPUT_WINDOW) + 64
-    errors = (RuntimeError, ValueError, EOFError, _DamageError)
-
-    def frame() -> _Lz4Frame:
-        return _Lz4Frame(LZ4FrameDecompressor(), most)
-
-    return _bounded(lambda: _Streams(data, frame, _LZ4_MAGIC, errors), limit)
+    magic, errors = (b"\x04\x22\x4d\x18", *_SKIPPABLE), (RuntimeError, ValueError, EOFError, _DamageError)
+    return _Format(LZ4FrameDecompressor, magic, errors, most=most).decompress(data, limit)
 
 
 _per_thread = threading.local()
@@ -269,82 +238,37 @@ _per_thread = threading.local()
 share it."""
 
 
-class _ZstdFrames:
-    """Frames through zstandard's reader, which neither tells a cut frame nor where the last one ends."""
+class _ZstdFrame:
+    """One frame; what zstandard gives beyond the limit waits here."""
 
-    def __init__(self, data: bytes, end: int, zstandard: Any) -> None:
-        self.errors: tuple[type[Exception], ...] = (zstandard.ZstdError, _DamageError)
-        self.status, self.problem, self.trailing = Status.OK, "", 0
-        if 0 <= end < len(data):
-            self.trailing = len(data) - end
-            self.status, self.problem = Status.TRAILING, f"{self.trailing} bytes after the compressed data"
-            data = data[:end]
-        elif end < 0:
-            self.status, self.problem = Status.CORRUPT, "the compressed data ends early"
-        if not hasattr(_per_thread, "zstd"):
-            _per_thread.zstd = zstandard.ZstdDecompressor()
-        self.window = len(data)
-        self.input = BytesIO(data)
-        self.output = _per_thread.zstd.stream_reader(_Windows(self), read_across_frames=True)
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.held, self.step = inner, b"", ZSTD_STEP
+        self.unconsumed_tail = b""
 
-    def read(self, size: int) -> bytes:
-        piece: bytes = self.output.read1(size)
-        return piece
+    eof = property(lambda self: self.inner.eof and not self.held)
+    needs_input = property(lambda self: not self.held)
+    unused_data = property(lambda self: self.inner.unused_data + self.unconsumed_tail)
 
-
-class _Windows:
-    """The input as zstandard's reader takes it: a file, of which it gets one window at a time."""
-
-    def __init__(self, frames: _ZstdFrames) -> None:
-        self.frames = frames
-
-    def read(self, size: int) -> bytes:
-        return self.frames.input.read(self.frames.window)
-
-
-def _zstd_end(data: bytes) -> int:
-    """Where the last whole frame ends (RFC 8878 section 3.1); -1 if the data stops inside a frame."""
-    position, size = 0, len(data)
-    while position < size:
-        if data.startswith(_ZSTD_MAGIC, position):
-            position = _zstd_frame_end(data, position + 4)
-        elif data[position + 1 : position + 4] == b"\x2a\x4d\x18" and data[position] >> 4 == 5:
-            if position + 8 > size:
-                return -1
-            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
-        else:
-            return position
-    return position if position == size else -1
-
-
-def _zstd_frame_end(data: bytes, position: int) -> int:
-    """Walk block headers from the frame header descriptor; past the end of the data if it is cut."""
-    size, past = len(data), len(data) + 1
-    if position >= size:
-        return past
-    descriptor = data[position]
-    single = descriptor >> 5 & 1
-    content_size = (single, 2, 4, 8)[descriptor >> 6]
-    position += 1 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content_size
-    last = 0
-    while not last:
-        if position + 3 > size:
-            return past
-        block = int.from_bytes(data[position : position + 3], "little")
-        last, kind = block & 1, block >> 1 & 3
-        if kind == 3:  # reserved: the library shall say so
-            return size
-        position += 3 + (1 if kind == 1 else block >> 3)
-    return position + (4 if descriptor & 4 else 0)
+    def decompress(self, window: bytes, size: int) -> bytes:
+        found, self.unconsumed_tail = self.held, b""
+        if not found:
+            found, self.unconsumed_tail = self.inner.decompress(window[: self.step]), window[self.step :]
+            self.step = 2 * self.step if len(found) < ZSTD_MUCH else ZSTD_STEP
+        self.held = found[size:]
+        return found[:size]
 
 
 def _zstd(data: bytes, limit: int) -> Decompressed:
     import zstandard
 
-    end = _zstd_end(data)
-    if end == 0:
-        return Decompressed(b"", Status.CORRUPT, f"does not start with {_ZSTD_MAGIC.hex(' ')}")
-    return _bounded(lambda: _ZstdFrames(data, end, zstandard), limit)
+    if not hasattr(_per_thread, "zstd"):
+        _per_thread.zstd = zstandard.ZstdDecompressor()
+
+    def frame() -> _ZstdFrame:
+        return _ZstdFrame(_per_thread.zstd.decompressobj())
+
+    kind = _Format(frame, (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), (zstandard.ZstdError, _DamageError), ZSTD_WINDOW)
+    return kind.decompress(data, limit)
 
 
 def _snappy_length(block: bytes) -> int:
@@ -386,7 +310,7 @@ def _snappy(data: bytes, limit: int) -> Decompressed:
             kind, start = data[position], position + 4
             end = start + int.from_bytes(data[position + 1 : start], "little")
             if start > len(data) or end > len(data):
-                raise _DamageError("the compressed data ends early")
+                raise _DamageError(ENDS_EARLY)
             piece = _snappy_chunk(kind, data[start:end], first=position == 0)
             if len(piece) > left:
                 return _over(b"".join([*pieces, piece[:left]]), limit)
@@ -420,19 +344,11 @@ def _snappy_chunk(kind: int, body: bytes, first: bool) -> bytes:
     return piece
 
 
-@dataclass(slots=True, frozen=True)
-class Codec:
-    """How to decompress, and the pip extra that brings its library ("": none needed)."""
-
-    decode: Callable[[bytes, int], Decompressed]
-    extra: str = ""
-
-
-CODECS: dict[str, Codec] = {
-    "none": Codec(_none),
-    "gzip": Codec(_gzip),
-    "snappy": Codec(_snappy, "snappy"),
-    "snappy-raw": Codec(_snappy_raw, "snappy"),
-    "lz4": Codec(_lz4, "lz4"),
-    "zstd": Codec(_zstd, "zstd"),
+CODECS: dict[str, Callable[[bytes, int], Decompressed]] = {
+    "none": _none,
+    "gzip": _GZIP.decompress,
+    "snappy": _snappy,
+    "snappy-raw": _snappy_raw,
+    "lz4": _lz4,
+    "zstd": _zstd,
 }

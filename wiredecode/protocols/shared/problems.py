@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from wiredecode.fields import compiler
+from wiredecode.fields import compiler, redacted
+from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import who
 from wiredecode.frames.frame import Frame
 
@@ -24,6 +25,10 @@ MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
 MOST_PROBLEMS = 1000
 """Problems that are told apart; of more only the number is known."""
+MOST_MEMBERS = 10_000
+"""Connections of a problem that are compared with those of others."""
+ALIVE_NS = 1_000_000
+"""A packet this long after the beginning of a silence, and before its end, shows that the host was alive."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +40,7 @@ class Problem:
     name: str
     """The code, or the more exact one of findings of frames."""
     what: str
-    """One sentence on this very problem."""
+    """Its title: what happened, with numbers."""
     count: int = 0
     first_ns: int | None = None
     last_ns: int | None = None
@@ -46,6 +51,19 @@ class Problem:
     details: list[str] = field(default_factory=list)
     weight: int = 0
     """Of problems of one rank the heavier come first."""
+    likely: str = ""
+    """The cause that the evidence suggests; empty: the usual ones of the code."""
+    alike: str = ""
+    """Problems of one code that agree here are shown as one if there are several."""
+    to_end: bool = False
+    """It lasted until the end of the capture."""
+    members: set[int] = field(default_factory=set)
+    servers: set[str] = field(default_factory=set)
+    """Numbers of all connections concerned, and the servers' endpoints."""
+    effects: list[Problem] = field(default_factory=list)
+    """Problems that are its consequences."""
+    parts: list[Problem] = field(default_factory=list)
+    """The problems that were joined to this one."""
 
     def detail(self, text: str) -> None:
         if text and len(self.details) < MOST_EVIDENCE and text not in self.details:
@@ -118,7 +136,8 @@ class Report:
         wanted = time_ns is None or self.covers(time_ns)
         problem = self.problems.get(place) if wanted else None
         if problem is None:
-            problem = Problem(code, severity or code.severity, name or code.code, what)
+            title = without_secrets(what, redacted)
+            problem = Problem(code, severity or code.severity, name or code.code, title)
             if not wanted:
                 return problem
             if len(self.problems) >= MOST_PROBLEMS:
@@ -157,6 +176,9 @@ class Report:
         """Add a connection to the evidence."""
         if len(problem.connections) < MOST_EVIDENCE:
             problem.connections.setdefault(connection.number, self.names.describe(connection))
+        if len(problem.members) < MOST_MEMBERS:
+            problem.members.add(connection.number)
+            problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
 
 
 class Rule:
@@ -187,6 +209,10 @@ class Publishing(NamedTuple):
     """Field that counts the messages, or lists them; None: there is one."""
     refusals: bool = False
     """Whether refusals are told with confirms; otherwise rules of the protocol tell them."""
+    confirmed_by: str = ""
+    """Generated field of answers to publishes; empty: all have it. Others answer requests of the same type."""
+    other_streams: str = ""
+    """Beginning of streams that are none: what is published there is a request."""
 
 
 class Called(NamedTuple):
@@ -222,6 +248,8 @@ class Checks:
     """Message types that publish, and are confirmed."""
     sub_batches: frozenset[str] = frozenset()
     """Message types whose messages may share a number: those that do are confirmed as one."""
+    passes_on: tuple[str, ...] = ()
+    """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
     gauges: tuple[type[Gauge], ...] = ()
     """What reads credits, lags and the like off its frames, for plots."""
 
@@ -236,15 +264,19 @@ class Checks:
         return self.request(frame) in self.waits
 
 
-def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str:
-    """Why ``side`` said nothing for that time though it was asked, as TCP tells; empty: that is not known."""
+def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str | None:
+    """Why ``side`` sent no frame in that time though it was asked; empty: not known. None: it did send, in vain."""
     health = connection.health
     if health is None or not connection.directions[side].captured:
         return ""
-    unheard = health.directions[1 - side].silences()
-    if any(each.since_ns < until_ns and each.until_ns > since_ns for each in unheard):
-        return "nor did its host acknowledge what was sent to it: see tcp.no-ack"
-    return "its host acknowledged meanwhile: the process was stopped or busy, not the network"
+    here, other = health.directions[side], health.directions[1 - side]
+    if any(each.since_ns < until_ns and each.until_ns > since_ns for each in here.unheard):
+        return None
+    if any(each.since_ns < until_ns and each.until_ns > since_ns for each in other.silences()):
+        return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
+    if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
+        return "its host acknowledged meanwhile: the process was stopped or busy, not the network"
+    return ""
 
 
 def values_of(frame: Frame) -> Mapping[str, Any]:

@@ -164,7 +164,8 @@ class Publications:
         frame.expects_response = whole and not known.unsure
 
     def _report_limit(self, frame: Frame) -> None:
-        if not self.forgets and frame.connection.directions[1 - frame.side].captured:
+        first_ns = frame.connection.directions[1 - frame.side].first_ns
+        if not self.forgets and first_ns is not None and first_ns <= frame.ready:
             message = f"more than {MAX_RUNS} published frames wait for a confirm: the oldest are forgotten"
             frame.find("note", "limit", "outstanding", message)
         self.forgets = True
@@ -180,7 +181,7 @@ class Publications:
         known.doubt(frame)
         shares = [share for low, high in numbers for share in known.pop(low, high)]
         self._runs += len(known.runs) - before
-        if any(side.losses for side in frame.connection.directions):
+        if any(side.losses and side.losses[0][0] <= frame.ready for side in frame.connection.directions):
             shares = [share for share in shares if is_sure(frame, share[0])]
         if shares:
             answer(frame, shares, refusal)
@@ -226,9 +227,10 @@ def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
             frame.generate("requests", requests)
 
 
-def confirm_all(frame: Frame, requests: Sequence[Request]) -> None:
-    """Tie a frame to publishes that it confirms as a whole, the oldest first."""
-    frame.confirmations = [Confirmation(request.frame, 0, ALL, None, ANSWERED) for request in requests]
+def confirm_all(frame: Frame, requests: Sequence[Request], refusal: str | None = None) -> None:
+    """Tie a frame to publishes that it confirms, or refuses, as a whole, the oldest first."""
+    final = ANSWERED if refusal is None else REFUSED
+    frame.confirmations = [Confirmation(request.frame, 0, ALL, refusal, final) for request in requests]
     link(frame, requests[0])
     if len(requests) > 1:
         frame.generate("requests", [request.frame for request in requests])

@@ -26,7 +26,7 @@ class Rules:
     """
 
     kept: frozenset[str] = NONE
-    """Fields that belong to the protocol: keys, verbs, versions."""
+    """Texts that belong to the protocol: verbs, reasons, versions. If names are replaced, only their ``words`` stay."""
     hosts: frozenset[str] = NONE
     """Host names: always replaced, as addresses are."""
     names: frozenset[str] = NONE
@@ -34,7 +34,7 @@ class Rules:
     bodies: frozenset[str] = NONE
     """Texts that are bodies."""
     json: frozenset[str] = NONE
-    """Texts that are JSON: their keys stay, and so do numbers."""
+    """Texts that are JSON: numbers stay."""
     texts: frozenset[str] = NONE
     """Bytes in which the protocol reads words: only their words are replaced, even if they are bodies."""
     compressed: Callable[[Layer, str], bool] = lambda layer, name: False

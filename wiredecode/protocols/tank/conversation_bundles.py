@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.fields import compiler, rfc3339_ms
 from wiredecode.fields.layer import Style
-from wiredecode.fields.varints import varint_size
+from wiredecode.fields.numbers import varint_size
 from wiredecode.frames.frame import MALFORMED, OK, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
 from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, message_count, plain_header

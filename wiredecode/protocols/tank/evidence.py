@@ -9,29 +9,9 @@ from typing import Any
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, WEAK, Chain, Evidence
-from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES
+from wiredecode.protocols.tank import names
+from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, ProduceResponse
 from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count
-from wiredecode.protocols.tank.layers_data import ProduceResponse
-from wiredecode.protocols.tank.names import (
-    CODEC_MASK,
-    CODECS,
-    CONSUME,
-    CONSUME_AS_PEER,
-    CONSUME_RESULTS,
-    CREATE_RESULTS,
-    CREATE_TOPIC,
-    DISCOVER_PARTITIONS,
-    DISCOVER_TOPICS,
-    DISCOVER_TOPOLOGY,
-    PING,
-    PRODUCE,
-    PRODUCE_WITH_BASE,
-    REGISTER_REPLICA,
-    RELOAD_CONFIGURATION,
-    RELOAD_RESULTS,
-    STAND_ALONE,
-    STATUS,
-)
 
 MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
 """Longest payload that the broker accepts."""
@@ -50,15 +30,21 @@ LONGEST_NAME = 64
 LONGEST_RESULTS = 512
 """Payload of a ProduceResponse: nothing but numbers, so long ones are no evidence."""
 
-NAMED = frozenset({DISCOVER_PARTITIONS, CREATE_TOPIC, RELOAD_CONFIGURATION})
+NAMED = frozenset({names.DISCOVER_PARTITIONS, names.CREATE_TOPIC, names.RELOAD_CONFIGURATION})
 """Messages whose request id is followed by a topic."""
-SIZES = {PING: 0, REGISTER_REPLICA: 2, STATUS: 4, DISCOVER_TOPICS: 5, DISCOVER_TOPOLOGY: 5}
+SIZES = {
+    names.PING: 0,
+    names.REGISTER_REPLICA: 2,
+    names.STATUS: 4,
+    names.DISCOVER_TOPICS: 5,
+    names.DISCOVER_TOPOLOGY: 5,
+}
 """Payloads of the requests that have one size."""
 LONGEST = dict.fromkeys({*NAMED, *SIZES}, 64 * 1024)
 """Longest payload believed of messages without data."""
 
 TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
-RESULTS = {CREATE_TOPIC: CREATE_RESULTS, RELOAD_CONFIGURATION: RELOAD_RESULTS}
+RESULTS = {names.CREATE_TOPIC: names.CREATE_RESULTS, names.RELOAD_CONFIGURATION: names.RELOAD_RESULTS}
 PROGRAM = re.compile(r"[ -~]*")
 REDIRECT_BYTES = 7
 RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
@@ -74,7 +60,7 @@ def judge(data: bytes, position: int) -> Evidence:
     if code not in REQUESTS or length > LONGEST.get(code, MAX_PAYLOAD_BYTES):
         return Evidence(BAD)
     there = end <= len(data)
-    exact = there and (length <= EXACT_BYTES or code == CREATE_TOPIC)
+    exact = there and (length <= EXACT_BYTES or code == names.CREATE_TOPIC)
     fits = _whole if exact else _beginning
     request = fits(REQUESTS[code], False, data, position, end) if _may_request(code, length, data, position) else None
     response = fits(RESPONSES[code], True, data, position, end) if _may_answer(code, length, data, position) else None
@@ -84,7 +70,7 @@ def judge(data: bytes, position: int) -> Evidence:
     if not exact and not strong and (there or len(data) - position >= PREFIX_BYTES):
         return Evidence(BAD)
     client = None if request is not None and response is not None else request is not None
-    if code == PING or (client is None and exact and _counts_records(data, position, end)):
+    if code == names.PING or (client is None and exact and _counts_records(data, position, end)):
         client = False
     return Evidence(GOOD if strong else WEAK if there else CUT, end, client)
 
@@ -98,7 +84,7 @@ class FrameChain(Chain):
         return judge(data, position)
 
     def add(self, data: bytes, seen: Evidence) -> None:
-        if self.whole == 2 and data[self.start] == PING != data[self.end]:
+        if self.whole == 2 and data[self.start] == names.PING != data[self.end]:
             self.best = GOOD
 
     def enough(self) -> bool:
@@ -110,9 +96,9 @@ class FrameChain(Chain):
 
 def _may_request(code: int, length: int, data: bytes, position: int) -> bool:
     look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
-    if code in (PRODUCE, CONSUME, PRODUCE_WITH_BASE):
+    if code in (names.PRODUCE, names.CONSUME, names.PRODUCE_WITH_BASE):
         return length >= 12 and look[0] <= NEWEST_VERSION and not look[1]
-    if code == CONSUME_AS_PEER:
+    if code == names.CONSUME_AS_PEER:
         return length >= 16 and look[6:10] == bytes(4)
     if code in NAMED:
         return look[4] <= LONGEST_NAME
@@ -121,21 +107,21 @@ def _may_request(code: int, length: int, data: bytes, position: int) -> bool:
 
 def _may_answer(code: int, length: int, data: bytes, position: int) -> bool:
     look = data[position + HEADER.size : position + HEADER.size + LOOK_BYTES].ljust(LOOK_BYTES, b"\0")
-    if code in (CONSUME, CONSUME_AS_PEER):
-        named = code == CONSUME_AS_PEER or look[9] <= LONGEST_NAME
+    if code in (names.CONSUME, names.CONSUME_AS_PEER):
+        named = code == names.CONSUME_AS_PEER or look[9] <= LONGEST_NAME
         return named and int.from_bytes(look[:4], "little") + 4 <= length
-    if code == PRODUCE:
+    if code == names.PRODUCE:
         return 5 <= length <= LONGEST_RESULTS
     if code in NAMED:
         return look[4] <= LONGEST_NAME
-    return code in RESPONSES and (code == PING) == (length == 0)
+    return code in RESPONSES and (code == names.PING) == (length == 0)
 
 
 def _counts_records(data: bytes, start: int, end: int) -> bool:
     """Of a DiscoverPartitions that could be either side's: it counts its records, so it is the response."""
-    if data[start] != DISCOVER_PARTITIONS:
+    if data[start] != names.DISCOVER_PARTITIONS:
         return False
-    values = compiler.head(RESPONSES[DISCOVER_PARTITIONS], data, start, end)
+    values = compiler.head(RESPONSES[names.DISCOVER_PARTITIONS], data, start, end)
     return bool(len(values["partitions"]) == values["partition_count"] > 0)
 
 
@@ -167,9 +153,9 @@ def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: i
     topics = values.get("topics")
     if not topics or not isinstance(topics, list):
         return False
-    if code == DISCOVER_TOPICS:
+    if code == names.DISCOVER_TOPICS:
         return len(topics) > 2
-    if code in (PRODUCE, PRODUCE_WITH_BASE) and not answer:
+    if code in (names.PRODUCE, names.PRODUCE_WITH_BASE) and not answer:
         return _first_bundle_fits(decoded, data[start : start + PREFIX_BYTES], end - start)
     return bool(topics[0].get("partitions") or topics[0].get("unknown_topic"))
 
@@ -181,7 +167,7 @@ def _first_bundle_fits(decoded: compiler.Decoded, data: bytes, size: int) -> boo
         return False
     topic = decoded.ranges["topics[0].topic"]
     topics, partitions = data[topic[0] - 1], data[topic[1]]
-    numbered = 8 if decoded.values["message_id"] == PRODUCE_WITH_BASE else 0
+    numbered = 8 if decoded.values["message_id"] == names.PRODUCE_WITH_BASE else 0
     end = length[1] + numbered + decoded.values["topics"][0]["partitions"][0]["bundle_length"]
     return True if end == size or (end < size and (topics > 1 or partitions > 1)) else None
 
@@ -197,7 +183,7 @@ def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
     if "global_flags" in values:
         return True if values["global_flags"] == 0 and values.get("cluster_aware", 0) < 2 else None
     if "node_count" in values:
-        return True if values["node_count"] == STAND_ALONE or values.get("nodes") else None
+        return True if values["node_count"] == names.STAND_ALONE or values.get("nodes") else None
     return _plausible_topics(values) if "topics" in values else False
 
 
@@ -207,7 +193,7 @@ def _plausible_topics(values: Mapping[str, Any]) -> bool | None:
         if not TOPIC.fullmatch(topic.get("topic", "-")):
             return None
         partitions = topic.get("partitions", ())
-        if not _known(partitions, CONSUME_RESULTS):
+        if not _known(partitions, names.CONSUME_RESULTS):
             return None
         if not all(_plausible_bundle(entry["bundle"]) for entry in partitions if "bundle" in entry):
             return None
@@ -222,4 +208,4 @@ def _plausible_bundle(bundle: Mapping[str, Any]) -> bool:
     if "flags" not in bundle:
         return True
     empty = "message_count" in bundle and message_count(bundle) == 0
-    return bundle["flags"] & CODEC_MASK in CODECS and not empty
+    return bundle["flags"] & names.CODEC_MASK in names.CODECS and not empty

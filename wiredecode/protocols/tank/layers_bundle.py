@@ -30,7 +30,7 @@ from wiredecode.fields import (
 )
 from wiredecode.fields.emitter import Emitter, Sink
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.varints import shortest
+from wiredecode.fields.numbers import shortest
 from wiredecode.protocols.shared.compression import decompress
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_kinds import U16, U32, U64, Milliseconds, Tail

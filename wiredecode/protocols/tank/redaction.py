@@ -16,7 +16,6 @@ def is_compressed(owner: Layer, name: str) -> bool:
 DISGUISES = {
     **proxy.DISGUISES,
     "tank": Rules(
-        kept=frozenset({"client_id", "configuration"}),
         addresses=frozenset({"endpoint"}),
         compressed=is_compressed,
     ),

@@ -174,8 +174,9 @@ end
 -- The numbers of the messages of a bundle; returns that of the next one.
 local function number(c, node, bundle, first, count)
   local messages = bundle.messages or {}
+  first = bundle.first_sequence_number or first
+  if type(first) ~= "number" then return nil end -- or Lua's numbers are not exact
   if bundle.first_sequence_number then
-    first = bundle.first_sequence_number
     local last = count == 1 and first or first + (bundle.last_delta or 0) + 1
     local now = first - 1
     for index, message in ipairs(messages) do
@@ -192,8 +193,6 @@ local function number(c, node, bundle, first, count)
       message._number = now
     end
     return last + 1, first, last
-  elseif type(first) ~= "number" then
-    return nil
   end
   for index, message in ipairs(messages) do
     generate(bundle.inner or c, message._item, kid(message._node, "sequence_number"), first + index - 1)

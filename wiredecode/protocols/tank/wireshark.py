@@ -9,10 +9,8 @@ from wiredecode.fields import Bounded, Kind
 from wiredecode.fields.lua import Script, Spelled, Writer, array, number
 from wiredecode.protocols.shared.wireshark import source_beside
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.layers_admin import ListedTopics
+from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, ListedTopics, StrayBytes, Unknown
 from wiredecode.protocols.tank.layers_bundle import Bundles, Chunks, GappedMessage, Message, Messages
-from wiredecode.protocols.tank.layers_data import StrayBytes
 from wiredecode.protocols.tank.layers_kinds import Endpoint, HeaderArray, HeaderRest, Tail
 
 BUNDLE_PLACES = ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")

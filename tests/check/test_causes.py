@@ -1,0 +1,50 @@
+"""Problems with one cause are one: consequences below it, equal problems joined."""
+
+from __future__ import annotations
+
+from wiredecode.check.causes import grouped
+from wiredecode.check.codes import CODES
+from wiredecode.protocols.shared.codes import Code, codes_of
+from wiredecode.protocols.shared.problems import Problem
+
+SECOND = 1_000_000_000
+RABBITMQ = codes_of("rabbitmq_stream")
+
+
+def problem(code: Code, member: int, first: float, last: float, alike: str = "") -> Problem:
+    made = Problem(code, code.severity, code.code, f"{code.code} of {member}", 1, alike=alike)
+    made.first_ns, made.last_ns = round(first * SECOND), round(last * SECOND)
+    made.members, made.servers = {member}, {"10.0.0.2:5552"}
+    return made
+
+
+def test_a_consequence_of_another_connection_or_before_its_cause_stays() -> None:
+    cause = problem(CODES["tcp.no-ack"], 1, 10, 20)
+    mine, other = problem(CODES["tcp.reset"], 1, 21, 21), problem(CODES["tcp.reset"], 2, 21, 21)
+    early = problem(CODES["tcp.slow-response"], 1, 1, 2)
+    assert grouped([mine, other, early, cause]) == [cause, other, early]
+    assert cause.effects == [mine]
+
+
+def test_a_stall_explains_all_connections_to_the_server_during_its_time() -> None:
+    stall = problem(CODES["server.stalled"], 1, 10, 13)
+    late, later = (problem(CODES["publish.slow-confirm"], 2, begin, 30) for begin in (12, 25))
+    assert grouped([later, late, stall]) == [stall, later]
+    assert stall.effects == [late]
+
+
+def test_a_cause_is_as_severe_as_its_worst_consequence() -> None:
+    stall, lost = problem(CODES["server.stalled"], 1, 10, 13), problem(CODES["request.unanswered"], 1, 11, 12)
+    lost.severity = "error"
+    (found,) = grouped([lost, stall])
+    assert (found.name, found.severity) == ("server.stalled", "error")
+
+
+def test_ten_equal_refusals_are_one_with_a_list() -> None:
+    parts = [problem(RABBITMQ["not-started"], number, number, number, "Access refused") for number in range(1, 11)]
+    other = problem(RABBITMQ["not-started"], 11, 3, 3, "Stream does not exist")
+    joined, alone = grouped([*parts, other])
+    assert joined.what == "10 publishers, consumers or requests were refused: Access refused"
+    assert (joined.count, len(joined.members), joined.details[-1]) == (10, 10, "and 3 more")
+    assert (joined.first_ns, joined.last_ns) == (SECOND, 10 * SECOND)
+    assert alone is other

@@ -1,0 +1,143 @@
+"""Outages of real servers: the first problem names the cause, and no other accuses; clients logged what happened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.check import crafted
+from tests.check.support import CAPTURES, checked, worse
+from tests.cli.conftest import Run, run
+from tests.view.frames import CLIENT
+from wiredecode.capture import open_capture
+from wiredecode.check import Problem
+from wiredecode.check.text import when
+from wiredecode.protocols.rabbitmq_stream import layers
+
+__all__ = ["run"]
+
+OUTAGES = Path(__file__).parent / "outages"
+
+
+class Outage(NamedTuple):
+    capture: str
+    code: str
+    says: tuple[str, ...]
+    """Parts of the title, the evidence and the likely cause."""
+    others: tuple[str, ...] = ()
+    """Other problems, after the first."""
+
+
+TABLE = (
+    Outage("o_heal.pcap", "tcp.no-ack", ("path or host down", "6.454 s"), ("publish.unconfirmed",)),
+    Outage("o_cut.pcap", "tcp.no-ack", ("path or host down", "14.868 s"), ("publish.unconfirmed",)),
+    Outage("o_firewall.pcap", "tcp.no-handshake", ("no ACK", "the SYN-ACKs do not reach the client")),
+    Outage("o_tls.pcap", "protocol.mismatch", ("speaks TLS to 10.77.0.1:5552",), ("protocol.mismatch",)),
+    Outage("http_to_nats.pcap", "protocol.mismatch", ("speaks HTTP to 127.0.0.1:4302, the NATS port",)),
+    Outage("o_wrongport.pcap", "protocol.mismatch", ("speaks AMQP", r"b'AMQP\x00"), ("protocol.mismatch",)),
+    Outage("o_alarm.pcap", "server.stalled", ("stalled for 6.0", "an alarm (disk, memory)")),
+    Outage("on_stop.pcapng", "server.stalled", ("stalled for 3.0", "delivered late", "paused, stopped or blocked")),
+    Outage("stopped_equal_messages.pcap", "server.stalled", ("stalled for 4.2", "delivered late")),
+    Outage("o_deleted.pcap", "rabbitmq_stream.stream-deleted", ("topology-admin (#1) deleted stream o5", "frame 545")),
+    Outage("o_dup.pcap", "rabbitmq_stream.messages-dropped", ("300 new messages", "confirmed and dropped")),
+    Outage("crash_at_offset.pcap", "rabbitmq_stream.consumer-crash-loop", ("crasher", "offset 32 5 times")),
+    Outage("nats_crash_loop.pcap", "nats.crash-loop", ("enricher ended 5 times", "without acknowledging it")),
+    Outage("nats_stopped.pcap", "server.ended", ("127.0.0.1:4222 ended all its 3 connections",)),
+    Outage("nats_restarted.pcap", "tcp.refused", ("127.0.0.1:4222 went down", "refused 12", "ended 3 connections")),
+    Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
+)
+
+
+def problems(name: str) -> list[Problem]:
+    """Those that `check` shows."""
+    found = checked(open_capture([str(OUTAGES / f"{name}.gz")])).finish()
+    return [problem for problem in found if problem.severity != "note"]
+
+
+@pytest.mark.parametrize("outage", TABLE, ids=lambda outage: outage.capture)
+def test_the_first_problem_names_the_cause(outage: Outage) -> None:
+    first, *others = problems(outage.capture)
+    text = "\n".join((first.what, *first.details, first.likely))
+    assert first.name == outage.code
+    assert [part for part in outage.says if part not in text] == []
+    assert tuple(worse(others)) == outage.others
+    assert first.first_ns is not None and first.last_ns is not None and first.first_ns <= first.last_ns
+
+
+def test_a_cut_path_is_no_fault_of_a_process() -> None:
+    for name in ("o_heal.pcap", "o_cut.pcap"):
+        first, *_ = problems(name)
+        texts = [text for each in (first, *first.effects) for text in (each.what, *each.details)]
+        assert not [text for text in texts if "not the network" in text or "broker 10.77.0.1:5552 was silent" in text]
+
+
+def test_a_server_that_never_answers_again_comes_before_what_it_did_not_confirm() -> None:
+    declare = layers.DeclarePublisher(correlation_id=3, publisher_id=7, stream="orders")
+    said: list[crafted.Said] = [(CLIENT, declare), crafted.answer(1, 3)]
+    for number in range(4):
+        message = layers.PublishedMessage(publishing_id=number, data=b"body")
+        said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
+    first, second = [each for each in crafted.rabbitmq(said) if each.severity == "error"]
+    assert (first.name, first.to_end, second.name) == ("server.stalled", True, "publish.unconfirmed")
+    assert first.what.startswith("10.0.0.2:5552 sent nothing any more for 5.0")
+    assert "until the end of the capture" in when(first, 0)
+
+
+def test_one_slow_request_is_no_stall() -> None:
+    asked = layers.QueryOffset(correlation_id=3, reference="r", stream="orders")
+    found = crafted.rabbitmq([(CLIENT, asked)])
+    assert "server.stalled" not in {each.name for each in found}
+
+
+def test_http_and_tls_at_the_wrong_port_are_named() -> None:
+    assert "HTTP" in problems("o_wrongport.pcap")[1].what
+    tls, plain = problems("o_tls.pcap")
+    assert plain.likely == "the client speaks RabbitMQ Stream without TLS to a port for TLS"
+    assert {each.name for each in (*tls.effects, *plain.effects)} >= {"tls.alert", "rabbitmq_stream.not-a-frame"}
+
+
+def test_a_stall_explains_slow_confirms_and_the_closed_window() -> None:
+    (stalled,) = problems("o_alarm.pcap")
+    assert {each.name for each in stalled.effects} >= {"publish.slow-confirm", "tcp.zero-window"}
+
+
+def test_the_stall_lasts_as_long_as_the_server_was_stopped() -> None:
+    (stalled,) = problems("on_stop.pcapng")
+    assert stalled.first_ns is not None and stalled.last_ns is not None
+    assert stalled.first_ns / 1e9 == pytest.approx(1795392553.582, abs=0.05)  # SIGSTOP, by the client's log
+    assert stalled.last_ns / 1e9 == pytest.approx(1795392556.581, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("on_http.pcap.gz", "Nothing could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552)."),
+        ("o_tls.pcap.gz", "2 problems in 4 messages on 2 connections (RabbitMQ Stream); 85 % of the bytes were not "),
+    ],
+)
+def test_a_capture_that_was_not_decoded_is_no_all_clear(name: str, said: str, run: Run) -> None:
+    result = run("check", OUTAGES / name)
+    assert result.lines[-1].startswith(said)
+    assert result.code == (3 if "Nothing" in said else 0)
+    assert run("check", OUTAGES / name, "--fail-on", "undecoded").code == 3
+    last = json.loads(run("check", OUTAGES / name, "--json").lines[-1])
+    assert last["verdict"] == result.lines[-1]
+    assert last["whole"] is False
+
+
+def test_the_packets_of_all_evidence_are_written(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "ticket.pcapng"
+    assert run("check", OUTAGES / "o_deleted.pcap.gz", "-w", out, "-q").code == 0
+    problem = problems("o_deleted.pcap")[0]
+    (batch,) = open_capture([str(out)])
+    assert len(batch) >= len(problem.packets)
+    assert set(problem.frames) == {545, 549, 552}
+
+
+def test_a_connection_that_turns_to_tls_is_not_judged_by_its_first_frames(run: Run) -> None:
+    said = run("check", CAPTURES / "nats/17-tls.pcap").lines[-1]
+    assert said.startswith("No problems in 5 messages on 3 connections (NATS); 98 % of the bytes were not decoded")
+    assert "2 connections are TLS without keys (127.0.0.1:4222)" in said

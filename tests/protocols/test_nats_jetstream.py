@@ -1,0 +1,108 @@
+"""Answers of JetStream: of a real server (2.9.10), by the client's own account (nats-py 2.16), and near misses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.check.support import check, named
+from tests.net import craft
+from tests.support import capture, dissect
+from wiredecode.capture import open_capture
+from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats.protocol import Nats
+from wiredecode.trace import Collector, Criteria, Finder, chosen, group
+from wiredecode.trace.text import hops
+
+REAL = Path(__file__).parent / "nats_jetstream.pcap"
+FULL = "maximum messages exceeded (503, err_code 10077)"
+ACKS = [(place // 2 + 1, bool(place % 2)) for place in range(8)] + [(5, False)]
+"""Sequences that the client got for ord.eu, and whether the message was a duplicate."""
+
+
+def answers(frames: list[Frame], key: str) -> list[Frame]:
+    return [frame for frame in frames if key in frame.generated]
+
+
+def test_acks_are_those_that_the_client_got() -> None:
+    told = [one.generated for one in answers(capture(REAL).frames, "stream_sequence")]
+    orders = [(one["stream_sequence"], one.get("duplicate", False)) for one in told if one["stream"] == "ORD"]
+    assert orders == ACKS
+    assert [(one["stream"], one["stream_sequence"]) for one in told[-4:]] == [
+        *(("KV_config", 1), ("KV_config", 2), ("OBJ_files", 1), ("OBJ_files", 2)),
+    ]
+
+
+def test_refusals_are_those_that_the_client_got() -> None:
+    found = [frame for frame in capture(REAL).frames if any(each.code == "jetstream" for each in frame.findings)]
+    assert [frame.findings[0].message for frame in found[:4]] == [*[FULL] * 3, "stream not found (404, err_code 10059)"]
+    requests = {frame.request for frame in found}
+    assert {frame.outcome for frame in capture(REAL).frames if frame.id in requests} == {"refused"}
+
+
+def test_keys_and_objects_are_named() -> None:
+    told = [{**one.generated, "type": one.type} for one in answers(capture(REAL).frames, "bucket")]
+    keys = [(one["type"], one["key"], one["kv_operation"]) for one in told if one["bucket"] == "config"]
+    assert keys == [("PUB", "greet.en", "PUT"), ("HPUB", "greet.en", "DEL")]
+    assert [one["object"] for one in told if one["bucket"] == "files" and one["type"] == "HPUB"] == ["report one.txt"]
+
+
+def test_check_counts_what_a_full_stream_refused() -> None:
+    (refused,) = named(check(REAL), "publish.refused")
+    assert refused.what == f"3 of 12 messages that truth (#1) published to ord.eu: {FULL}"
+    assert "publish.unconfirmed" not in {problem.name for problem in check(REAL)}
+
+
+@pytest.mark.parametrize(
+    ("frame", "step"),
+    [(0, ("confirmed", 1, "stored in ORD")), (1, ("confirmed", 1, "dropped")), (9, ("refused", None, FULL))],
+)
+def test_trace_tells_the_sequence_or_the_reason(frame: int, step: tuple[str, int | None, str]) -> None:
+    published = [each for each in capture(REAL).frames if each.values.get("subject") == "ord.eu"]
+    finder = Finder(Criteria(frame=published[frame].number))
+    for _ in Dissector(Demand(messages=finder.messages)).frames(open_capture([str(REAL)])):
+        finder.search(None, None)
+    collector = Collector(finder.found)
+    for each in Dissector(Demand(messages=collector.messages)).frames(open_capture([str(REAL)])):
+        collector.collect()
+        collector.frame(each)
+    (message,) = chosen(group(collector.sightings), finder.found)
+    last = hops(message)[-1]
+    assert (last.word, last.what.sequence) == step[:2]
+    assert step[2] in last.what.rests_on
+
+
+def answered(subject: bytes, data: bytes) -> Frame:
+    """The answer to a request."""
+    talk = craft.Talk(server=("10.0.0.2", 4222))
+    hello = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":16909060}\r\n'
+    made = [*talk.handshake(), *talk.send(1, hello), *talk.send(0, b'CONNECT {"verbose":false,"lang":"go"}\r\n')]
+    made += talk.send(0, b"SUB _INBOX.a 1\r\nPUB %s _INBOX.a 1\r\nx\r\n" % subject)
+    made += talk.send(1, b"MSG _INBOX.a 1 %d\r\n%s\r\n" % (len(data), data))
+    return dissect(craft.batches(made), known=(Nats(),)).frames[-1]
+
+
+@pytest.mark.parametrize(
+    ("data", "finding", "generated"),
+    [
+        (b'{"error":{"code":503,"err_code":10077,"description":"full"},"stream":"A","seq":0}', "full", {"stream"}),
+        (b'{"error":{"code":400,"description":"a service says no"}}', "", set()),
+        (b'{"error":"text"}', "", set()),
+        (b'{"stream":"A","seq":16909060,"domain":"hub"}', "", {"stream", "stream_sequence"}),
+        (b'{"stream":"A","seq":"1"}', "", set()),
+        (b'{"stream":["A"],"seq":1}', "", set()),
+        (b'{"stream":"A","seq":1', "", set()),
+        (b'{"error":', "", set()),
+    ],
+)
+def test_only_answers_of_jetstream_are_read(data: bytes, finding: str, generated: set[str]) -> None:
+    frame = answered(b"orders.eu", data)
+    assert {*frame.generated} - {"subscription"} == generated
+    assert [each.message.split(" ")[0] for each in frame.findings] == ([finding] if finding else [])
+
+
+def test_an_error_of_the_api_needs_no_number() -> None:
+    frame = answered(b"$JS.API.STREAM.INFO.A", b'{"type":"io.nats.jetstream.api.v1.x","error":{"code":404}}')
+    assert [each.message for each in frame.findings] == ["no description (404, err_code None)"]

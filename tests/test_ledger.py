@@ -1,0 +1,236 @@
+"""A request waits for its answer while little of its own connection passes, whatever other connections do."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import seeds
+from wiredecode.dissect import ledger
+from wiredecode.dissect.ledger import HELD_FRAMES, WAIT_BYTES, WAIT_FRAMES, WAIT_NS, Ledger
+
+SECOND = 1_000_000_000
+
+
+class Talk:
+    """A connection, of which as much is known as a test says."""
+
+    def __init__(self, *, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> None:
+        answering = SimpleNamespace(lossy=bool(missing), started=started, first_ns=first_ns)
+        self.directions, self.label = (SimpleNamespace(lossy=bool(asking)), answering), None
+
+
+OWN, OTHER = Talk(), Talk()
+
+
+def frame(
+    number: int,
+    *,
+    time_ns: int = 0,
+    length: int = 10,
+    request: int | None = None,
+    asks: bool = False,
+    connection: Talk = OWN,
+) -> Any:
+    told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
+    told |= {"is_cut": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
+    return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **told)
+
+
+def passes(waits: Ledger, count: int, **how: Any) -> None:
+    for _ in range(count):
+        waits.add(frame(waits.seen + 1, **how))
+
+
+@pytest.mark.parametrize(
+    ("count", "between", "answer_ns", "told"),
+    [
+        (WAIT_FRAMES - 1, {}, 0, True),
+        (WAIT_FRAMES, {}, 0, False),
+        (1, {"length": WAIT_BYTES - 10}, 0, True),
+        (1, {"length": WAIT_BYTES - 9}, 0, False),
+        (0, {}, WAIT_NS, True),
+        (0, {}, WAIT_NS + 1, False),
+    ],
+)
+def test_a_request_waits_so_long_and_no_longer(count: int, between: Any, answer_ns: int, told: bool) -> None:
+    waits, asks = Ledger(), frame(1, asks=True)
+    waits.add(asks)
+    passes(waits, count, **between)
+    waits.add(frame(waits.seen + 1, request=1, time_ns=answer_ns))
+    assert asks.response == (waits.seen if told else None)
+    waits.finish(WAIT_NS + 1)
+    assert (asks.outcome, waits.waiting, waits.missed) == ("ok" if told else "late", 0, 0)
+
+
+def test_frames_of_other_connections_do_not_shorten_the_wait() -> None:
+    waits, asks = Ledger(), frame(1, asks=True)
+    waits.add(asks)
+    passes(waits, HELD_FRAMES - 1, connection=OTHER)
+    assert waits.waiting == HELD_FRAMES
+    waits.add(frame(waits.seen + 1, request=1))
+    assert (asks.response, asks.outcome, waits.waiting) == (HELD_FRAMES + 1, "ok", 0)
+
+
+def test_what_is_held_back_in_total_is_limited_and_the_limit_is_counted() -> None:
+    waits, asks, silent = Ledger(), frame(1, asks=True), frame(2, asks=True)
+    waits.add(asks)
+    waits.add(silent)
+    passes(waits, HELD_FRAMES, connection=OTHER)
+    assert (asks.outcome, waits.waiting) == ("late", 0)
+    waits.add(frame(waits.seen + 1, request=1))
+    assert (asks.response, waits.missed) == (None, 1)
+    waits.finish(WAIT_NS)
+    assert (silent.outcome, waits.missed) == ("late", 2), "it would be unanswered"
+
+
+def test_a_limit_that_costs_no_answer_is_not_counted() -> None:
+    for between in ({}, {"connection": OTHER, "time_ns": WAIT_NS + 2 * SECOND}):
+        waits, asks = Ledger(), frame(1, asks=True)
+        waits.add(asks)
+        passes(waits, HELD_FRAMES + 1, connection=OTHER)
+        passes(waits, WAIT_FRAMES + 1, **between)
+        waits.add(frame(waits.seen + 1, request=1, time_ns=WAIT_NS + 1 if between else 0))
+        waits.finish(0)
+        assert (asks.response, waits.missed, waits.waiting_ids, waits.open_connections) == (None, 0, set(), [])
+
+
+def test_a_tick_lets_old_requests_go() -> None:
+    waits = Ledger()
+    waits.add(frame(1, asks=True))
+    waits.add(frame(2, time_ns=2 * SECOND, asks=True))
+    waits.tick(SECOND + 1, SECOND)
+    assert waits.waiting == 1
+    waits.tick(3 * SECOND, SECOND)
+    assert waits.waiting == 1
+
+
+def talk(seed: int) -> list[Any]:
+    """Frames of three connections with times that also go back, requests and responses among them."""
+    random = Random(seed)
+    connections, asked = [Talk(), Talk(), Talk()], dict[int, Talk]()
+    frames = []
+    for number in range(1, 400):
+        kind = random.choice(["", "", "", "", "asks", "answers"])
+        request = random.choice([*asked][-12:]) if kind == "answers" and asked else None
+        connection = random.choice(connections) if request is None else asked[request]
+        if kind == "asks":
+            asked[number] = connection
+        time_ns = number * WAIT_NS // 40 + random.randrange(-WAIT_NS // 20, WAIT_NS // 20)
+        told = {"time_ns": time_ns, "length": random.randrange(1, 300), "request": request}
+        frames.append(frame(number, asks=kind == "asks", connection=connection, **told))
+    return frames
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_a_connection_alone_has_the_same_answers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule itself, and the frames of one connection alone, against those of all connections."""
+    monkeypatch.setattr(ledger, "WAIT_FRAMES", 10)
+    monkeypatch.setattr(ledger, "WAIT_BYTES", 1000)
+    together, alone = talk(seed), talk(seed)
+    whole = Ledger()
+    for each in together:
+        whole.add(each)
+    whole.finish(together[-1].time_ns)
+    for connection in {each.connection for each in alone}:
+        own = Ledger()
+        for each in alone:
+            if each.connection is connection:
+                own.add(each)
+        own.finish(alone[-1].time_ns)
+    ends = [(each.response, each.outcome) for each in together]
+    assert ends == [(each.response, each.outcome) for each in alone] == [*expected(talk(seed))]
+    assert {"ok", "late", "unanswered"} <= {outcome for _, outcome in ends}
+
+
+def expected(frames: list[Any]) -> Any:
+    for each in frames:
+        if not each.expects_response:
+            yield None, None
+            continue
+        own = [other for other in frames[each.number - 1 :] if other.connection is each.connection]
+        at = next((place for place, other in enumerate(own) if other.request == each.number), len(own))
+        few = at <= 10 and sum(other.length for other in own[:at]) <= 1000
+        answered = at < len(own) and own[at].time_ns - each.time_ns <= WAIT_NS
+        few_left = len(own) <= 10 and sum(other.length for other in own) <= 1000
+        if few and answered:
+            yield own[at].number, "ok"
+        else:
+            yield None, "unanswered" if few_left and frames[-1].time_ns - each.time_ns <= WAIT_NS else "late"
+
+
+@pytest.mark.parametrize(
+    ("other_side", "outcome"),
+    [
+        ({}, "unanswered"),
+        ({"started": False, "first_ns": -1}, "unanswered"),
+        ({"started": False, "first_ns": 1}, None),
+        ({"missing": 1}, None),
+        ({"asking": 1}, None),
+        ({"started": False}, None),
+    ],
+)
+def test_only_what_was_heard_whole_did_not_answer(other_side: dict[str, Any], outcome: str | None) -> None:
+    """Bytes that were not captured may hold the answer; a capture of one direction holds none."""
+    waits, request = Ledger(), frame(1, asks=True, connection=Talk(**other_side))
+    waits.add(request)
+    waits.finish(0)
+    assert (request.outcome, waits.waiting) == (outcome, 0)
+
+
+def test_a_request_is_late_where_the_capture_goes_on_for_long() -> None:
+    waits, request = Ledger(), frame(1, asks=True)
+    waits.add(request)
+    waits.finish(WAIT_NS + 1)
+    assert request.outcome == "late"
+
+
+def test_a_response_tells_the_outcome() -> None:
+    for findings, outcome in (((), "ok"), ([SimpleNamespace(group="response", message="no")], "refused")):
+        waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
+        response.findings = findings
+        waits.add(request)
+        waits.add(response)
+        assert request.outcome == outcome
+
+
+def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
+    waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
+    response.is_cut = True
+    waits.add(request)
+    waits.add(response)
+    assert (request.response, request.outcome) == (2, None)
+
+
+def test_what_is_held_back_no_longer_is_late_and_not_unanswered() -> None:
+    for release in (
+        lambda waits: passes(waits, WAIT_FRAMES + 1),
+        lambda waits: waits.add(frame(2, time_ns=WAIT_NS + 1)),
+        lambda waits: waits.tick(WAIT_NS + 1, WAIT_NS),
+    ):
+        waits, request = Ledger(), frame(1, asks=True)
+        waits.add(request)
+        release(waits)
+        waits.finish(WAIT_NS + 1)
+        assert request.outcome == "late"
+
+
+def test_what_asks_for_no_answer_stays_so() -> None:
+    waits, silent = Ledger(), frame(1, asks=True)
+    silent.outcome = "not asked for"
+    waits.add(silent)
+    waits.finish(0)
+    assert silent.outcome == "not asked for"
+
+
+def test_a_copy_is_neither_late_nor_unanswered() -> None:
+    """The answer may be linked with the original alone."""
+    for last_ns in (0, WAIT_NS + 1):
+        waits, request = Ledger(), frame(1, asks=True)
+        request.generated = {"copy_of": 1}
+        waits.add(request)
+        waits.finish(last_ns)
+        assert request.outcome is None

@@ -1,0 +1,92 @@
+"""Problems with one cause as one: consequences are folded into their cause, and equal problems are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wiredecode.frames.plurals import counted
+from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
+
+BEFORE_NS = 2_000_000_000
+"""A consequence may be noticed this long before its cause."""
+
+
+def grouped(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems without those that another one explains: the worst first, then causes before effects."""
+    left = sorted(joined(problems), key=lambda each: (each.code.rank, each.first_ns or 0))
+    for first in [each for each in left if each.code.explains and each.severity != "note"]:
+        if first not in left:
+            continue
+        causes = [each for each in left if each.code is first.code and each.severity != "note"]
+        for effect in [each for each in left if each.code is not first.code]:
+            found = [each for each in causes if explains(each, effect, causes)]
+            if not found:
+                continue
+            cause = min(found, key=lambda each: abs((effect.first_ns or 0) - (each.first_ns or 0)))
+            left.remove(effect)
+            cause.effects += [effect, *effect.effects]
+            effect.effects = []
+            cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
+    return sorted(left, key=order)
+
+
+def order(problem: Problem) -> tuple[int, int, int, int]:
+    """The worst first; then causes before effects, the heavier before the lighter, the earlier before the later."""
+    return SEVERITIES.index(problem.severity), problem.code.rank, -problem.weight, problem.first_ns or 0
+
+
+def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
+    """Whether ``effect`` is a consequence of ``cause``: by their codes, connections and times.
+
+    ``causes``: all problems of the code of ``cause``, which explain connections together.
+    """
+    if effect.code.code not in cause.code.explains and effect.name not in cause.code.explains:
+        return False
+    begin_ns, end_ns = effect.first_ns, effect.last_ns if effect.last_ns is not None else effect.first_ns
+    if begin_ns is None or end_ns is None or cause.first_ns is None or cause.last_ns is None:
+        return False
+    if cause.code.scope == "capture":
+        return begin_ns <= cause.last_ns and end_ns >= cause.first_ns
+    if end_ns < cause.first_ns - BEFORE_NS:
+        return False
+    if cause.code.scope == "server":
+        same = bool(effect.servers) and effect.servers <= cause.servers
+        return same and (cause.to_end or begin_ns <= cause.last_ns + cause.code.after * 1_000_000_000)
+    members = set().union(*(each.members for each in causes))
+    return not effect.members.isdisjoint(cause.members) and effect.members <= members
+
+
+def joined(problems: Iterable[Problem]) -> list[Problem]:
+    """Several problems of one code that has a text for this as one, with a list."""
+    groups: dict[tuple[str, str, str] | int, list[Problem]] = {}
+    for problem in problems:
+        key = (problem.name, problem.severity, problem.alike) if problem.code.several else id(problem)
+        groups.setdefault(key, []).append(problem)
+    return [join(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def join(parts: list[Problem]) -> Problem:
+    """One problem with the evidence of all parts."""
+    first = parts[0]
+    servers = sorted(set().union(*(each.servers for each in parts)))
+    what = first.code.several.format(count=len(parts), alike=first.alike, servers=", ".join(servers[:MOST_EVIDENCE]))
+    made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
+    for each in parts:
+        made.detail(each.what)
+        made.count += each.count
+        made.weight = max(made.weight, each.weight)
+        made.members |= each.members
+        made.servers |= each.servers
+        made.to_end |= each.to_end
+        for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
+            numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]
+        for number, text in each.connections.items():
+            if len(made.connections) < MOST_EVIDENCE:
+                made.connections[number] = text
+    if len(parts) > MOST_EVIDENCE:
+        made.details[-1] = f"and {counted(len(parts) - MOST_EVIDENCE + 1, 'more', '')}"
+    starts = [each.first_ns for each in parts if each.first_ns is not None]
+    ends = [each.last_ns for each in parts if each.last_ns is not None]
+    made.first_ns, made.last_ns = min(starts, default=None), max(ends, default=None)
+    return made

@@ -1,0 +1,306 @@
+"""Servers that send nothing while clients wait: when, how long, and what other connections show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wiredecode.check.codes import CODES
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
+from wiredecode.frames.who import client_side
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Checks, Report, Rule, stopped_or_cut
+
+LEAST_NS = 1_000_000_000
+"""A server that sends nothing for this long while clients wait is silent."""
+HELD_AFTER_NS = 200_000_000
+"""Messages that a silent server should pass on are remembered from this time on."""
+LEAST_END_NS = 2_000_000_000
+"""The same if it sends nothing any more."""
+LEAST_WAITING = 3
+"""Requests or messages that wait: a single slow one is no stall."""
+MOST_HELD, MOST_LOOKED = 64, 256
+"""Messages that are remembered, and frames after the silence in which they are looked for."""
+MOST_KNOWN = 65_536
+"""Connections that are followed."""
+MOST_STALLS, MOST_SILENCES = 100, 1000
+"""Per server, and per stall."""
+EDGE = 10
+"""A frame in the first or last tenth of a silence does not show that the server was alive meanwhile."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits on one connection since the server's last frame there."""
+
+    connection: Connection
+    heard_ns: int = 0
+    """Time of the server's last frame."""
+    quiet: tuple[int, int] = (0, 0)
+    """The last time without a frame of it that was long."""
+    since_ns: int = 0
+    count: int = 0
+    published: int = 0
+    """Of these, publishes."""
+    frames: list[int] = field(default_factory=list)
+
+    def alive(self, since_ns: int, until_ns: int) -> bool:
+        """Whether the server sent something here inside that time."""
+        edge = (until_ns - since_ns) // EDGE
+        begin_ns, end_ns = self.quiet
+        covered = begin_ns <= since_ns + edge and end_ns >= until_ns - edge
+        return self.heard_ns > since_ns + edge and not covered
+
+
+class Silence(NamedTuple):
+    """A server sent nothing to a client that waited."""
+
+    server: str
+    since_ns: int
+    until_ns: int
+    connection: Connection
+    waiting: int
+    published: int
+    late: bool
+    """Messages waited that the server passes on, not requests."""
+    frame: int
+    """The frame that ended it."""
+    frames: list[int]
+    """Those that waited first."""
+
+
+@dataclass(slots=True)
+class Server:
+    """What is known of one server."""
+
+    heard_ns: int = 0
+    connections: dict[int, Waiting] = field(default_factory=dict)
+    held: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    """Time and frame of messages that came while the server was silent."""
+    late: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    """The same of the last long silence, until they are found again ..."""
+    waited: int = 0
+    """Messages that were held, also those of equal contents."""
+    silent_ns: tuple[int, int] = (0, 0)
+    looked: int = 0
+    """... among this number of frames."""
+
+
+class Silences:
+    """Follows the frames of all servers; :meth:`frame` returns a silence when it ends."""
+
+    def __init__(self, offered: Mapping[str, Checks]) -> None:
+        self._offered = offered
+        self._passed: dict[str, tuple[str, ...]] = {}
+        for name, checks in offered.items():
+            if checks.passes_on:
+                self._passed |= dict.fromkeys((name, *(one.name for one in carried_by(name))), checks.passes_on)
+        self._publish = {(name, kind) for name, checks in offered.items() for kind in checks.publishes}
+        self.servers: dict[str, Server] = {}
+        self._of: dict[int, tuple[Server, Waiting]] = {}
+
+    def frame(self, frame: Frame) -> Silence | None:
+        """The next frame."""
+        sender, known = frame.sender, self._of.get(frame.connection.number)
+        if known is None:
+            if sender is None or len(self._of) >= MOST_KNOWN:
+                return None
+            name = frame.destination if sender == "client" else frame.source
+            server = self.servers.setdefault(name, Server())
+            known = server, server.connections.setdefault(frame.connection.number, Waiting(frame.connection))
+            self._of[frame.connection.number] = known
+        server, waiting = known
+        if sender == "server":
+            return self._spoke(server, waiting, frame)
+        names = self._passed.get(frame.protocol)
+        if names is not None and server.heard_ns and frame.time_ns - server.heard_ns >= HELD_AFTER_NS:
+            self._hold(server, frame, names)
+        if frame.expects_response and waiting.heard_ns and (names is None or frame.type == "PING"):
+            self._ask(waiting, frame)
+        return None
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is over; what still waits there is kept."""
+        known = self._of.get(connection.number)
+        if known is not None and known[1].count < LEAST_WAITING:
+            del self._of[connection.number], known[0].connections[connection.number]
+            for end in connection.endpoints:
+                if self.servers.get(end) is known[0] and not known[0].connections:
+                    del self.servers[end]
+
+    def _ask(self, waiting: Waiting, frame: Frame) -> None:
+        checks = self._offered.get(frame.protocol)
+        if checks is not None and checks.polls(frame):
+            return
+        if not waiting.count:
+            waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
+        waiting.count += 1
+        waiting.published += (frame.protocol, frame.type) in self._publish
+        if len(waiting.frames) < MOST_EVIDENCE:
+            waiting.frames.append(frame.number)
+
+    @staticmethod
+    def _hold(server: Server, frame: Frame, names: tuple[str, ...]) -> None:
+        key = tuple(frame.values.get(name) for name in names)
+        if None not in key and len(server.held) < MOST_HELD:
+            server.waited = server.waited + 1 if server.held else 1
+            server.held.setdefault(key, (frame.time_ns, frame.number))
+
+    def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
+        now, found = frame.time_ns, None
+        if server.held:
+            if now - server.heard_ns >= LEAST_NS:
+                server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
+            server.held = {}
+        if server.late:
+            found = self._delivered(server, frame)
+        if waiting.count and now - waiting.since_ns >= LEAST_NS:
+            found = Silence(
+                *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
+                *(False, frame.number, waiting.frames),
+            )
+        waiting.count = 0
+        if now - waiting.heard_ns >= LEAST_NS // 2:
+            waiting.quiet = waiting.heard_ns, now
+        waiting.heard_ns = server.heard_ns = now
+        return found
+
+    def _delivered(self, server: Server, frame: Frame) -> Silence | None:
+        """Whether the server passes on what it was sent while it was silent."""
+        key = tuple(frame.values.get(name) for name in self._passed.get(frame.protocol, ()))
+        server.looked += 1
+        sent = server.late.get(key)
+        late = server.late
+        if sent is not None or server.looked > MOST_LOOKED:
+            server.late = {}
+        if sent is None or frame.time_ns - sent[0] < LEAST_NS // 2:
+            return None
+        since_ns, until_ns = server.silent_ns
+        numbers = [number for _, number in late.values()][:MOST_EVIDENCE]
+        place = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
+        return Silence(*place, True, frame.number, numbers)
+
+
+@dataclass(slots=True)
+class Stall:
+    """Silences of one server at one time."""
+
+    since_ns: int
+    until_ns: int
+    silences: list[Silence] = field(default_factory=list)
+    alive: set[int] = field(default_factory=set)
+    """Connections on which the server went on."""
+    silent: set[int] = field(default_factory=set)
+    to_end: bool = False
+    """The server sent nothing any more."""
+
+
+class Stalls(Rule):
+    """Servers that stopped serving for a time."""
+
+    def __init__(self, report: Report, offered: Mapping[str, Checks]) -> None:
+        super().__init__(report)
+        self._silences = Silences(offered)
+        self._stalls: dict[str, list[Stall]] = {}
+
+    def frame(self, frame: Frame) -> None:
+        silence = self._silences.frame(frame)
+        if silence is not None:
+            self._add(silence)
+
+    def _add(self, silence: Silence, *, to_end: bool = False) -> None:
+        stalls = self._stalls.setdefault(silence.server, [])
+        if not stalls or silence.since_ns > stalls[-1].until_ns:
+            if len(stalls) >= MOST_STALLS:
+                return
+            stalls.append(Stall(silence.since_ns, silence.until_ns))
+        stall = stalls[-1]
+        stall.since_ns, stall.until_ns = min(stall.since_ns, silence.since_ns), max(stall.until_ns, silence.until_ns)
+        if len(stall.silences) < MOST_SILENCES:
+            stall.silences.append(silence)
+        stall.to_end |= to_end
+        for number, other in self._silences.servers[silence.server].connections.items():
+            if other.connection is not silence.connection and other.heard_ns:
+                alive = other.alive(silence.since_ns, silence.until_ns)
+                (stall.alive if alive else stall.silent).add(number)
+
+    def ended(self, connection: Connection) -> None:
+        self._silences.forget(connection)
+
+    def finish(self) -> None:
+        for server, known in self._silences.servers.items():
+            for each in known.connections.values():
+                self._unfinished(server, each)
+        for server, stalls in self._stalls.items():
+            for stall in stalls:
+                self._judge(server, stall)
+
+    def _unfinished(self, server: str, waiting: Waiting) -> None:
+        """Requests that wait when the connection or the capture ends."""
+        connection, health = waiting.connection, waiting.connection.health
+        until_ns = self.report.last_ns if health is None or health.end is None else health.end.time_ns
+        if waiting.count < LEAST_WAITING or until_ns - waiting.since_ns < LEAST_END_NS:
+            return
+        answers = connection.directions[1 - client_side(connection)]
+        if not answers.lossy and answers.captured:
+            counts = connection, waiting.count, waiting.published, False
+            silence = Silence(server, waiting.since_ns, until_ns, *counts, waiting.frames[-1], waiting.frames)
+            self._add(silence, to_end=True)
+
+    def _judge(self, server: str, stall: Stall) -> None:
+        silences = stall.silences
+        waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
+        stall.alive -= {each.connection.number for each in silences}
+        if waiting < LEAST_WAITING or (stall.alive and published < waiting):
+            return
+        whys = [_why(each) for each in silences]
+        if None in whys or any(why and "tcp.no-ack" in why for why in whys):
+            return  # the path was cut: another problem says so
+        length = f"{(stall.until_ns - stall.since_ns) / 1e9:.3f} s"
+        late = [each for each in silences if each.late]
+        if late:
+            waited = "messages were delivered late"
+        else:
+            waited = counted(waiting, "publish" if published == waiting else "request", "es" if published else "s")
+            waited = f"{waited} waited" if published in (0, waiting) else f"{counted(waiting, 'request')} waited"
+        did = f"sent nothing any more for {length}" if stall.to_end else f"stalled for {length}"
+        problem = self.report.add(
+            *(CODES["server.stalled"], f"{server} {did}: {waited}", (server, stall.since_ns)),
+            time_ns=stall.since_ns,
+            severity="error" if stall.to_end else None,
+        )
+        problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
+        problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
+        for each in silences:
+            self.report.concerns(problem, each.connection)
+            for number in each.frames[:2]:
+                self.report.cite_numbers(problem, number, None)
+            self.report.cite_numbers(problem, each.frame, None)
+        problem.servers.add(server)
+        problem.likely = self._likely(stall, whole=published == waiting and not late)
+        if stall.alive:
+            problem.detail(f"it went on to serve {counted(len(stall.alive), 'other connection')}")
+        elif stall.silent:
+            problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
+        if whys[0]:
+            problem.detail(whys[0].partition(":")[0])
+
+    @staticmethod
+    def _likely(stall: Stall, *, whole: bool) -> str:
+        """``whole``: nothing but publishes waited."""
+        if stall.alive:
+            return "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
+        if whole:
+            return (
+                "the broker stopped reading from publishers: flow control or an alarm (disk, memory); or its process "
+                "was paused (no other connection asked anything meanwhile)"
+            )
+        return "the server's process was paused, stopped or blocked"
+
+
+def _why(silence: Silence) -> str | None:
+    connection = silence.connection
+    return stopped_or_cut(connection, 1 - client_side(connection), silence.since_ns, silence.until_ns)

@@ -1,0 +1,145 @@
+"""The last line of ``check``: how many problems there are, in what, and what could not be judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
+from wiredecode.frames.totals import Totals
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.shared.problems import Problem
+
+TLS = "tls"
+NO_DATA = "connections without data"
+NOT_JUDGED = 3
+"""Exit code of a capture in which nothing could be judged, or with ``--fail-on undecoded`` not everything."""
+MOST_KINDS = 10_000
+"""Servers whose connections were not decoded and are counted separately."""
+MOST_NAMED = 3
+"""Kinds of connections that were not decoded and are named."""
+
+
+@dataclass
+class Coverage:
+    """What of a capture was decoded, as the checker counts it."""
+
+    messages: int = 0
+    """Frames of decoded protocols."""
+    spoken: Counter[str] = field(default_factory=Counter)
+    """Connections by decoded protocol."""
+    connections: int = 0
+    """Connections of decoded protocols."""
+    hidden: int = 0
+    """Bytes of encrypted TLS records."""
+    _encrypted: set[int] = field(default_factory=set)
+    """Open connections with such records."""
+    others: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Connections that were not decoded, by what they look like and the server's endpoint."""
+
+    def end(self, connection: Connection, other: str | None) -> None:
+        """Count a connection that is over."""
+        known = [name for name in connection.protocols if name != TLS]
+        self.spoken.update(known)
+        self.connections += bool(known)
+        if known and connection.number not in self._encrypted:
+            return
+        self._encrypted.discard(connection.number)
+        health = connection.health
+        if health is not None and (health.refused or health.unanswered):
+            return  # a problem says so
+        if TLS in connection.protocols:
+            other = "TLS without keys"
+        elif not sum(side.captured for side in connection.directions):
+            missing = sum(side.missing for side in connection.directions)
+            other = "packets without their payload" if missing else NO_DATA
+        server = connection.endpoints[1 - (connection.initiator or 0)]
+        kind = other or "unknown", server
+        self.others[kind if kind in self.others or len(self.others) < MOST_KINDS else (kind[0], "others")] += 1
+
+    def encrypted(self, frame: Frame) -> None:
+        """Count a TLS record, which is encrypted if it holds data of the application."""
+        if frame.type == "ApplicationData":
+            self._encrypted.add(frame.connection.number)
+            self.hidden += frame.length
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the last line says. ``judged``: something was decoded; ``whole``: all of it."""
+
+    text: str
+    judged: bool
+    whole: bool
+
+    def record(self, coverage: Coverage, problems: Sequence[Problem]) -> dict[str, Any]:
+        """The last object of ``--json``."""
+        found = Counter(each.severity for each in problems)
+        return {
+            "verdict": self.text,
+            "judged": self.judged,
+            "whole": self.whole,
+            "errors": found["error"],
+            "warnings": found["warning"],
+            "notes": found["note"],
+            "messages": coverage.messages,
+            "connections": coverage.connections,
+            "protocols": sorted(coverage.spoken),
+            "not_decoded": [
+                {"looks_like": name, "server": server, "connections": count}
+                for (name, server), count in sorted(coverage.others.items())
+            ],
+        }
+
+
+def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True) -> Verdict:
+    """What the last line says of these problems."""
+    titles = {one.name: one.title for one in protocols()}
+    names = ", ".join(dict.fromkeys(titles.get(name, name.title()) for name in coverage.spoken))
+    lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)
+    left, notes = _left(coverage), sum(each.severity == "note" for each in problems)
+    number = len(problems) - notes
+    text = counted(number, "problem") if number else "No problems"
+    if coverage.spoken:
+        connections = counted(coverage.connections, "connection")
+        text += f" in {counted(coverage.messages, 'message')} on {connections} ({names})"
+        if lost:
+            share = 100 * lost / max(totals.captured, 1)
+            text += f"; {'less than 1' if share < 1 else f'{share:.0f}'} % of the bytes were not decoded"
+            text += f" ({left})" if left else ""
+        elif left:
+            text += f"; not decoded: {left}"
+    else:
+        why = left or f"the capture has no packets{' with TCP payload' * bool(totals.packets)}"
+        text = f"{text}. Nothing could be judged: {why}" if number else f"Nothing could be judged: {why}"
+    remark = f" {counted(notes, 'note')}{'.' if notes_shown else ': -v'}" if notes else ""
+    whole = not lost and not any(name != NO_DATA for name, _ in coverage.others)
+    return Verdict(f"{text}.{remark}", judged=bool(coverage.spoken), whole=whole and bool(coverage.spoken))
+
+
+def _left(coverage: Coverage) -> str:
+    """``"2 connections are HTTP (10.0.0.1:8080)"``."""
+    kinds: dict[str, list[str]] = {}
+    totals: Counter[str] = Counter()
+    for (name, server), count in coverage.others.items():
+        kinds.setdefault(name, []).append(server)
+        totals[name] += count
+    parts = []
+    for name, number in totals.most_common(MOST_NAMED):
+        servers = ", ".join(kinds[name][:MOST_NAMED]) + (", ..." if len(kinds[name]) > MOST_NAMED else "")
+        are = "is" if number == 1 else "are"
+        said = {
+            "unknown": f"{are} of an unknown protocol",
+            NO_DATA: "carried no data",
+            "packets without their payload": "was captured without payload"
+            if number == 1
+            else "were captured without payload",
+        }.get(name, f"{are} {name}")
+        parts.append(f"{counted(number, 'connection')} {said} ({servers})")
+    if len(totals) > MOST_NAMED:
+        parts.append("and others")
+    return ", ".join(parts)

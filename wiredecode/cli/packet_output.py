@@ -1,0 +1,103 @@
+"""Packets that a filter about TCP analysis chooses, for ``pcap``: lines, or records with the columns of the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.capture.errors import Postponed
+from wiredecode.cli.output import wants_color
+from wiredecode.export.json_array import JsonArray
+from wiredecode.export.selection import within
+from wiredecode.frames.record import BYTES
+from wiredecode.tables.reader import PACKETS, TableReader
+from wiredecode.tables.rows import dumps, rows
+from wiredecode.view.summary import COLORS, RESET
+
+if TYPE_CHECKING:
+    from wiredecode.cli.frame_output import FrameOptions
+    from wiredecode.cli.session import Session
+    from wiredecode.net.limits import Limits
+
+
+def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Make ``session`` read the table of packets; return the rows that it selects."""
+    reader = TableReader(session.batches(), PACKETS, columns=columns, limits=limits, display=session.display)
+    session.counted_reader, session.shown = reader, 0
+
+    def selected() -> Iterator[pa.RecordBatch]:
+        shown = 0
+        for batch in reader:
+            if shown == session.count:
+                continue
+            found = within(batch, *session.span()).slice(0, None if session.count is None else session.count - shown)
+            session.shown = shown = shown + len(found)
+            yield found
+            if shown == session.count and not session.reads_on:
+                session.stopped = True
+
+    return selected()
+
+
+def numbers(
+    batches: Iterator[pa.RecordBatch], files: list[str], limits: Limits, found: list[int], *, whole: bool
+) -> None:
+    """Add the numbers of these packets to ``found``; ``whole``: of all packets of their connections.
+
+    ``whole`` reads ``files`` a second time. Raises ``CaptureError`` after everything before it was added.
+    """
+    connections: set[int | None] = set()
+    with Postponed() as damage:
+        for batch in batches:
+            found += batch["packet"].to_pylist()
+            connections.update(batch["connection"].to_pylist())
+    if whole:
+        connections.discard(None)
+        with suppress(CaptureError):  # the first pass reports it
+            for batch in TableReader(open_capture(files), PACKETS, columns=["packet", "connection"], limits=limits):
+                pairs = zip(batch["packet"].to_pylist(), batch["connection"].to_pylist(), strict=True)
+                found += [packet for packet, connection in pairs if connection in connections]
+    damage.raise_again()
+
+
+def shower(session: Session, options: FrameOptions, batches: Iterator[pa.RecordBatch]) -> Callable[[], None]:
+    """Return a function that writes these packets as the options say."""
+
+    def show_lines() -> None:
+        color, width = wants_color(options.color, sys.stdout), 0
+        for batch in batches:
+            batch = batch.set_column(batch.schema.get_field_index("time"), "time", batch["time"].cast(pa.int64()))
+            for row in batch.to_pylist():
+                time = options.times.column(row["time"], session.first_ns)
+                ends = f"{row['src'] or '-'} → {row['dst'] or '-'}"
+                width = max(width, len(ends))
+                session.output.text(f"{row['packet']:7} {time}{_facts(row, ends.ljust(width), color=color)}\n")
+
+    def show_records() -> None:
+        made = (dumps(row) for batch in batches for row in rows(batch, BYTES[options.bytes_]))
+        if options.shape == "array":
+            with closing(JsonArray(session.output.write)) as array:
+                for record in made:
+                    array.add(record)
+        else:
+            for record in made:
+                session.output.write(record + b"\n")
+
+    return show_records if options.is_records else show_lines
+
+
+def _facts(row: dict[str, Any], ends: str, *, color: bool) -> str:
+    """What the line of a packet says after its time."""
+    number = "-" if row["connection"] is None else f"#{row['connection']}"
+    text = f"  {number:<4} {ends}  {row['transport'] or row['not_decoded']}"
+    if row["flags"] is not None:
+        text += f"  {row['flags']:<7} seq={row['seq']} ack={row['ack']} len={row['payload']}"
+    if not row["tcp_analysis"]:
+        return text
+    marks = f"  [{', '.join(row['tcp_analysis'])}]"
+    return text + (f"{COLORS['warning']}{marks}{RESET}" if color else marks)

@@ -1,0 +1,333 @@
+"""Open requests of all connections, and the answers that say what became of each.
+
+A request waits for its answer while few frames, few bytes and little time of its own connection pass. So its outcome
+does not depend on other connections. What is held back in total is limited generously; the totals count lost answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
+
+if TYPE_CHECKING:
+    from wiredecode.frames.frame import Frame
+    from wiredecode.net.types import Connection
+
+WAIT_FRAMES = 1000
+"""An answer is in time after at most this many frames of the request's connection ..."""
+WAIT_BYTES = 8 * 1024 * 1024
+"""... that have at most this many bytes ..."""
+WAIT_NS = 6_000_000_000
+"""... and within this time: servers that answer by a keep-alive (Cursus) send one every 5 s."""
+HELD_FRAMES = 4096
+"""Frames of all connections that are held back for one request; for a copy, which few answers name, WAIT_FRAMES."""
+HELD_BYTES = 12 * 1024 * 1024
+"""Their bytes."""
+LIMIT = "held-requests"
+"""Limit in the totals: requests whose answer came in time, but after these bounds."""
+STEP_NS = 1_000_000_000
+"""The clock of a capture may be set back by this much while a request waits."""
+MOST_OPEN = 1_000_000
+"""Requests that wait at the same time; beyond that the oldest is forgotten."""
+
+
+class KnownOutcome(NamedTuple):
+    """What became of a request."""
+
+    response: int | None
+    outcome: str | None
+    answers: tuple[Answer, ...]
+
+
+@dataclass(slots=True, eq=False)
+class OpenRequest:
+    """A request without its answer."""
+
+    id: int
+    connection: Connection
+    side: int
+    time_ns: int
+    own_frames: int
+    """Frames of its connection before it, counted from some frame on."""
+    own_bytes: int
+    seen: int
+    """Frames of all connections before it."""
+    size: int
+    frame: Frame | None
+    """While it is held back."""
+    answers: list[Answer] = field(default_factory=list)
+    is_past: bool = False
+    """No answer is in time any more."""
+    is_copy: bool = False
+    """Its answer may be linked with the original alone: if there is none, nothing was lost."""
+
+
+@dataclass(slots=True, eq=False)
+class Passed:
+    """Frames and bytes of a connection since its first request that waits, and its requests."""
+
+    frames: int = 0
+    bytes: int = 0
+    requests: deque[OpenRequest] = field(default_factory=deque)
+
+
+def own_bounds(frames: Any, size: Any) -> Any:
+    """True if an answer is in time after these frames and bytes of its connection; also of arrays."""
+    return (frames <= WAIT_FRAMES) & (size <= WAIT_BYTES)
+
+
+def held_bounds(frames: Any, size: Any) -> Any:
+    """True if a request can be held back while these frames and bytes of all connections pass; also of arrays."""
+    return (frames <= HELD_FRAMES) & (size <= HELD_BYTES)
+
+
+class Ledger:
+    """Takes all frames in order; :attr:`waiting` is how many of the last ones must be held back.
+
+    ``most_ns``: how long requests wait. ``known``: outcomes from an earlier pass. ``late``: collects the outcomes of
+    requests that could not be held back until their answer.
+    """
+
+    def __init__(
+        self,
+        most_ns: int = WAIT_NS,
+        known: Mapping[int, KnownOutcome] | None = None,
+        late: dict[int, KnownOutcome] | None = None,
+    ) -> None:
+        self._most_ns, self._known, self._late = most_ns, known, late
+        self._longest = most_ns + STEP_NS
+        self.seen = self.size = 0
+        """Frames so far, and their bytes."""
+        self.missed = 0
+        """Answers that were in time, but their requests could not be held back that long."""
+        self.refresh: Callable[[Connection, Passed], None] | None = None
+        """Counts what passed of a connection, if :meth:`add` does not see all frames."""
+        self._requests: dict[int, OpenRequest] = {}
+        self._passed: dict[Connection, Passed] = {}
+        self._held: deque[OpenRequest] = deque()
+        self._released: deque[OpenRequest] = deque()
+        """Requests that were handed on before their time was over, and were not answered yet."""
+
+    @property
+    def waiting_ids(self) -> set[int]:
+        """Ids of the requests that wait."""
+        return {*self._requests}
+
+    @property
+    def waiting(self) -> int:
+        """Frames from the oldest request that is held back to the newest frame."""
+        return self.seen - self._held[0].seen if self._held else 0
+
+    @property
+    def open_connections(self) -> list[Connection]:
+        """Connections of which requests wait."""
+        return [*self._passed]
+
+    def passed(self, frame: Frame) -> Passed | None:
+        """What passed of the connection of a frame, if one of its requests waits or this frame is one."""
+        found = self._passed.get(frame.connection)
+        if found is None and frame.expects_response and frame.response is None:
+            found = self._passed[frame.connection] = Passed()
+            if self.refresh is not None:
+                self.refresh(frame.connection, found)
+        return found
+
+    def add(self, frame: Frame) -> None:
+        """Take the next frame; a request that waits for it learns its answer."""
+        if frame.request is not None or frame.confirmations:
+            self._answer(frame)
+        passed = self._passed.get(frame.connection)
+        if passed is None and frame.expects_response:
+            passed = self.passed(frame)
+        if passed is not None:
+            if frame.expects_response and frame.response is None:  # else its answer was captured before it
+                self._open(frame, passed)
+            self._count(frame, passed)
+        self.seen += 1
+        self.size += frame.length
+        if self._held or self._released:
+            self.release(frame.time_ns)
+
+    def skip(self, frame: Frame) -> None:
+        """Count a frame of its connection that is not held back: it is not shown, and neither asks nor answers."""
+        passed = self._passed.get(frame.connection)
+        if passed is not None:
+            self._count(frame, passed)
+
+    def _count(self, frame: Frame, passed: Passed) -> None:
+        passed.frames += 1
+        passed.bytes += frame.length
+        first = passed.requests[0]
+        if passed.frames - first.own_frames > WAIT_FRAMES or passed.bytes - first.own_bytes > WAIT_BYTES:
+            self._close_past(passed)
+
+    def _open(self, frame: Frame, passed: Passed) -> None:
+        place = passed.frames, passed.bytes, self.seen, self.size
+        request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *place, frame)
+        self._requests[request.id] = request
+        passed.requests.append(request)
+        self._held.append(request)
+        if len(self._requests) > MOST_OPEN:
+            self._requests.pop(next(iter(self._requests)))
+
+    def _answer(self, frame: Frame) -> None:
+        for confirmation in confirmations(frame, self._requests):
+            request = self._requests[confirmation.request]
+            in_time = self._in_time(request, frame.time_ns)
+            if in_time and request.frame is None and self._late is None:
+                self.missed += 1
+                self._forget(request)
+                continue
+            in_time = in_time and request.frame is not None
+            if in_time or self._late is not None:
+                request.answers.append(Answer(confirmation, frame.id, frame.time_ns))
+            if confirmation.final is None:
+                continue
+            found = KnownOutcome(frame.id, confirmation.final or None, tuple(request.answers))
+            if in_time and request.frame is not None:
+                request.frame.response, request.frame.outcome, request.frame.answers = found
+                request.frame = None
+                self._forget(request)
+            elif self._late is not None:
+                self._late[request.id] = found
+                self._forget(request)
+
+    def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
+        if request.is_past or time_ns - request.time_ns > self._most_ns:
+            return False
+        passed = self._passed[request.connection]
+        if self.refresh is not None:
+            self.refresh(request.connection, passed)
+        return bool(own_bounds(passed.frames - request.own_frames, passed.bytes - request.own_bytes))
+
+    def _close_past(self, passed: Passed) -> None:
+        """Give up the requests of a connection of which too much passed since."""
+        while passed.requests:
+            first = passed.requests[0]
+            if own_bounds(passed.frames - first.own_frames, passed.bytes - first.own_bytes):
+                break
+            self._give_up(first)
+
+    def close_past(self) -> None:
+        """Give up all requests of whose connections too much passed since."""
+        for connection, passed in [*self._passed.items()]:
+            if self.refresh is not None:
+                self.refresh(connection, passed)
+            self._close_past(passed)
+
+    def release(self, time_ns: int) -> None:
+        """Hold requests back no longer than the bounds allow; ``time_ns``: of the newest frame."""
+        longest, held, released = self._longest, self._held, self._released
+        while held:
+            head = held[0]
+            if head.frame is not None:
+                over, frames = time_ns - head.time_ns > longest, self.seen - head.seen
+                head.is_copy = frames > WAIT_FRAMES and "copy_of" in head.frame.generated
+                most = WAIT_FRAMES if head.is_copy else HELD_FRAMES
+                if not over and frames <= most and self.size - head.size <= HELD_BYTES:
+                    break
+                if over:
+                    self._give_up(head)
+                else:
+                    self._settle(head, LATE)
+                    released.append(head)
+            held.popleft()
+        while released and (released[0].is_past or time_ns - released[0].time_ns > longest):
+            self._give_up(released.popleft())
+
+    def tick(self, time_ns: int, most_ns: int) -> None:
+        """No frame came up to ``time_ns``."""
+        while self._held and time_ns - self._held[0].time_ns > most_ns:
+            self._give_up(self._held.popleft())
+
+    def finish(self, last_ns: int) -> None:
+        """No frame comes any more: what waits was not answered, if all that the other side sent is known.
+
+        ``last_ns``: time of the last packet of the capture.
+        """
+        for request in self._released:
+            counts = self._known is None and not request.is_past and not request.is_copy
+            self.missed += counts and last_ns - request.time_ns <= self._most_ns
+        for request in self._held:
+            in_time = last_ns - request.time_ns <= self._most_ns
+            self._settle(request, (UNANSWERED if reply_captured(request) else None) if in_time else LATE)
+        if self._late is not None:
+            for request in self._requests.values():
+                outcome = UNANSWERED if reply_captured(request) else None
+                if request.answers or outcome is not None:
+                    self._late[request.id] = KnownOutcome(None, outcome, tuple(request.answers))
+        self._requests, self._passed = {}, {}
+        self._held.clear()
+        self._released.clear()
+
+    def _give_up(self, request: OpenRequest) -> None:
+        self._settle(request, LATE)
+        if self._late is None:
+            self._forget(request)
+        else:
+            self._pass(request)
+
+    def _settle(self, request: OpenRequest, outcome: str | None) -> None:
+        frame, request.frame = request.frame, None
+        if frame is None:
+            return
+        if request.answers:
+            frame.answers = tuple(request.answers)
+        if waits(frame):
+            if self._known is not None:
+                known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
+                frame.response, frame.outcome, frame.answers = known
+            elif outcome is not None and frame.connection.label is None:  # what a cluster has not seen, nobody tells
+                frame.outcome = outcome
+
+    def _forget(self, request: OpenRequest) -> None:
+        self._requests.pop(request.id, None)
+        self._pass(request)
+
+    def _pass(self, request: OpenRequest) -> None:
+        request.is_past = True
+        passed = self._passed.get(request.connection)
+        if passed is not None:
+            while passed.requests and passed.requests[0].is_past:
+                passed.requests.popleft()
+            if not passed.requests:
+                del self._passed[request.connection]
+
+
+def waits(request: Frame) -> bool:
+    """Whether a frame asks for an answer of its own, and has none; that of a copy may be linked with the original."""
+    asks = request.response is None and request.outcome is None and request.expects_response
+    return asks and "copy_of" not in request.generated
+
+
+def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
+    """What a frame says about those that asked; a plain answer says the same about all messages of its request."""
+    for each in frame.confirmations:
+        if each.request in waiting:
+            yield each
+    if not frame.confirmations and frame.request is not None and frame.request in waiting:
+        outcome = outcome_of(frame)
+        yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
+
+
+def captured_from(connection: Connection, side: int) -> float:
+    """The time from which on everything that could answer ``side`` was captured, and everything it asked before.
+
+    What lies behind a hole waits until that is given up, so its answer may come before it, and find no request. Where a
+    capture begins in the middle, the first answers may have been sent before it.
+    """
+    asking, answering = connection.directions[side], connection.directions[1 - side]
+    if answering.lossy or asking.lossy:
+        return inf
+    return 0 if answering.started else inf if answering.first_ns is None else answering.first_ns
+
+
+def reply_captured(request: Any) -> bool:
+    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has."""
+    return bool(request.time_ns >= captured_from(request.connection, request.side))

@@ -1,0 +1,89 @@
+"""A distribution of times: percentiles exact for as many different values as captures have, in bounded memory."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from wiredecode.arrays import Int64s
+
+PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
+"""Column to thousandths."""
+SPREAD = ("min_us", *PERCENTILES, "max_us")
+"""Columns that tell a distribution, in microseconds."""
+WAITING = 4_096
+"""Values that wait before they are sorted in, all at once."""
+MOST_VALUES = 262_144
+"""Different values that are kept exactly; beyond it neighbours are put together, the more the larger they are."""
+PRECISION = 10
+"""Bits that then remain of a value: it is right within a thousandth."""
+
+
+class Spread:
+    """Times in nanoseconds, and how often each came."""
+
+    __slots__ = ("_counts", "_values", "_waiting", "_weights", "count", "largest", "smallest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.smallest = self.largest = 0
+        self._values = self._counts = np.empty(0, np.int64)
+        self._waiting, self._weights = array("q"), array("q")
+
+    def add(self, ns: int, count: int = 1) -> None:
+        """``count`` more of the same time."""
+        if not self.count or ns < self.smallest:
+            self.smallest = ns
+        if not self.count or ns > self.largest:
+            self.largest = ns
+        self.count += count
+        self._waiting.append(ns)
+        self._weights.append(count)
+        if len(self._waiting) >= WAITING and len(self._waiting) * 4 >= len(self._values):
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        if not self._waiting:
+            return
+        values = np.concatenate([self._values, np.frombuffer(self._waiting, np.int64)])
+        counts = np.concatenate([self._counts, np.frombuffer(self._weights, np.int64)])
+        self._waiting, self._weights = array("q"), array("q")
+        self._values, self._counts = merged(values, counts)
+        if len(self._values) > MOST_VALUES:
+            self._values, self._counts = merged(rounded(self._values), self._counts)
+
+    def percentile(self, thousandths: int) -> int:
+        """Interpolated linearly between the two nearest values, rounded, halves up. Of none: an error."""
+        self._sort_in()
+        place, rest = divmod((self.count - 1) * thousandths, 1000)
+        upto = np.cumsum(self._counts)
+        low = self._at(upto, place)
+        high = low if not rest else self._at(upto, place + 1)
+        return low + ((high - low) * rest * 2 + 1000) // 2000
+
+    def _at(self, upto: Int64s, place: int) -> int:
+        """The value at a place, from 0 on, in their order."""
+        value = int(self._values[np.searchsorted(upto, place, "right")])
+        return min(max(value, self.smallest), self.largest)
+
+    def columns(self) -> dict[str, float | None]:
+        """The columns :data:`SPREAD`, in microseconds; null where there are no values."""
+        if not self.count:
+            return dict.fromkeys(SPREAD)
+        between = {name: self.percentile(part) / 1e3 for name, part in PERCENTILES.items()}
+        return {"min_us": self.smallest / 1e3, **between, "max_us": self.largest / 1e3}
+
+
+def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Different values in order, and how often each came."""
+    order = np.argsort(values, kind="stable")
+    values, counts = values[order], counts[order]
+    first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    return values[first], np.add.reduceat(counts, first)
+
+
+def rounded(values: Int64s) -> Int64s:
+    """Values of which :data:`PRECISION` bits remain; the middle of what they stand for."""
+    bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - PRECISION, 0)
+    return (values >> bits << bits) + (np.int64(1) << bits >> 1)

@@ -1,0 +1,297 @@
+"""Requests that got no answer, and messages of JetStream that are not acknowledged any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.plurals import counted
+from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, ref_of
+
+CODES = codes_of("nats")
+PUBLISHED = ("PUB", "HPUB")
+ACK, INBOX = "$JS.ACK.", "_INBOX."
+NEXT = ".API.CONSUMER.MSG.NEXT."
+"""Part of the subject of a pull: it waits for messages."""
+CREATE = ".API.CONSUMER."
+NOT_DONE = (b"-NAK", b"+WPI")
+OLD_TOKENS, DOMAIN_TOKENS = 9, 11
+"""Of ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``; newer servers put the
+domain and the hash of the account before the stream, and may add a token."""
+MOST_OPEN = 20_000
+"""Requests that may wait at once, and unacknowledged messages of a consumer; of more the oldest are not judged."""
+MOST_KNOWN = 1024
+"""Subjects, services and consumers that are told apart."""
+PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
+"""A request is unanswered, and a consumer whose limit is known is stuck, after the first; one of unknown limit after
+the second."""
+MANY_SILENT = 3
+"""Requests without answer that are worth an error."""
+MANY_UNACKNOWLEDGED = 20
+"""Unacknowledged messages that are worth a warning if the limit is not known."""
+
+
+class Acknowledged(NamedTuple):
+    """What the subject for an ack says of the message that was delivered."""
+
+    stream: str
+    consumer: str
+    """Both printable."""
+    delivered: int
+    """How often, this time included."""
+    sequence: int
+    """In the stream."""
+    pending: int
+    """Messages left for the consumer after it."""
+
+    @property
+    def of(self) -> str:
+        return f"{self.stream}, consumer {self.consumer}"
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    if not subject.startswith(ACK):
+        return None
+    tokens = subject.split(".")
+    if len(tokens) >= DOMAIN_TOKENS:
+        del tokens[2:4]
+    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
+        return None
+    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
+    return Acknowledged(printable(stream), printable(consumer), int(delivered), int(sequence), int(pending))
+
+
+class Asked(NamedTuple):
+    """An open request."""
+
+    place: FrameRef
+    subject: str
+    inbox: bool
+    """Its reply subject is one that client libraries make for requests."""
+    delivered: list[FrameRef]
+    """Where a server gave it to a client."""
+
+
+@dataclass(slots=True)
+class Service:
+    """A client that requests were delivered to."""
+
+    answered_ns: int = 0
+    """When a request to it was answered last."""
+    silent: list[FrameRef] = field(default_factory=list)
+    """Requests that nobody answered."""
+    subjects: dict[str, None] = field(default_factory=dict)
+
+
+class Requests(Rule):
+    """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
+
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._open: Newest[str, Asked] = Newest(MOST_OPEN)
+        """By reply subject."""
+        self._asked: dict[str, int] = {}
+        """Requests by subject."""
+        self._services: dict[int, Service] = {}
+        """By connection."""
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        if "reply" not in values and frame.request is None:
+            return
+        if frame.request is not None:
+            asked = self._open.pop(values.get("subject", ""), None)
+            for place in asked.delivered if asked is not None else ():
+                self._service(place).answered_ns = place.time_ns
+        reply, subject = values.get("reply"), values.get("subject", "")
+        if (
+            reply is None
+            or not frame.expects_response
+            or reply.startswith(ACK)
+            or subject.startswith(ACK)
+            or NEXT in subject
+        ):
+            return
+        delivered = frame.type not in PUBLISHED
+        known = self._open.get(reply)
+        if known is None or not delivered:
+            known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [])
+            self._open.put(reply, known)
+            if known.subject in self._asked or len(self._asked) < MOST_KNOWN:
+                self._asked[known.subject] = self._asked.get(known.subject, 0) + 1
+        if delivered and frame.sender == "server":
+            known.delivered.append(ref_of(frame))
+
+    def _service(self, place: FrameRef) -> Service:
+        if place.connection.number not in self._services and len(self._services) >= MOST_KNOWN:
+            return Service()
+        return self._services.setdefault(place.connection.number, Service())
+
+    def finish(self) -> None:
+        late: dict[str, list[Asked]] = {}
+        for asked in self._open.values():
+            place = asked.place
+            if place.connection.closed is not None or self.report.last_ns - place.time_ns >= PATIENCE_NS:
+                late.setdefault(asked.subject, []).append(asked)
+                for place in asked.delivered:
+                    service = self._service(place)
+                    service.silent.append(place)
+                    service.subjects[asked.subject] = None
+        explained: dict[str, Problem] = {}
+        for service in self._services.values():
+            first = service.silent[0].time_ns if len(service.silent) > 1 else 0
+            if first > service.answered_ns > 0 and whole(service.silent[0]):
+                explained |= dict.fromkeys(service.subjects, self._report_silent(service))
+        for subject, several in late.items():
+            of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} requests to {subject} got no answer"
+            if subject in explained:
+                explained[subject].detail(of)
+            else:
+                self._report_unanswered(subject, of, several)
+
+    def _report_silent(self, service: Service) -> Problem:
+        first, last = service.silent[0], service.silent[-1]
+        who, many = self.report.names.short(first.connection), len(service.silent)
+        what = (
+            f"{who} has answered no request since {self.report.seconds(first.time_ns)}: {many:,} were delivered to it"
+        )
+        severity = None if many >= MANY_SILENT else "warning"
+        problem = self.report.add(
+            CODES["service-silent"], what, first.connection.number, frame=first, severity=severity
+        )
+        problem.count = problem.weight = many
+        problem.last_ns = last.time_ns
+        for place in service.silent:
+            self.report.cite(problem, place)
+        if service.answered_ns:
+            problem.detail(f"the last request that it answered came at {self.report.seconds(service.answered_ns)}")
+        end = first.connection.health.end if first.connection.health is not None else None
+        until = "" if end is None else f" until {self.report.seconds(end.time_ns)}"
+        problem.detail(f"its connection stayed open{until}")
+        return problem
+
+    def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
+        inboxes = sum(each.inbox for each in several)
+        certain = inboxes >= MANY_SILENT or 1 < len(several) < self._asked.get(subject, 0)
+        severity = None if certain and all(whole(each.place) for each in several) else "note"
+        first = several[0].place
+        problem = self.report.add(CODES["unanswered"], what, subject, frame=first, severity=severity)
+        problem.count = problem.weight = len(several)
+        problem.last_ns = several[-1].place.time_ns
+        for each in several:
+            self.report.cite(problem, each.place)
+            self.report.concerns(problem, each.place.connection)
+        got = dict.fromkeys(self.report.names.short(place.connection) for each in several for place in each.delivered)
+        problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
+
+
+def whole(place: FrameRef) -> bool:
+    """Whether all that was said on a connection was captured, in both directions."""
+    return not any(direction.lossy or not direction.captured for direction in place.connection.directions)
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """What a consumer of JetStream got and did not acknowledge."""
+
+    last: FrameRef
+    stream: str
+    open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MOST_OPEN))
+    """By sequence in the stream."""
+    sequence: int = 0
+    pending: int = 0
+    acked_ns: int = 0
+
+
+class Unacknowledged(Rule):
+    """Consumers that stopped acknowledging, so that JetStream stopped delivering."""
+
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._known: dict[str, Deliveries] = {}
+        self._limits: Newest[str, dict[str, Any]] = Newest(MOST_KNOWN)
+        """Configuration of consumers that were created."""
+        self._newest: Newest[str, int] = Newest(MOST_KNOWN)
+        """Newest sequence by stream, as acks of publishes say."""
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        subject = values.get("subject", "")
+        if "stream_sequence" in frame.generated:
+            stream, sequence = frame.generated["stream"], frame.generated["stream_sequence"]
+            self._newest.put(stream, max(sequence, self._newest.get(stream, 0)))
+        if frame.type in PUBLISHED:
+            if not subject.startswith("$JS."):
+                return
+            data = bytes(values.get("data", b""))
+            if CREATE in subject and "CREATE" in subject:
+                self._configure(data)
+            elif (acked := acknowledged(subject)) is not None and not data.startswith(b"+WPI"):
+                self._acknowledge(acked, frame.time_ns)
+        elif frame.sender == "server" and (delivery := acknowledged(values.get("reply", ""))) is not None:
+            self._deliver(delivery, frame)
+
+    def _configure(self, data: bytes) -> None:
+        try:
+            said = orjson.loads(data)
+            config = said["config"]
+            name = config.get("durable_name") or config["name"]
+            self._limits.put(f"{printable(said['stream_name'])}, consumer {printable(name)}", config)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return
+
+    def _deliver(self, delivery: Acknowledged, frame: Frame) -> None:
+        known = self._known.get(delivery.of)
+        if known is None:
+            if len(self._known) >= MOST_KNOWN:
+                return
+            known = self._known[delivery.of] = Deliveries(ref_of(frame), delivery.stream)
+        known.last, known.pending = ref_of(frame), delivery.pending
+        known.sequence = max(known.sequence, delivery.sequence)
+        known.open.put(delivery.sequence, known.last)
+
+    def _acknowledge(self, acked: Acknowledged, time_ns: int) -> None:
+        known = self._known.get(acked.of)
+        if known is None:
+            return
+        known.acked_ns = time_ns
+        known.open.pop(acked.sequence, None)
+        if self._limits.get(acked.of, {}).get("ack_policy") == "all":
+            for sequence in [each for each in known.open if each < acked.sequence]:
+                del known.open[sequence]
+
+    def finish(self) -> None:
+        for consumer, known in self._known.items():
+            most = self._limits.get(consumer, {}).get("max_ack_pending")
+            count, waits = len(known.open), max(known.pending, self._newest.get(known.stream, 0) - known.sequence)
+            silent_ns = self.report.last_ns - max(known.last.time_ns, known.acked_ns)
+            full = isinstance(most, int) and count >= most > 0 and silent_ns >= PATIENCE_NS
+            guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
+            if waits > 0 and (full or guessed):
+                self._report(consumer, known, waits, most)
+
+    def _report(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
+        places, names = [*known.open.values()], self.report.names
+        what = f"{names.short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
+        problem = self.report.add(
+            CODES["consumer-stuck"], what, consumer, frame=places[0], severity=None if most else "warning"
+        )
+        problem.count, problem.weight, problem.last_ns, problem.to_end = len(places), waits, known.last.time_ns, True
+        for place in places:
+            self.report.cite(problem, place)
+        acked, last = self.report.seconds(known.acked_ns), self.report.seconds(known.last.time_ns)
+        acks = f"the last ack came at {acked}" if known.acked_ns else "no ack was captured"
+        problem.detail(f"{acks}, the last delivery at {last}")
+        limit = f", as many as max_ack_pending allows ({most:,})" if most else ""
+        problem.detail(f"unacknowledged: {counted(len(places), 'message')}{limit}")
