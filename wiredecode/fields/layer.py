@@ -234,11 +234,10 @@ class Layer(Packet):
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, Layer):
                     yield from inner.secret_ranges()
-            if kind.secret and value is not None and kind.name in self.ranges:
+            hides = kind.secret or (kind.free and isinstance(value, str) and is_secret_value(value))
+            if hides and value is not None and kind.name in self.ranges:
                 start, stop = self.ranges[kind.name]
                 yield start + (int(kind.minimum()) if isinstance(kind, Sized) else 0), stop
-            elif kind.free and isinstance(value, str) and kind.name in self.ranges and is_secret_value(value):
-                yield self.ranges[kind.name]
             elif isinstance(kind, Binary) and kind.credentials is not None and value and kind.name in self.ranges:
                 base = self.ranges[kind.name][1] - len(value)
                 yield from ((base + start, base + stop) for start, stop in kind.credentials(value))
