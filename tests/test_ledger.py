@@ -95,7 +95,7 @@ def test_a_limit_that_costs_no_answer_is_not_counted() -> None:
         passes(waits, WAIT_FRAMES + 1, **between)
         waits.add(frame(waits.seen + 1, request=1, time_ns=WAIT_NS + 1 if between else 0))
         waits.finish(0)
-        assert (asks.response, waits.missed, waits.waiting_ids, waits.open_connections) == (None, 0, set(), [])
+        assert (asks.response, waits.missed, waits._requests, waits._passed) == (None, 0, {}, {})
 
 
 def test_a_tick_lets_old_requests_go() -> None:

@@ -220,11 +220,7 @@ class Dissector:
         steps = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
         del items
         for step in [*map(place, steps), watermark]:
-            linkers = dict.fromkeys(each.linker for each in self._trackers.values() if each.linker is not None)
-            ready = [*self._decoded(step)]
-            for link in linkers:
-                link()
-            yield ready
+            yield [*self._decoded(step)]
 
     # From packets to what waits for its turn.
 

@@ -7,9 +7,8 @@ does not depend on other connections. What is held back in total is limited gene
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
@@ -77,14 +76,20 @@ class Passed:
     requests: deque[OpenRequest] = field(default_factory=deque)
 
 
-def own_bounds(frames: Any, size: Any) -> Any:
-    """True if an answer is in time after these frames and bytes of its connection; also of arrays."""
-    return (frames <= WAIT_FRAMES) & (size <= WAIT_BYTES)
+class Stretch(NamedTuple):
+    """Frames of a connection that neither ask nor answer."""
+
+    connection: Connection
+    number: int
+    """Of the last one."""
+    frames: int
+    bytes: int
+    time_ns: int
 
 
-def held_bounds(frames: Any, size: Any) -> Any:
-    """True if a request can be held back while these frames and bytes of all connections pass; also of arrays."""
-    return (frames <= HELD_FRAMES) & (size <= HELD_BYTES)
+def is_too_far(passed: Passed, request: OpenRequest) -> bool:
+    """Whether too much of its connection passed for an answer to be in time."""
+    return passed.frames - request.own_frames > WAIT_FRAMES or passed.bytes - request.own_bytes > WAIT_BYTES
 
 
 class Ledger:
@@ -106,8 +111,6 @@ class Ledger:
         """Frames so far, and their bytes."""
         self.missed = 0
         """Answers that were in time, but their requests could not be held back that long."""
-        self.refresh: Callable[[Connection, Passed], None] | None = None
-        """Counts what passed of a connection, if :meth:`add` does not see all frames."""
         self._requests: dict[int, OpenRequest] = {}
         self._passed: dict[Connection, Passed] = {}
         self._held: deque[OpenRequest] = deque()
@@ -115,57 +118,47 @@ class Ledger:
         """Requests that were handed on before their time was over, and were not answered yet."""
 
     @property
-    def waiting_ids(self) -> set[int]:
-        """Ids of the requests that wait."""
-        return {*self._requests}
-
-    @property
     def waiting(self) -> int:
         """Frames from the oldest request that is held back to the newest frame."""
         return self.seen - self._held[0].seen if self._held else 0
-
-    @property
-    def open_connections(self) -> list[Connection]:
-        """Connections of which requests wait."""
-        return [*self._passed]
-
-    def passed(self, frame: Frame) -> Passed | None:
-        """What passed of the connection of a frame, if one of its requests waits or this frame is one."""
-        found = self._passed.get(frame.connection)
-        if found is None and frame.expects_response and frame.response is None:
-            found = self._passed[frame.connection] = Passed()
-            if self.refresh is not None:
-                self.refresh(frame.connection, found)
-        return found
 
     def add(self, frame: Frame) -> None:
         """Take the next frame; a request that waits for it learns its answer."""
         if frame.request is not None or frame.confirmations:
             self._answer(frame)
         passed = self._passed.get(frame.connection)
-        if passed is None and frame.expects_response:
-            passed = self.passed(frame)
+        if frame.expects_response and frame.response is None:  # else its answer was captured before it
+            if passed is None:
+                passed = self._passed[frame.connection] = Passed()
+            self._open(frame, passed)
         if passed is not None:
-            if frame.expects_response and frame.response is None:  # else its answer was captured before it
-                self._open(frame, passed)
-            self._count(frame, passed)
+            self._count(passed, 1, frame.length)
         self.seen += 1
         self.size += frame.length
         if self._held or self._released:
             self.release(frame.time_ns)
 
+    def add_unlinked(self, stretch: Stretch) -> None:
+        """Take the next frames, which no request is among, nor an answer."""
+        passed = self._passed.get(stretch.connection)
+        if passed is not None:
+            self._count(passed, stretch.frames, stretch.bytes)
+        self.seen += stretch.frames
+        self.size += stretch.bytes
+        self.release(stretch.time_ns)
+
     def skip(self, frame: Frame) -> None:
         """Count a frame of its connection that is not held back: it is not shown, and neither asks nor answers."""
         passed = self._passed.get(frame.connection)
         if passed is not None:
-            self._count(frame, passed)
+            self._count(passed, 1, frame.length)
 
-    def _count(self, frame: Frame, passed: Passed) -> None:
-        passed.frames += 1
-        passed.bytes += frame.length
-        first = passed.requests[0]
-        if passed.frames - first.own_frames > WAIT_FRAMES or passed.bytes - first.own_bytes > WAIT_BYTES:
-            self._close_past(passed)
+    def _count(self, passed: Passed, frames: int, size: int) -> None:
+        """Count frames of a connection, and give up its requests since which too much passed."""
+        passed.frames += frames
+        passed.bytes += size
+        while passed.requests and is_too_far(passed, passed.requests[0]):
+            self._give_up(passed.requests[0])
 
     def _open(self, frame: Frame, passed: Passed) -> None:
         place = passed.frames, passed.bytes, self.seen, self.size
@@ -201,25 +194,7 @@ class Ledger:
     def _in_time(self, request: OpenRequest, time_ns: int) -> bool:
         if request.is_past or time_ns - request.time_ns > self._most_ns:
             return False
-        passed = self._passed[request.connection]
-        if self.refresh is not None:
-            self.refresh(request.connection, passed)
-        return bool(own_bounds(passed.frames - request.own_frames, passed.bytes - request.own_bytes))
-
-    def _close_past(self, passed: Passed) -> None:
-        """Give up the requests of a connection of which too much passed since."""
-        while passed.requests:
-            first = passed.requests[0]
-            if own_bounds(passed.frames - first.own_frames, passed.bytes - first.own_bytes):
-                break
-            self._give_up(first)
-
-    def close_past(self) -> None:
-        """Give up all requests of whose connections too much passed since."""
-        for connection, passed in [*self._passed.items()]:
-            if self.refresh is not None:
-                self.refresh(connection, passed)
-            self._close_past(passed)
+        return not is_too_far(self._passed[request.connection], request)
 
     def release(self, time_ns: int) -> None:
         """Hold requests back no longer than the bounds allow; ``time_ns``: of the newest frame."""
@@ -316,18 +291,15 @@ def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmatio
         yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
 
 
-def captured_from(connection: Connection, side: int) -> float:
-    """The time from which on everything that could answer ``side`` was captured, and everything it asked before.
+def reply_captured(request: Any) -> bool:
+    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has.
+
+    So it is from the time on from which everything that could answer it was captured, and everything asked before.
 
     What lies behind a hole waits until that is given up, so its answer may come before it, and find no request. Where a
     capture begins in the middle, the first answers may have been sent before it.
     """
-    asking, answering = connection.directions[side], connection.directions[1 - side]
+    asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
     if answering.lossy or asking.lossy:
-        return inf
-    return 0 if answering.started else inf if answering.first_ns is None else answering.first_ns
-
-
-def reply_captured(request: Any) -> bool:
-    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has."""
-    return bool(request.time_ns >= captured_from(request.connection, request.side))
+        return False
+    return bool(answering.started or (answering.first_ns is not None and request.time_ns >= answering.first_ns))

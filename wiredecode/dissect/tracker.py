@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +66,6 @@ class Tracker:
         self.conversation: Conversation | None = None
         self.security: TlsConversation | None = None
         """Reads the records around what is spoken, where these are not its own."""
-        self.linker: Callable[[], None] | None = None
-        """:meth:`Bulk.linker`, where runs may ask or answer."""
         self.header_bytes = 0
         self.other: str | None = None
         """What it looks like, if it is nothing that is decoded here."""
@@ -198,8 +196,6 @@ class Tracker:
         if not self.runs:
             return
         bulk = protocol.bulk()
-        if bulk is not None:
-            self.linker = bulk.linker(self.conversation)
         for framer in self.framers or ():
             framer.bulk = bulk
 

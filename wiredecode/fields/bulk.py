@@ -28,15 +28,6 @@ class Source:
     def octets(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self.buffer, np.uint8)
 
-    @cached_property
-    def _not_ascii(self) -> Int64s:
-        return np.flatnonzero(self.octets > 0x7F)
-
-    def is_ascii(self, starts: Int64s, stops: Int64s) -> Bools:
-        """Whether each ``buffer[start:stop]`` is."""
-        found: Bools = np.searchsorted(self._not_ascii, starts) == np.searchsorted(self._not_ascii, stops)
-        return found
-
     def gather(self, code: str, places: Int64s) -> npt.NDArray[Any]:
         """One number at each place; ``code`` is a numpy type with its byte order (``">u4"``). Native order comes back.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.arrays import Bools, Int64s, UInt8s
+from wiredecode.arrays import Int64s, UInt8s
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.ids import frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
@@ -64,10 +64,6 @@ class FrameBlock:
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
     sender: str | None = None
-    expects_response: Bools | None = None
-    """Which frames ask for an answer; None: none does."""
-    requests: Int64s | None = None
-    """Ids of the frames that each one answers, 0 for none; filled in once :meth:`Bulk.linker` was called."""
 
     @property
     def ids(self) -> Int64s:
@@ -79,11 +75,6 @@ class FrameBlock:
     def types(self) -> tuple[str, ...]:
         """Type by kind."""
         return self.bulk.types
-
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        """Protocol by kind; empty: the same for all."""
-        return self.bulk.protocols
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -107,8 +98,7 @@ class FrameBlock:
         """``(protocol, type, status)`` and how many frames are that."""
         for kind, count in enumerate(np.bincount(self.kinds).tolist()):
             if count:
-                protocol = self.protocols[kind] if self.protocols else self.protocol
-                yield (protocol, self.types[kind], OK), count
+                yield (self.protocol, self.types[kind], OK), count
 
     def part(self, low: int, high: int) -> FrameBlock:
         """Frames ``low`` up to ``high``."""
@@ -122,8 +112,6 @@ class FrameBlock:
             kinds=self.kinds[chosen],
             parts={name: column[chosen] for name, column in self.parts.items()},
             numbers=self.numbers[chosen],
-            expects_response=None if self.expects_response is None else self.expects_response[chosen],
-            requests=None if self.requests is None else self.requests[chosen],
             **{name: getattr(self, name)[chosen] for name in PIECES},
         )
 
@@ -156,10 +144,6 @@ class Bulk(ABC):
 
     types: tuple[str, ...] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
-    with_links: tuple[int, ...] = ()
-    """Kinds of requests and responses."""
-    protocols: tuple[str, ...] = ()
-    """Protocol of each kind, where it is not the one that was cut."""
 
     @abstractmethod
     def cut(self, data: bytes) -> Cut:
@@ -173,15 +157,6 @@ class Bulk(ABC):
     def decode(self, conversation: Any, block: FrameBlock, out: Messages | None) -> bool:
         """Decode a block as the :class:`Conversation` of its connection would its frames, one after another.
 
-        True: done; the state is as if they had been decoded, none of them has a finding, and their messages are in
-        ``out``. Without ``out`` none of them is a request or a response either. False: nothing was done, they must be
-        decoded one by one.
+        True: done; the state is as if they had been decoded, none of them has a finding or is a request or a response,
+        and their messages are in ``out``. False: nothing was done, they must be decoded one by one.
         """
-
-    def linker(self, conversation: Any) -> Callable[[], None] | None:
-        """From now on answers are tied to what they answer when this is called, not as they are decoded.
-
-        Blocks of different connections are not taken in the order of the capture. Whoever drives the conversation calls
-        it each time that all frames up to some packet were decoded; None: no frame of a block asks or answers.
-        """
-        return None

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.dissect.ledger import Ledger, Passed
+from wiredecode.dissect.ledger import Ledger, Stretch
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
-from wiredecode.net.types import Connection
-from wiredecode.tables.confirms_blocks import AskingBlocks, Step, answering
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
@@ -84,11 +82,6 @@ class HeldMessages:
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
         self._ledger = Ledger()
-        self._ledger.refresh = self._refresh
-        self._blocks = AskingBlocks()
-        self._own: dict[int, tuple[int, int]] = {}
-        """Frames and bytes so far of connections of which something waits, by number."""
-        self._step: Step
         self._held: deque[tuple[int, list[MessagePart]]] = deque()
         """Number of the last frame, and the messages, of what came together."""
 
@@ -98,51 +91,26 @@ class HeldMessages:
         blocks = [item for item in items if not isinstance(item, Frame)]
         if not frames and not blocks:
             return
-        self._step = step = Step(frames, blocks, self._ledger.size, self._own)
-        parts = self._messages.drain()
-        asking = self._ledger.waiting_ids | {frame.id for frame in frames if frame.expects_response}
-        self._blocks.add(parts, frames, blocks, step)
-        self._link([*frames, *answering(blocks, asking)], step)
-        waiting = {connection.number for connection in self._ledger.open_connections}
-        self._own = step.after(waiting | self._blocks.open_connections)
-        self._held.append((self._ledger.seen, parts))
-
-    def _link(self, frames: list[Frame], step: Step) -> None:
-        """Show the next frames that ask or answer to the ledger."""
-        ledger = self._ledger
-        speaking = [frame for frame in frames if frame.request is not None or frame.expects_response]
-        speaking.sort(key=attrgetter("number"))
-        connections = np.array([frame.connection.number for frame in speaking], np.int64)
-        places = np.array([frame.number - step.first for frame in speaking], np.int64)
-        columns = (places, step.before[places], *step.passed(connections, places))
-        for frame, place, size, own_frames, own_bytes in zip(
-            speaking, *(each.tolist() for each in columns), strict=True
-        ):
-            ledger.seen, ledger.size = step.first - 1 + place, size
-            if (passed := ledger.passed(frame)) is not None:
-                passed.frames, passed.bytes = own_frames, own_bytes
-            ledger.add(frame)
-        ledger.seen, ledger.size = step.first - 1 + len(step), step.size
-        ledger.close_past()
-        ledger.release(int(step.times[-1]))
-
-    def _refresh(self, connection: Connection, passed: Passed) -> None:
-        """Count what passed of a connection up to the frame that is added to the ledger."""
-        place = self._ledger.seen - self._step.first + 1
-        frames, size = self._step.passed(np.array([connection.number]), place)
-        passed.frames, passed.bytes = int(frames[0]), int(size[0])
+        linked = [frame.number for frame in frames if frame.request is not None or frame.expects_response]
+        ordered: list[Frame | Stretch] = [*frames]
+        for block in blocks:
+            ordered += stretches_of(block, sorted(linked))
+        for item in sorted(ordered, key=attrgetter("number")):
+            if isinstance(item, Frame):
+                self._ledger.add(item)
+            else:
+                self._ledger.add_unlinked(item)
+        self._held.append((self._ledger.seen, self._messages.drain()))
 
     def finish(self, last_ns: int) -> int:
         """Nothing more comes; ``last_ns``: time of the last packet. Return :attr:`Ledger.missed`."""
         self._ledger.finish(last_ns)
-        self._blocks.finish(last_ns)
-        return self._ledger.missed + self._blocks.missed
+        return self._ledger.missed
 
     def release(self) -> list[MessagePart]:
         """Take the messages that need not wait any longer."""
         released: list[MessagePart] = []
-        seen = self._ledger.seen
-        ready = min(seen - self._ledger.waiting, self._blocks.ready_count(seen))
+        ready = self._ledger.seen - self._ledger.waiting
         while self._held and self._held[0][0] <= ready:
             released += self._held.popleft()[1]
         if self._held:
@@ -152,3 +120,13 @@ class HeldMessages:
                 released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]
         return released
+
+
+def stretches_of(block: FrameBlock, linked: list[int]) -> Iterator[Stretch]:
+    """The frames of a block, in stretches that no frame with one of the numbers ``linked`` divides."""
+    edges = np.unique([0, *np.searchsorted(block.numbers, linked).tolist(), len(block)])
+    lasts = edges[1:] - 1
+    sums = np.concatenate([[0], np.cumsum(block.stops - block.starts)])[edges]
+    columns = (block.numbers[lasts], np.diff(edges), np.diff(sums), block.time_ns[lasts])
+    for each in zip(*(column.tolist() for column in columns), strict=True):
+        yield Stretch(block.connection, *each)

@@ -89,7 +89,7 @@ class MessageTable:
             "dst": ends[1 - block.side],
             "sender": block.sender,
             "type": Coded(kinds, list(block.types)),
-            "protocol": Coded(kinds, list(block.protocols)) if block.protocols else block.protocol,
+            "protocol": block.protocol,
             **columns,
         }
         self._order.append(block.numbers[rows])

@@ -24,7 +24,6 @@ from wiredecode.protocols.liftbridge.conversation_memory import (
     NO_FACTS,
     Meaning,
     Memory,
-    ack_key,
     acked_in,
 )
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
@@ -102,12 +101,12 @@ def _relate(
         namespace = memory.servers.get(frame.connection.number) or namespace or (acked_in(inbox) if inbox else None)
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
-            memory.ask(ack_key(inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
+            memory.ask(("ack", inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
         elif frame.status == OK and not frame.expects_response:
             frame.outcome = NOT_ASKED
     elif code == names.ACK:
         inbox = fields.get("ack_inbox") or subject or ""
-        hop = memory.ack(ack_key(inbox, fields.get("correlation_id", "")), frame)
+        hop = memory.answer(("ack", inbox, fields.get("correlation_id", "")), frame)
     elif code in names.REQUESTS and (reply := message.reply):
         frame.expects_response = True
         facts = dict(facts)

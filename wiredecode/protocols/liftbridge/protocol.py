@@ -12,7 +12,6 @@ from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 if TYPE_CHECKING:
     from wiredecode.fields.layer import Layer
-    from wiredecode.protocols.shared.carried_bulk import CarriedBulk
 
 
 class Liftbridge(CarriedProtocol):
@@ -59,11 +58,6 @@ class Liftbridge(CarriedProtocol):
 
         stored = (operations.ActivityStreamEvent, operations.Cursor)
         return (*layers.LAYERS.values(), layers.Unknown, *stored, *raft.LAYERS)
-
-    def bulk(self) -> CarriedBulk:
-        from wiredecode.protocols.liftbridge.bulk import LiftbridgeBulk
-
-        return LiftbridgeBulk()
 
     def type_names(self) -> Iterable[str]:
         return (*super().type_names(), "RaftSnapshot", "RaftEnd")

@@ -1,9 +1,8 @@
-"""Plain messages, and those with a plain message of a carried protocol in them, many at a time."""
+"""Plain messages, many at a time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,18 +18,14 @@ from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLis
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
 from wiredecode.protocols.registry import carried_by
-from wiredecode.protocols.shared.carried_bulk import PLACES, CarriedBulk, Payloads
 
 if TYPE_CHECKING:
     from wiredecode.protocols.nats.conversation import NatsConversation
     from wiredecode.protocols.nats.conversation_memory import Subscription
-    from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
 
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
 """Kinds of frames."""
-OPERATIONS = 4
-"""So many; there are as many more for each kind of message that a carried protocol has."""
 SUBJECT, SID, BLOCK, BODY, HEADERS = 0, 2, 4, 5, 6
 COLUMNS = 7
 """The parts of a message: start and stop of subject and sid, start of header block and payload, number of headers."""
@@ -204,99 +199,48 @@ def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) ->
     return found
 
 
-AT, HEAD, INSIDE = "at", "head", "inside"
-"""Parts of a cut, see :func:`operations` and :meth:`CarriedBulk.kinds`."""
+AT, HEAD = "at", "head"
+"""Parts of a cut, see :func:`operations`."""
 
 
 class NatsBulk(Bulk):
-    """Messages without a reply subject: all others are requests, or belong to them.
+    """Messages without a reply subject: all others are requests, or belong to them. Carried ones are read alone."""
 
-    Kinds 1 to 4 are :data:`PUB` to :data:`HMSG`; 4 more of each for the first kind of message of a carried protocol,
-    and so on.
-    """
+    types = ("", "PUB", "HPUB", "MSG", "HMSG")
 
     def __init__(self) -> None:
-        self.carried: list[tuple[CarriedProtocol, CarriedBulk, int]] = []
-        """And what its kinds count from, in groups of four."""
-        types, protocols, linked = ["", "PUB", "HPUB", "MSG", "HMSG"], ["", *["nats"] * OPERATIONS], list[int]()
-        for protocol in carried_by("nats"):
-            bulk, before = protocol.bulk(), len(types) // OPERATIONS - 1
-            if bulk is None:
-                continue
-            self.carried.append((protocol, bulk, before))
-            for kind, name in enumerate(bulk.types, 1):
-                if kind in bulk.linked:
-                    linked += range(len(types), len(types) + OPERATIONS)
-                types += [name] * OPERATIONS
-                protocols += [protocol.name] * OPERATIONS
-        self.types, self.protocols, self.with_links = tuple(types), tuple(protocols), tuple(linked)
+        self.carried = [protocol.prefix for protocol in carried_by("nats")]
 
     def cut(self, data: bytes) -> Cut:
         source = Source(data)
         starts, kinds, at, heads = operations(source)
-        bodies, stops = at[:, BODY], starts[1:] - 2
-        places = np.zeros((len(kinds), PLACES), np.int64)
-        for protocol, bulk, before in self.carried:
-            rows = np.flatnonzero((kinds > 0) & begins_with(source, bodies, stops, protocol.prefix))
-            if len(rows):
-                inner, places[rows] = bulk.kinds(source, bodies[rows], stops[rows])
-                kinds[rows] = np.where(inner, kinds[rows] + OPERATIONS * (before + inner), 0)
-        return Cut(starts, kinds, {AT: at, HEAD: heads, INSIDE: places})
+        for prefix in self.carried:
+            kinds[begins_with(source, at[:, BODY], starts[1:] - 2, prefix)] = 0
+        return Cut(starts, kinds, {AT: at, HEAD: heads})
 
     def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
-        said, plain = conversation.sides[block.side], (block.kinds - 1) % OPERATIONS + 1
+        said = conversation.sides[block.side]
         if block.base + block.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
             return False
-        published = bool(plain[0] < MSG)
-        if ((plain < MSG) != published).any():
+        published = bool(block.kinds[0] < MSG)
+        if ((block.kinds < MSG) != published).any():
             return False
         client = conversation.client
         if client is None:
-            if plain[0] == HMSG and conversation.link is None:
+            if block.kinds[0] == HMSG and conversation.link is None:
                 return False
             client = block.side if published else 1 - block.side
         codes, subjects = distinct(block, SUBJECT)
-        inner = [*self.payloads(conversation, block, codes, subjects)]
-        if not are_plain(conversation, subjects) or not all(
-            bulk.accepts(session, payloads) for bulk, session, payloads in inner
-        ):
-            return False
-        if out is None and not set(np.unique(block.kinds).tolist()).isdisjoint(self.with_links):
+        if not are_plain(conversation, subjects):
             return False
         if not (fits(conversation, block) if published else count_deliveries(conversation, block)):
             return False
         conversation.client = client
         block.sender = conversation.sender(block)
         said.reached = int(block.base + block.stops[-1])
-        for bulk, session, payloads in inner:
-            bulk.decode(session, payloads, original=published and block.side == client, links=out is not None)
         if out is not None:
-            operation = PUBLISH if published else DELIVER
-            others = np.ones(len(block), np.bool_)
-            for bulk, session, payloads in inner:
-                rows, columns = bulk.messages(session, payloads)
-                others[rows] = False
-                if not published:
-                    columns.pop("outcome", None)
-                out.add_part(BlockMessages(block, rows, {"index": 0, "operation": operation, **columns}))
-            add_rows(block, np.flatnonzero(others), codes, subjects, operation, out)
+            add_rows(block, codes, subjects, PUBLISH if published else DELIVER, out)
         return True
-
-    def linker(self, conversation: NatsConversation) -> Callable[[], None]:
-        return conversation.memory.carried.linker()
-
-    def payloads(
-        self, conversation: NatsConversation, block: FrameBlock, codes: Int64s, subjects: list[str]
-    ) -> Iterator[tuple[CarriedBulk, CarriedSession, Payloads]]:
-        """What carried protocols have in a block, and what they remember."""
-        groups = (block.kinds - 1) // OPERATIONS
-        for protocol, bulk, before in self.carried:
-            rows = np.flatnonzero((groups > before) & (groups <= before + len(bulk.types)))
-            if len(rows):
-                kinds = (groups[rows] - before).astype(np.uint8)
-                where = (block.parts[AT][rows, BODY], block.stops[rows] - 2)
-                payloads = Payloads(block, rows, kinds, *where, codes[rows], subjects, block.parts[INSIDE][rows])
-                yield bulk, conversation.memory.carried.session(protocol.name), payloads
 
 
 def distinct(block: FrameBlock, part: int) -> tuple[Int64s, list[str]]:
@@ -341,17 +285,15 @@ def count_deliveries(conversation: NatsConversation, block: FrameBlock) -> bool:
     return True
 
 
-def add_rows(
-    block: FrameBlock, rows: Int64s, codes: Int64s, subjects: list[str], operation: str, out: Messages
-) -> None:
-    """One row per message that is one of NATS."""
-    at, kinds = block.parts[AT][rows], block.kinds[rows]
+def add_rows(block: FrameBlock, codes: Int64s, subjects: list[str], operation: str, out: Messages) -> None:
+    """One row per message."""
+    at = block.parts[AT]
     columns: dict[str, Column] = {"index": 0, "operation": operation}
-    if (kinds % 2 == 0).any():
-        columns["headers"] = header_lists(block.buffer, at, kinds)
-    columns["topic"] = Coded(codes[rows].astype(np.int32), subjects)
-    columns["body"] = Slices(block.buffer, at[:, BODY].copy(), block.stops[rows] - 2)
-    out.add_part(BlockMessages(block, rows, columns))
+    if (block.kinds % 2 == 0).any():
+        columns["headers"] = header_lists(block.buffer, at, block.kinds)
+    columns["topic"] = Coded(codes.astype(np.int32), subjects)
+    columns["body"] = Slices(block.buffer, at[:, BODY].copy(), block.stops - 2)
+    out.add_part(BlockMessages(block, np.arange(len(block)), columns))
 
 
 def header_lists(buffer: bytes, at: Int64s, kinds: UInt8s) -> HeaderLists:

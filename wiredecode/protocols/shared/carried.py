@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
-    from wiredecode.protocols.shared.carried_bulk import CarriedBulk
 
 PREFIX_BYTES = 4
 
@@ -46,10 +45,6 @@ class CarriedProtocol(Offers, ABC):
     @abstractmethod
     def layers(self) -> Iterable[type[Layer]]:
         """All message types, for the field catalogue."""
-
-    def bulk(self) -> CarriedBulk | None:
-        """How many messages are read at a time, if there is a way."""
-        return None
 
     def type_names(self) -> Iterable[str]:
         """As :meth:`Protocol.type_names`."""
@@ -85,13 +80,6 @@ class CarriedSession(ABC):
     subjects: Container[str] = ()
     """Subjects of which it learned on the way."""
 
-    links_later: bool = False
-    """Whether answers are tied to what they answer by :meth:`link`, not as they are decoded."""
-
-    def link(self) -> None:
-        """All frames up to some packet were decoded; see :meth:`Bulk.linker`."""
-        return
-
     @abstractmethod
     def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> int | None:
         """Decode the payload of a message: its layers and findings join the frame; others are left alone.
@@ -122,14 +110,13 @@ class CarriedSessions:
         self._parts = [(part, one.name) for one in self._protocols.values() for part in one.subject_parts]
         self._client_names = [(one.client_names, one.name) for one in self._protocols.values() if one.client_names]
         self.sessions: dict[str, CarriedSession] = {}
-        self._links_later = False
 
     def session(self, name: str) -> CarriedSession:
         """That of a protocol, made on first use."""
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = self._protocols[name].session()
-            session.links_later, session.plain_subject = self._links_later, self._plain_subject
+            session.plain_subject = self._plain_subject
         return session
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:
@@ -150,17 +137,6 @@ class CarriedSessions:
     def marked(self, buffer: bytes, start: int) -> bool:
         """Whether a payload begins as those of a carried protocol do."""
         return buffer[start : start + PREFIX_BYTES] in self._prefixes
-
-    def linker(self) -> Callable[[], None]:
-        """See :meth:`Bulk.linker`."""
-        self._links_later = True
-        for session in self.sessions.values():
-            session.links_later = True
-        return self._link
-
-    def _link(self) -> None:
-        for session in self.sessions.values():
-            session.link()
 
     def client_named(self, client: str, connection: int) -> Mapping[str, str]:
         """See :meth:`CarriedSession.client_named`."""
