@@ -120,10 +120,18 @@ def test_every_command_reads_twice(tmp_path: Path, capsys: pytest.CaptureFixture
         printed = capsys.readouterr()
         return printed.out, printed.err
 
-    for command in (["pcap", "--summary"], ["stats", "--table", "frames"]):
+    written = tmp_path / "out.csv"
+    query = "select count(*) from frames"
+    for command in (
+        ["pcap", "--summary"],
+        ["stats", "--table", "frames"],
+        ["export", "-o", str(written)],
+        ["sql", query],
+    ):
         once, twice = output(*command, *asked), output(*command, *asked, "-2")
-        assert "answered too late for one pass: -2 finds the outcome" in once[1] and "too late" not in twice[1]
-        assert twice[0] != once[0]
+        assert "12 requests without an answer in the time that one pass waits (late): -2" in once[1], command
+        assert "(late)" not in twice[1]
+        assert twice != once
     assert (
         '"outcome":"late"' in output("pcap", "--json")[0]
         and '"outcome":"late"' not in output("pcap", "--json", "-2")[0]

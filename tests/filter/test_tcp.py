@@ -127,7 +127,7 @@ def test_retransmissions_before_the_end_of_a_truncated_file_are_written(run: Run
     assert wiredecode.read(out, level="packets").table().num_rows == 9
 
 
-def test_a_filter_that_names_frames_chooses_frames(run: Run) -> None:
+def test_a_filter_that_names_frames_chooses_frames(run: Run, tmp_path: Path) -> None:
     for text, packets in (
         ("tcp.retransmission && ip.addr == 10.77.0.1 && tcp.stream == 1", True),
         ("!tcp.flags.reset || tcp.port == 5552", True),
@@ -137,7 +137,10 @@ def test_a_filter_that_names_frames_chooses_frames(run: Run) -> None:
     ):
         assert compile_filter(text).chooses_packets is packets, text
     assert "none of 69 matches" in run("pcap", BLACK_HOLE, "--summary", "-Y", "frame && tcp.retransmission").err
-    assert "pcap --summary -Y 'tcp.retransmission'" in run("stats", BLACK_HOLE, "-Y", "tcp.retransmission").err
+    query = "select count(*) from frames"
+    for command in (["stats"], ["follow"], ["export", "-o", tmp_path / "o.csv"], ["sql", query]):
+        said = run(command[0], BLACK_HOLE, *command[1:], "-Y", "tcp.retransmission").err
+        assert "pcap --summary -Y 'tcp.retransmission'" in said, command
     refused = run("pcap", BLACK_HOLE, "-T", "fields", "-e", "frame.number", "-Y", "tcp.retransmission")
     assert (refused.code, "for frames say -Y 'frame && (" in refused.err) == (2, True)
 

@@ -22,6 +22,7 @@ from tests.support import (
     meaning,
 )
 from wiredecode.capture import open_capture
+from wiredecode.frames.record import record
 from wiredecode.protocols.cursus.protocol import Cursus
 from wiredecode.protocols.rabbitmq_stream.protocol import RabbitMQStream
 
@@ -132,3 +133,16 @@ class Greedy(Cursus):
 def test_it_claims_no_other_protocol() -> None:
     for path in sorted((CAPTURES / "rabbitmq-stream").glob("c*basic*.pcap")):
         assert dissect(open_capture([path]), known=(Greedy(),)).frames == []
+
+
+def test_ranges_are_named_as_the_keys_of_the_record() -> None:
+    found = 0
+    for frame in run_of(FOLDER / "produce.pcap").frames:
+        shown = record(frame, ranges=True)
+        named = any("[0].key" in name for name in shown["ranges"])
+        for key, value in shown["layers"].get("cursus", {}).items():
+            span = shown["ranges"].get(f"cursus.{key}")
+            if named and span is not None and isinstance(value, str):
+                assert frame.data[slice(*span)].decode() == value
+                found += 1
+    assert found > 150

@@ -18,9 +18,6 @@ from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
 from wiredecode.cli.output import Output, complain, say
-from wiredecode.frames.escape import escape
-from wiredecode.frames.frame import LATE
-from wiredecode.frames.plurals import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -90,8 +87,6 @@ class Session:
         self.on_terminal = sys.stdout.isatty()
         """True if frames are written to the terminal as they come: progress would be in their way."""
         self.interrupted = False
-        self.late = 0
-        """Requests answered too late for one pass, if the filter asks for outcomes."""
         self.connections: ConnectionTable | None = None
         """Connections that are over, for ``--summary-json``."""
         self._progress: Progress | None = None
@@ -201,14 +196,7 @@ class Session:
     def decoded(self) -> Iterator[Frame]:
         """All frames."""
         assert self.dissector is not None
-        frames = self.dissector.frames(self.batches())
-        asks_outcome = self.display is not None and "frame.outcome" in self.display.names
-        return self._late_counted(frames) if asks_outcome else frames
-
-    def _late_counted(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        for frame in frames:
-            self.late += frame.outcome == LATE
-            yield frame
+        return self.dissector.frames(self.batches())
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
         shown, matches = 0, None if self.display is None else self.display.matches
@@ -279,7 +267,7 @@ class Session:
 
     def _close(self, how: str, failure: CaptureError | None) -> None:
         """Show the totals; ``how``: why reading ended early."""
-        from wiredecode.view.totals import files_text, shown_text, totals_text
+        from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_text
 
         if self.verbose:
             say(files_text(self.capture.info))
@@ -291,12 +279,9 @@ class Session:
             whole = not how and self.shown != self.count
             shown = shown_text(totals, self.shown, whole=whole, matching=self.display is not None)
         say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
-        if self.dissector is not None and self.display is not None and self.display.chooses_packets:
-            say(
-                f"{'hint':<10}only frames were looked at; pcap --summary -Y '{escape(self.display.text)}' lists packets"
-            )
-        if self.late:
-            say(f"{'hint':<10}{counted(self.late, 'request')} answered too late for one pass: -2 finds the outcome")
+        if self.display is not None:
+            for hint in filter_hints(totals, self.display):
+                say(hint)
 
     @property
     def totals(self) -> Totals:

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import Output, complain, text_bytes, wants_color
+from wiredecode.cli.output import Output, complain, say, text_bytes, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
 
@@ -100,8 +100,9 @@ def sql(
     reading = {**arguments, "show_secrets": show_secrets}
     if two_passes:
         reading["answers"] = find_answers(open_capture(files), **arguments)
+    opened: list[TableReader | Timed] = []
     try:
-        with Database(_opener(captures, reading, display), once=once, files=allow_files) as database:
+        with Database(_opener(captures, reading, display, opened), once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:
@@ -113,6 +114,8 @@ def sql(
                     complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
             for damage in database.errors:
                 complain(str(damage))
+            if not captures.verbosity.quiet:
+                _say_hints(opened, display())
             return 2 if database.errors else 0
     except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape
@@ -135,8 +138,22 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         raise options.UsageError(str(error)) from None
 
 
-def _opener(captures: options.Captures, reading: dict[str, Any], display: Callable[[], Filter | None]) -> Open:
-    """Return a function that opens a table of the rows that were asked for."""
+def _say_hints(opened: list[TableReader | Timed], display: Filter | None) -> None:
+    """What the filter could not find, of all tables that were read."""
+    from wiredecode.view.totals import filter_hints
+
+    if display is not None:
+        for hint in dict.fromkeys(hint for reader in opened for hint in filter_hints(reader.totals, display)):
+            say(hint)
+
+
+def _opener(
+    captures: options.Captures,
+    reading: dict[str, Any],
+    display: Callable[[], Filter | None],
+    opened: list[TableReader | Timed],
+) -> Open:
+    """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
     from wiredecode.export.selection import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
@@ -153,7 +170,8 @@ def _opener(captures: options.Captures, reading: dict[str, Any], display: Callab
             bulk = prefer_bulk(capture)
             return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
 
-        return reader(capture) if span.is_whole else Timed(capture, reader, span.since)
+        opened.append(reader(capture) if span.is_whole else Timed(capture, reader, span.since))
+        return opened[-1]
 
     return open_
 

@@ -196,6 +196,7 @@ class Dissector:
         yield from self._linked(self._decoded(None))
         self._ledger.finish(self.totals.last_ns)
         yield from self._not_held()
+        self.totals.late_requests += self._ledger.late
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
         self.accounts.finish(self.network)

@@ -111,6 +111,8 @@ class Ledger:
         """Frames so far, and their bytes."""
         self.missed = 0
         """Answers that were in time, but their requests could not be held back that long."""
+        self.late = 0
+        """Requests that got the outcome ``late``."""
         self._requests: dict[int, OpenRequest] = {}
         self._passed: dict[Connection, Passed] = {}
         self._held: deque[OpenRequest] = deque()
@@ -260,6 +262,7 @@ class Ledger:
                 frame.response, frame.outcome, frame.answers = known
             elif outcome is not None and frame.connection.label is None:  # what a cluster has not seen, nobody tells
                 frame.outcome = outcome
+                self.late += outcome == LATE
 
     def _forget(self, request: OpenRequest) -> None:
         self._requests.pop(request.id, None)

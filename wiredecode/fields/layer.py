@@ -253,6 +253,11 @@ class Layer(Packet):
         return record
 
     @classmethod
+    def record_paths(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Keys of the record that are not the names of fields, each with the path of the field that it comes from."""
+        return iter(())
+
+    @classmethod
     def complete_record(cls, record: dict[str, Any]) -> None:
         """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
 

@@ -78,9 +78,12 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
     """Byte range ``[first, end)`` in the frame of every field, by its path; none of what was put together first."""
     if frame.layer is None:
         return {}
-    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing)).ranges
+    found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing))
     prefix = frame.layer.filter_name
-    shown = {f"{prefix}.{path}": list(span) for path, span in found.items()}
+    shown = {f"{prefix}.{path}": list(span) for path, span in found.ranges.items()}
+    for key, path in frame.layer.record_paths(found.values):
+        if path in found.ranges:
+            shown[f"{prefix}.{key}"] = list(found.ranges[path])
     met: dict[str, int] = {}
     for inner in frame.inner:
         name, count = inner.layer.filter_name, met.get(inner.layer.filter_name, 0)

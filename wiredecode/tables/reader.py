@@ -319,6 +319,8 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
         return None
     from wiredecode.filter.tables import NAMES, TableFilter
 
+    if "frame.outcome" in display.names:
+        return None  # what is late is counted frame by frame
     found = TableFilter(display, level)
     if found.unknown and level == PACKETS:
         names = ", ".join(NAMES[PACKETS])

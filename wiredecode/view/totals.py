@@ -12,6 +12,7 @@ from wiredecode.frames.plurals import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo
+    from wiredecode.filter import Filter
     from wiredecode.frames.totals import Totals
 
 MAX_ROWS = 12
@@ -64,6 +65,17 @@ def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> st
     if not shown:
         return f"no {noun}: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
     return f"{shown:,} of {counted(total, noun)} {what}"
+
+
+def filter_hints(totals: Totals, display: Filter) -> list[str]:
+    """Lines that say what a filter could not find in frames, or in one pass over them."""
+    hints = []
+    if totals.connections and display.chooses_packets:
+        hints.append(f"only frames were looked at; pcap --summary -Y '{escape(display.text)}' lists packets")
+    if totals.late_requests and "frame.outcome" in display.names:
+        late = counted(totals.late_requests, "request")
+        hints.append(f"{late} without an answer in the time that one pass waits (late): -2 finds the outcome")
+    return [f"{'hint':<{LABEL}}{hint}" for hint in hints]
 
 
 def files_text(info: CaptureInfo) -> str:

@@ -11,7 +11,7 @@ in the order of the commands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from wiredecode.protocols.cursus.layers_kinds import (
     holds_token,
     token_ahead,
 )
-from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY
+from wiredecode.protocols.cursus.names import COMMANDS, DISCOVERY, PARAMETER_KEYS, REPLY_KEYS, TAIL_KEYS
 
 BLANKS = rb"[ \t\r\n\v\f]+"
 REST = rb".*"
@@ -56,6 +56,16 @@ class CursusFrame(Layer):
     """Base of all frames: fills in ``length`` when building."""
 
     filter_name: ClassVar[str] = "cursus"
+
+    @classmethod
+    def record_paths(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for name, keys in (("arguments", PARAMETER_KEYS), ("reply_fields", REPLY_KEYS)):
+            for place, piece in enumerate(values.get(name, ())):
+                if (key := keys.get(piece.get("key"))) is not None:
+                    yield key, f"{name}[{place}].{'secret' if 'secret' in piece else 'value'}"
+        for field in values.get("tail") or ():
+            if field in TAIL_KEYS:
+                yield TAIL_KEYS[field], f"tail.{field}"
 
 
 def length() -> Kind:

@@ -135,6 +135,11 @@ REPLY_NAMES = {
 }
 """Reply fields whose name in a record is another one."""
 
+PARAMETER_KEYS = {key: name for key, (name, _) in PARAMETERS.items()}
+REPLY_KEYS = {key: REPLY_NAMES.get(key, key) for key in (*REPLY_INTEGERS, *REPLY_BOOLEANS, *REPLY_TEXTS)}
+TAIL_KEYS = {"message": "message", "secret_message": "message", "json_text": "payload", "secret_json": "payload"}
+"""Keys of records, by the names on the wire; those of the tail by its fields."""
+
 STREAM_CLOSE_REASONS = _words("stopped replaced removed timeout error offset_out_of_range")
 KNOWN_ACKS = frozenset(["", "0", "1", "-1", "all"])
 

@@ -31,7 +31,6 @@ MOST_SPELLED = 8
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
 
-TAIL_VALUES = frozenset({"message", "secret_message", "json_text", "secret_json"})
 
 OTHER = "other_fields"
 """Keys that the protocol does not know."""
@@ -160,7 +159,7 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
         named["offsets"] = offsets
         words.pop()
     tail = values.get("tail")
-    if not tail or not tail.keys() & TAIL_VALUES:
+    if not tail or not tail.keys() & names.TAIL_KEYS.keys():
         pass  # cut
     elif tail["tail_name"] == "message=":
         named["message"] = piece_text(tail, secrets, "message", "secret_message")
