@@ -181,6 +181,7 @@ def sweep(path: Path, options: argparse.Namespace, counts: dict[str, Count]) -> 
     packets = packets.part(0, min(len(packets), options.packets))
     if len(packets) < 2:
         return
+    packets = damage.in_time(packets)  # as the variants are
     whole = damage.dissect(packets)
     for kind, count in counts.items():
         if kind in DAMAGE or kind in TRUNCATED:

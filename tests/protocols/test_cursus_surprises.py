@@ -390,6 +390,15 @@ def test_a_stream_goes_on_until_it_is_closed() -> None:
     assert codes(run.frames[4]) == ["stream-closed"]
 
 
+def test_the_end_of_a_stream_is_no_refusal_where_its_first_answer_may_be_another_s() -> None:
+    close = framed("STREAM_CONTROL type=CLOSE reason=replaced offset=15")
+    parts = [Part(1, side, data) for side, data in ((C, STREAM), (S, PUSHED), (S, close))]
+    syn, *answered, asked, pushed, closed = craft(parts, every(1460), server_port=9000)
+    run = dissect(batches([asked, *answered, syn, pushed, closed]), known=(Cursus(),))
+    assert pairs(run) == [(2, None), (3, None)]
+    assert run.frames[0].outcome != "refused"
+
+
 def test_nothing_that_a_client_says_on_a_stream_is_read() -> None:
     run = talk((C, STREAM), (S, KEEP_ALIVE), (C, cmd("LIST")), (S, PUSHED))
     assert pairs(run) == [(2, 1), (4, 1)]

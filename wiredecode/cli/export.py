@@ -101,7 +101,7 @@ class ExportOptions(options.Captures):
             overwrite=self.overwrite,
             row_group=self.row_group,
             guard_formulas=self.csv_formulas == "guard",
-            count=self.count,
+            count=self.count and min(self.count, sys.maxsize),
             start=self.span.start,
             end=self.span.end,
             display=self.display,

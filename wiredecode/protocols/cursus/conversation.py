@@ -54,8 +54,10 @@ class CursusConversation(Conversation):
         self.whole = connection.initiator is not None
         self.forced, self.dialect = dialect, dialect
         self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
-        self.stream: CommandRequest | None = None
-        """The STREAM that the broker accepted: from then on it answers nothing else."""
+        self.is_streaming = False
+        """The broker accepted STREAM: from then on it answers nothing else."""
+        self.stream: int | None = None
+        """The frame of that STREAM; None where frames were lost, so that the first answer may be another's."""
         self.losses = Losses()
         self.rows: list[Row] | None = None
         """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
@@ -141,7 +143,7 @@ class CursusConversation(Conversation):
 
     def _add_request(self, frame: Frame, named: dict[str, Any]) -> None:
         """A command: remember it until the broker's next reply that is not yet taken."""
-        if self.stream is not None:
+        if self.is_streaming:
             frame.find("note", "protocol", "not-read", "sent on a stream: brokers do not read it")
             return
         topic = named.get("topic", frame.values.get("topic"))
@@ -155,8 +157,8 @@ class CursusConversation(Conversation):
 
     def _answer(self, frame: Frame, named: dict[str, Any]) -> None:
         """A reply: it belongs to the oldest command that waits, or to the stream."""
-        if self.stream is not None:
-            frame.request = self.stream.frame
+        if self.is_streaming:
+            frame.request = self.stream
             return
         while len(self.outstanding) > 1 and next(iter(self.outstanding)).silent and frame.type != "ERROR":
             self.outstanding.pop_oldest()
@@ -177,7 +179,7 @@ class CursusConversation(Conversation):
             self.uncertain = True
             return
         if request.type == "STREAM" and frame.type in PUSHED:
-            self.stream = request
+            self.is_streaming, self.stream = True, frame.request
             self.outstanding.clear()
         elif request.type == "READ_STREAM" and request.count is None and frame.type not in REFUSALS:
             count = named.get("count")

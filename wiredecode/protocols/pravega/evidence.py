@@ -142,10 +142,12 @@ class MessageEvidence(Evidence):
         return self.level >= GOOD or (self.layer is not None and self.layer.type_name == "DataAppended")
 
 
-def evidence_of(code: int, end: int, layer: type[WireMessage], *, alone: bool = False) -> MessageEvidence:
-    """That of a whole message; ``alone``: it decides alone."""
+def evidence_of(
+    code: int, end: int, layer: type[WireMessage], *, alone: bool = False, weak: bool = False
+) -> MessageEvidence:
+    """That of a whole message; ``alone``: it decides alone; ``weak``: no printable name where there has to be one."""
     name = layer.type_name
-    level = SURE if alone else WEAK if name in WEAK_TYPES else GOOD
+    level = SURE if alone else WEAK if weak or name in WEAK_TYPES else GOOD
     client = name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None
     return MessageEvidence(level, end, client, code, layer)
 
@@ -193,7 +195,9 @@ def judge(data: bytes, position: int) -> MessageEvidence:
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:
-            return evidence_of(code, stop, layer, alone=code == HELLO or named(layer, values))
+            name = values.get(_marks(layer)[1] or "", "?")
+            unnamed = not (name and name.isascii() and name.isprintable())
+            return evidence_of(code, stop, layer, alone=code == HELLO or named(layer, values), weak=unnamed)
     return MessageEvidence(BAD)
 
 
