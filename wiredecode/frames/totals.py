@@ -40,7 +40,7 @@ class Totals:
     frames: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Frames by protocol, type and status."""
     late_requests: int = field(default=0, compare=False)
-    """Requests with the outcome ``late``: answered later than one pass waits, or never. Those in blocks are not counted."""
+    """Requests with the outcome ``late``: answered later than one pass waits, or never. Not those in blocks."""
     limits: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
