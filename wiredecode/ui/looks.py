@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from threading import Condition, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from wiredecode.filter import compile_filter
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.settings import Settings
+from wiredecode.ui.jobs import Job
 from wiredecode.view.colors import ColorRules
 
 if TYPE_CHECKING:
@@ -70,16 +71,13 @@ def _text(field: Field, frame: Frame) -> str:
 
 
 class Painter:
-    """Reads the frames in view, behind the screen; whenever some looks are known, its thread calls ``painted``."""
+    """Reads the frames in view, behind the screen; whenever some looks are known, a job calls ``painted``."""
 
     def __init__(self, model: CaptureModel, looks: Looks, painted: Callable[[], object]) -> None:
         self._reading, self._looks, self._painted = model, looks, painted
         self._known: OrderedDict[int, Look] = OrderedDict()
         self._wanted: tuple[int, ...] = ()
-        self._changed = Condition()
-        self._over = False
-        self._thread = Thread(target=self._run, name="wiredecode looks", daemon=True)
-        self._thread.start()
+        self._turn = Lock()
 
     def look(self, number: int) -> Look | None:
         """How a frame looks; None: not known yet."""
@@ -88,43 +86,31 @@ class Painter:
     def want(self, numbers: Sequence[int]) -> None:
         """These are in view."""
         missing = tuple(number for number in numbers if number not in self._known)
-        with self._changed:
-            if missing != self._wanted:
-                self._wanted = missing
-                self._changed.notify()
+        if missing != self._wanted:
+            self._wanted = missing
+            Job("looks", lambda job: self._paint(missing), lambda job: None)
 
     def close(self) -> None:
-        """Nobody looks any more; the thread ends soon."""
-        with self._changed:
-            self._over, self._wanted = True, ()
-            self._changed.notify()
+        """Nobody looks any more; the threads end soon."""
+        self._wanted = ()
 
-    def _run(self) -> None:
-        while not self._over:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted or self._over)
-                wanted = self._wanted
+    def _paint(self, wanted: tuple[int, ...]) -> None:
+        with self._turn:
             for first, last in stretches(wanted):
                 if wanted is not self._wanted:
-                    break
-                self._paint(first, last)
-                self._painted()
-            with self._changed:
-                if wanted is self._wanted:
-                    self._wanted = ()
-
-    def _paint(self, first: int, last: int) -> None:
-        found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
-        try:
-            for frame in self._reading.between(first, last, self._looks.select):
-                found[frame.number] = self._looks.of(frame, self._reading.first_ns)
-                if not self._wanted:
                     return
-        except Exception as error:
-            self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
-        self._known |= found
-        while len(self._known) > MOST_LOOKS:
-            self._known.popitem(last=False)
+                found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
+                try:
+                    for frame in self._reading.between(first, last, self._looks.select):
+                        found[frame.number] = self._looks.of(frame, self._reading.first_ns)
+                        if not self._wanted:
+                            return
+                except Exception as error:
+                    self._looks.problem = escape(f"colours: {type(error).__name__}: {error}")
+                self._known |= found
+                while len(self._known) > MOST_LOOKS:
+                    self._known.popitem(last=False)
+                self._painted()
 
 
 def stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,8 @@ from wiredecode.view.summary import SummaryLines, remark, status_text
 
 PAGE = 1 << 17
 """Rows that are searched at a time, and that the first map has room for."""
-SEARCH_BYTES = 1 << 20
-"""Of the texts, that are searched at a time."""
 STRETCH = 4096
-"""Frames that are searched at a time where the last one is wanted."""
+"""Frames whose texts are searched at a time."""
 ROW = np.dtype(
     [
         *(("time_ns", "i8"), ("text", "i8"), ("packet", "i8"), ("latency_ns", "i8")),
@@ -155,42 +154,20 @@ class RowStore:
         wanted = word.lower()
         kinds = [number for number, kind in enumerate(self.kinds) if wanted in " ".join(kind).lower()]
         by_kind = self.find(start, step, lambda rows: np.isin(rows["kind"], kinds)) if kinds else None
-        by_text = (self._search_text if step > 0 else self._search_back)(start, wanted.encode())
-        return (min if step > 0 else max)((each for each in (by_kind, by_text) if each is not None), default=None)
+        low, high = (start, by_kind or self.count) if step > 0 else (by_kind or 0, start - 1)
+        while low < high:
+            begin, end = (low, min(low + STRETCH, high)) if step > 0 else (max(low, high - STRETCH), high)
+            found = self._with_text(begin, end, wanted.encode())
+            if found:
+                return found[0 if step > 0 else -1]
+            low, high = (end, high) if step > 0 else (low, begin)
+        return by_kind
 
-    def _search_back(self, start: int, wanted: bytes) -> int | None:
-        """The last frame before ``start`` whose details hold it: each stretch is searched forwards."""
-        high = min(start, self.count + 1)
-        while high > 1:
-            low, found = max(1, high - STRETCH), None
-            at: int | None = low - 1
-            while at is not None and (at := self._search_text(at, wanted, high - 1)) is not None:
-                found = at
-            if found is not None:
-                return found
-            high = low
-        return None
-
-    def _search_text(self, start: int, wanted: bytes, last: int = 0) -> int | None:
-        """The first frame behind ``start``, up to ``last`` or the end."""
-        count = last or self.count
-        at, stop = self._ends(min(start, count)), self._ends(count)
-        while at < stop:
-            data = os.pread(self._texts.fileno(), min(SEARCH_BYTES, stop - at), at).lower()
-            place = data.find(wanted)
-            while place >= 0:
-                number = self._frame_at(at + place, start, count)
-                if at + place + len(wanted) <= self._ends(number):  # not across two of them
-                    return number
-                place = data.find(wanted, place + 1)
-            if at + len(data) >= stop:
-                break
-            at += max(1, len(data) - len(wanted) + 1)
-        return None
-
-    def _frame_at(self, place: int, low: int, high: int) -> int:
-        """The frame whose text holds the byte at ``place``: behind ``low``, up to ``high``."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._ends(middle) <= place else (low, middle)
-        return high
+    def _with_text(self, begin: int, end: int, wanted: bytes) -> list[int]:
+        """The frames behind ``begin``, up to ``end``, whose details hold it."""
+        ends = [self._ends(begin), *self._rows["text"][begin:end].tolist()]
+        data = os.pread(self._texts.fileno(), ends[-1] - ends[0], ends[0]).lower()
+        if wanted not in data:
+            return []
+        places = enumerate(pairwise(each - ends[0] for each in ends), begin + 1)
+        return [number for number, (first, last) in places if data.find(wanted, first, last) >= 0]

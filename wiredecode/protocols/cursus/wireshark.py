@@ -11,7 +11,7 @@ from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
 from wiredecode.protocols.cursus.protocol import COLUMN_TYPES, GENERATED
-from wiredecode.protocols.shared.wireshark import source_beside
+from wiredecode.protocols.shared.wireshark import ftype, generated_types, source_beside
 
 TEXTS = {
     "command": layers.Command,
@@ -31,7 +31,6 @@ TEXTS = {
 }
 CLIENT = ("command", "payload", "auth", "positional", "discovery")
 SERVER = ("success", "failure", "control", "json", "text")
-TYPES = {"string": "string", "json": "string", "bool": "bool", "struct": "none", "binary": "bytes"}
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
@@ -82,11 +81,6 @@ KINDS: dict[type[Kind], Any] = {
 }
 
 
-def ftype(column: str) -> str:
-    column = column.removeprefix("list<").removesuffix(">")
-    return TYPES.get(column, column)
-
-
 SCRIPT = Script(
     source_beside(__file__).replace("@TEXTS@", source_beside(__file__, "_texts")),
     tables,
@@ -94,6 +88,6 @@ SCRIPT = Script(
     types={DecimalText: "int64", Sequence: "int64"},
     added={
         **{name: ftype(column) for name, column in COLUMN_TYPES.items() if column != "-"},
-        **{name: ftype(field.column) for name, field in GENERATED.items()},
+        **generated_types(GENERATED),
     },
 )

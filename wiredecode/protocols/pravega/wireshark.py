@@ -12,7 +12,8 @@ from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, altern
 from wiredecode.protocols.pravega.layers import Unknown
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_proposal import assignment
-from wiredecode.protocols.shared.wireshark import source_beside
+from wiredecode.protocols.pravega.protocol import GENERATED
+from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
@@ -39,22 +40,17 @@ def java_text(writer: Writer, kind: JavaText) -> Spelled:
     return "java_text", sized(writer, kind)[1]
 
 
+UNTOLD = (
+    *(".block", ".append", ".acknowledged_appends", ".requests", ".begun_in", ".whole", ".whole_length"),
+    *(".whole_data", ".at_tail", ".end_of_segment"),
+)
+
 SCRIPT = Script(
     source_beside(__file__),
     tables,
     kinds={JavaText: java_text},
     added={
-        "pravega.segment": "string",
-        "pravega.session_version": "int32",
-        "pravega.append_length": "uint32",
-        "pravega.event_count": "uint32",
-        "pravega.framed": "bool",
-        "pravega.tail": "string",
-        "pravega.unfinished_event_offset": "int64",
-        "pravega.unfinished_event_bytes": "uint32",
-        "pravega.events": "none",
-        "pravega.events.data": "bytes",
-        "pravega.events.event_number": "int64",
-        "pravega.events.offset": "int64",
+        **generated_types(GENERATED, without=UNTOLD),
+        **dict.fromkeys(("pravega.append_length", "pravega.event_count", "pravega.unfinished_event_bytes"), "uint32"),
     },
 )

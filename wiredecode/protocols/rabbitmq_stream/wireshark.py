@@ -11,9 +11,8 @@ from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.evidence import UNMARKED
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import ChunkEntry
-from wiredecode.protocols.shared.wireshark import source_beside
-
-SUB_BATCHES = ("rabbitmq_stream.messages.sub_batch", "rabbitmq_stream.chunk.entries.sub_batch")
+from wiredecode.protocols.rabbitmq_stream.protocol import GENERATED
+from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
@@ -44,18 +43,5 @@ SCRIPT = Script(
     source_beside(__file__),
     tables,
     kinds={Array: entries},
-    added={
-        "rabbitmq_stream.stream": "string",
-        "rabbitmq_stream.reference": "string",
-        "rabbitmq_stream.user": "string",
-        "rabbitmq_stream.crc_status": "string",
-        "rabbitmq_stream.publisher_id": "uint8",
-        "rabbitmq_stream.subscription_id": "uint8",
-        "rabbitmq_stream.negotiated_frame_max": "uint32",
-        "rabbitmq_stream.negotiated_heartbeat": "uint32",
-        "rabbitmq_stream.chunk.entries.offset": "uint64",
-        **{f"{place}.messages": "none" for place in SUB_BATCHES},
-        **{f"{place}.messages.data": "bytes" for place in SUB_BATCHES},
-        f"{SUB_BATCHES[1]}.messages.offset": "uint64",
-    },
+    added=generated_types(GENERATED, without=(".requests", ".problem", ".amqp")),
 )

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+from wiredecode.protocols.base import Generated
+
+TYPES = {"json": "string", "struct": "none", "binary": "bytes"}
 
 
 def source_beside(module: str, part: str = "") -> str:
     """The Lua of a protocol, which stands beside its module; ``part`` is the end of the name of a further file."""
     path = Path(module)
     return path.with_name(f"{path.stem}{part}.lua").read_text()
+
+
+def ftype(column: str) -> str:
+    """The type in Wireshark of a column."""
+    column = column.removeprefix("list<").removesuffix(">")
+    return TYPES.get(column, column)
+
+
+def generated_types(generated: Mapping[str, Generated], *, without: tuple[str, ...] = ()) -> dict[str, str]:
+    """Generated fields with their types in Wireshark, but those whose names end ``without``: Lua cannot know them."""
+    return {name: ftype(field.column) for name, field in generated.items() if not name.endswith(without)}

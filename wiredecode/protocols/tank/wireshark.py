@@ -7,14 +7,12 @@ from typing import Any
 
 from wiredecode.fields import Bounded, Kind
 from wiredecode.fields.lua import Script, Spelled, Writer, array, number
-from wiredecode.protocols.shared.wireshark import source_beside
+from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES, ListedTopics, StrayBytes, Unknown
 from wiredecode.protocols.tank.layers_bundle import Bundles, Chunks, GappedMessage, Message, Messages
 from wiredecode.protocols.tank.layers_kinds import Endpoint, HeaderArray, HeaderRest, Tail
-
-BUNDLE_PLACES = ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
-OF_BUNDLES = {"codec": "string", "sparse": "bool", "message_count": "uint32", "uncompressed_length": "uint32"}
+from wiredecode.protocols.tank.protocol import GENERATED
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
@@ -69,26 +67,14 @@ SCRIPT = Script(
     tables,
     kinds=KINDS,
     added={
-        "tank.targets": "string",
+        **generated_types(GENERATED, without=("_bytes", ".problem")),
         "tank.topic": "string",
         "tank.partition": "uint16",
         "tank.messages": "uint32",
-        "tank.first_sequence_number": "uint64",
-        "tank.last_sequence_number": "uint64",
-        "tank.sequence_number": "uint64",
-        "tank.topics.partitions.start": "string",
-        "tank.topics.partitions.requested_sequence_number": "uint64",
-        "tank.topics.partitions.requested_fetch_size": "uint32",
-        "tank.topics.partitions.requested_start": "string",
-        "tank.partitions.partition": "uint16",
-        "tank.results.topic": "string",
-        "tank.results.partition": "uint16",
-        "tank.results.partitions": "uint16",
-        "tank.chunks.topic": "string",
-        "tank.chunks.partition": "uint16",
-        **{f"tank.{place}.{name}": ftype for place in BUNDLE_PLACES for name, ftype in OF_BUNDLES.items()},
-        **{f"tank.{place}.messages.sequence_number": "uint64" for place in BUNDLE_PLACES},
-        **{f"tank.{place}.messages.below_requested": "bool" for place in BUNDLE_PLACES},
-        **{f"tank.{place}.messages.above_high_water_mark": "bool" for place in BUNDLE_PLACES},
+        **{
+            f"tank.{place}.{name}": "uint32"
+            for place in ("topics.partitions.bundle", "chunks.bundles.bundle", "chunks.partial_bundle")
+            for name in ("message_count", "uncompressed_length")
+        },
     },
 )
