@@ -297,7 +297,7 @@ def test_empty_batch_and_no_batch() -> None:
 def test_chunks_do_not_share_memory_with_the_batch() -> None:
     """A kept chunk must not keep a whole batch."""
     talk = Talk()
-    (batch,) = batches(talk.send(0, content(0, 400), 10))
+    (batch,) = batches([*talk.handshake(), *talk.send(0, content(0, 400), 10)])
     (chunk,) = [e for e in run([batch]).events if isinstance(e, Chunk)]
     for column in (chunk.ends, chunk.packet, chunk.time_ns, chunk.ready, chunk.ready_ns):
         base = column if column.base is None else column.base

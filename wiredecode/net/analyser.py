@@ -13,7 +13,7 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.bulk_analysis import COLUMNS_PAY_FROM, BulkAnalysis
 from wiredecode.net.health import ConnectionHealth
-from wiredecode.net.segments import ACK, SYN, FlowKey, Flows, Segments, reverse
+from wiredecode.net.segments import ACK, SYN, ByConnection, FlowKey, Segments, reverse
 from wiredecode.net.types import Connection
 
 NEEDED = (
@@ -55,7 +55,7 @@ class Analyser:
         if found is not None and found[0].health is connection.health:
             self._closed.append((found[0], key))
 
-    def analyse(self, segments: Segments, by_flow: Flows | None = None, copies: Bools | None = None) -> None:
+    def analyse(self, segments: Segments, by: ByConnection | None = None, copies: Bools | None = None) -> None:
         """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped.
 
         ``copies`` are packets that were seen before: nothing that TCP did.
@@ -64,8 +64,8 @@ class Analyser:
         left: Any = slice(None)
         if copies is not None:
             left = ~copies
-        elif by_flow is not None and len(segments) >= COLUMNS_PAY_FROM:
-            bulk = BulkAnalysis(segments, by_flow, flows)
+        elif by is not None and len(segments) >= COLUMNS_PAY_FROM:
+            bulk = BulkAnalysis(segments, by, flows)
             left = bulk.analyse({key for _, key in opened.values()})
             self.kinds.update(bulk.kinds)
             if self.connections is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.analysis import UNACKED_SEGMENTS, ConnectionAnalysis, Side
 from wiredecode.net.health import KEEP_ALIVE, WINDOW_FULL, WINDOW_UPDATE, ZERO_WINDOW_PROBE
-from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, FlowKey, Flows, Segments, reverse
+from wiredecode.net.segments import ACK, FIN, HALF, MASK, RST, SYN, ByConnection, FlowKey, Segments, distances, reverse
 
 COLUMNS_PAY_FROM = 256
 """Segments of a batch from which on columns are faster (measured)."""
@@ -27,81 +27,60 @@ APART = 1 << 34
 class BulkAnalysis:
     """The segments of one batch, sorted by connection and in packet order within each."""
 
-    def __init__(self, segments: Segments, flows: Flows, known: dict[FlowKey, tuple[ConnectionAnalysis, int]]) -> None:
-        self._segments, self._flows = segments, flows
+    def __init__(
+        self, segments: Segments, by: ByConnection, known: dict[FlowKey, tuple[ConnectionAnalysis, int]]
+    ) -> None:
+        self._segments, self._by = segments, by
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, where there are any."""
-        places = {key: flow for flow, key in enumerate(flows.keys)}
         self._sides: list[Side | None] = []
-        """By flow, and behind these of the flows that send nothing in this batch."""
+        """By flow, also of the flows that send nothing in this batch."""
         self._conversations: list[ConnectionAnalysis | None] = []
-        self._other: list[int] = []
-        for key in flows.keys:
-            found = known.get(key)
-            self._conversations.append(None if found is None else found[0])
-            self._sides.append(None if found is None else found[0].sides[found[1]])
-            self._other.append(places.get(reverse(key), -1))
-        for flow in range(len(flows.keys)):
-            if self._other[flow] < 0:
-                self._other[flow] = len(self._other)
-                self._other.append(flow)
-                found = known.get(flows.keys[flow])
-                self._sides.append(None if found is None else found[0].sides[1 - found[1]])
+        found = [known.get(key) for key in by.keys]
+        for flow, other in enumerate(by.other.tolist()):
+            sends = flow < len(found)
+            owner = found[flow] if sends else found[other]
+            self._conversations.append(None if owner is None else owner[0])
+            self._sides.append(None if owner is None else owner[0].sides[owner[1] if sends else 1 - owner[1]])
         self._arrange()
 
     def _arrange(self) -> None:
-        """Sort; ``flow`` and ``conn`` are those of each place, ``own`` and ``across`` places of segments before it."""
-        s, flows = self._segments, self._flows
-        sizes = np.diff(flows.starts)
-        flow = np.repeat(np.arange(len(sizes)), sizes)
-        other = np.array(self._other)
-        conn = np.minimum(flow, other[flow])
-        order = np.lexsort((flows.every, conn))
-        self.row = row = flows.every[order]
-        self.flow, self.conn = flow[order], conn[order]
-        self.first = np.flatnonzero(np.append(True, self.conn[1:] != self.conn[:-1]))
+        """``own`` and ``across`` are the places of the segments before each one, of its side and of the other."""
+        s, by = self._segments, self._by
+        self.row, self.flow, self.conn, self.first, self.lower = by.row, by.flow, by.conn, by.first, by.lower
+        row = self.row
         self.seq, self.ack, self.length = s.seq[row], s.ack[row], s.length[row]
         self.flags, self.window, self.time = s.flags[row], s.window[row], s.time_ns[row]
-        self.lower = self.flow == self.conn
         place = np.arange(len(row))
-        begin = np.repeat(self.first, np.diff(np.append(self.first, len(row))))
-        last = [np.maximum.accumulate(np.where(which, place, -1)) for which in (self.lower, ~self.lower)]
-        last = [np.where(each < begin, -1, each) for each in last]
-        before = [np.append(-1, each[:-1]) for each in last]
-        before = [np.where(each < begin, -1, each) for each in before]
-        self.own = np.where(self.lower, before[0], before[1])
-        self.across = np.where(self.lower, before[1], before[0])
-        sent = [np.cumsum(np.where(which, self.length, 0)) for which in (self.lower, ~self.lower)]
-        sent[0] -= np.where(self.lower, self.length, 0)
-        sent[1] -= np.where(self.lower, 0, self.length)
-        sent = [each - each[begin] for each in sent]
-        self.sent = np.where(self.lower, sent[0], sent[1])
-        """Bytes that its side sent in this batch before it, and ..."""
-        self.sent_across = np.where(self.lower, sent[1], sent[0])
-        """... the other side."""
+        before = []
+        for which in (self.lower, ~self.lower):
+            last = np.append(-1, np.maximum.accumulate(np.where(which, place, -1))[:-1])
+            before.append(np.where(last < by.begin, -1, last))
+        self.own, self.across = np.where(self.lower, *before), np.where(self.lower, *before[::-1])
+        self.sent, self.sent_across = by.sent(self.length)
+        """Bytes that its side sent in this batch before it, and the other side."""
 
     def analyse(self, opened: set[FlowKey]) -> Bools:
         """Analyse what is plain; returns which rows of ``segments`` are not. ``opened``: keys to leave alone."""
-        flows = self._flows
         begin = int(self.time.min())
         state = np.array([_state(side, begin) for side in self._sides], np.int64)
         usable = state[:, 0] >= 0
-        for flow, (key, conversation) in enumerate(zip(flows.keys, self._conversations, strict=True)):
+        for flow, (key, conversation) in enumerate(zip(self._by.keys, self._conversations, strict=False)):
             if key in opened or reverse(key) in opened or conversation is None or conversation.in_handshake:
                 usable[flow] = False
-        other = np.array(self._other)
+        other = self._by.other
         self._next = state[:, 0]
-        usable &= _distance(self._next[other], state[:, 1]) <= 0  # else what it acknowledged is still to come
+        usable &= distances(self._next[other], state[:, 1]) <= 0  # else what it acknowledged is still to come
         usable &= usable[other]
         mine, theirs = self.flow, other[self.flow]
-        self._acked = _distance(self._next[theirs], self.ack)
+        self._acked = distances(self._next[theirs], self.ack)
         previous = np.where(self.own < 0, state[mine, 1], self.ack[self.own])
         before = np.where(self.own < 0, state[mine, 2], self.window[self.own])
         same = previous == self.ack
         pure = self.length == 0
         bad = ~usable[mine] | (self.flags & (SYN | FIN | RST | ACK) != ACK) | (self.window == 0)
-        bad |= _distance(self._next[mine], self.seq) != self.sent
-        bad |= (_distance(previous, self.ack) < 0) | (self._acked > self.sent_across)
+        bad |= distances(self._next[mine], self.seq) != self.sent
+        bad |= (distances(previous, self.ack) < 0) | (self._acked > self.sent_across)
         bad |= pure & same & (before == self.window)
         edges = np.where(self.across < 0, state[theirs, 1], self.ack[self.across])
         room = np.where(self.across < 0, state[theirs, 2], self.window[self.across])
@@ -112,7 +91,7 @@ class BulkAnalysis:
         trips = self._round_trips(usable)
         bad |= trips[2]
         plain: Bools = np.logical_not(np.logical_or.reduceat(bad, self.first))
-        good: Bools = np.repeat(plain, np.diff(np.append(self.first, len(bad))))
+        good: Bools = np.repeat(plain, self._by.sizes)
         self._finish(plain, good, kinds, trips)
         left = np.zeros(len(bad), np.bool_)
         left[self.row[~good]] = True
@@ -130,17 +109,17 @@ class BulkAnalysis:
     def _round_trips(self, usable: Bools) -> tuple[Int64s, Int64s, Bools, Any]:
         """Per segment: how many of those it may acknowledge are so, the time since the last of them was sent (-1: none
         is news), and whether more wait than are remembered; then those that wait, by flow."""
-        other = np.array(self._other)
+        other = self._by.other
         data = np.flatnonzero(self.length > 0)
         sides = [(flow, side) for flow, side in enumerate(self._sides) if side is not None and usable[flow]]
         old = np.array([(flow, *each) for flow, side in sides for each in side.unacked], np.int64).reshape(-1, 3)
-        ends = np.concatenate([_distance(self._next[old[:, 0]], old[:, 1]), self.sent[data] + self.length[data]])
+        ends = np.concatenate([distances(self._next[old[:, 0]], old[:, 1]), self.sent[data] + self.length[data]])
         owner = np.concatenate([old[:, 0], self.flow[data]])
         when = np.concatenate([old[:, 2], self.time[data]])
         keys = owner * APART + ends + HALF
         order = np.argsort(keys, kind="stable")
         keys, owner, when, ends = keys[order], owner[order], when[order], ends[order]
-        begin = np.searchsorted(owner, np.arange(len(self._other) + 1))
+        begin = np.searchsorted(owner, np.arange(len(self._by.other) + 1))
         theirs = other[self.flow]
         acked = np.searchsorted(keys, theirs * APART + self._acked + HALF, "right") - begin[theirs]
         counted = np.where(self.own < 0, 0, acked[self.own])
@@ -171,7 +150,7 @@ class BulkAnalysis:
             lower = self.lower[first:stop]
             ours, theirs = first + np.flatnonzero(lower), first + np.flatnonzero(~lower)
             self._advance(flow, ours, theirs, kinds, trips)
-            self._advance(self._other[flow], theirs, ours, kinds, trips)
+            self._advance(int(self._by.other[flow]), theirs, ours, kinds, trips)
             health = conversation.health
             health.last_ns = max(health.last_ns, int(self.time[first:stop].max()))
             data = first + np.flatnonzero(self.length[first:stop] > 0)
@@ -211,8 +190,3 @@ def _state(side: Side | None, now: int) -> tuple[int, int, int, int]:
     if side.zero_since is not None or side.last_kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE) or side.repeats(now):
         return -1, 0, 0, -1
     return side.next, side.ack, side.window, -1 if side.scale is None else side.scale
-
-
-def _distance(start: Any, seq: Any) -> Any:
-    """`serial.distance` of columns."""
-    return (seq - start + HALF & MASK) - HALF

@@ -103,8 +103,6 @@ class Tracked:
         last, seen = self.last, self.seen
         due = max(due, self.moments.clock)  # an end that another one brings
         if not past:
-            if self.shared.own_after is not None:
-                number, last, seen = self.shared.own_after(self.key, due, number) or (number, last, seen)
             number = min(number, self.shared.number_after(seen + due - last + SILENT_NS))
         return ending(self.moments.after(due, number), due)
 

@@ -1,8 +1,7 @@
 """Packets to TCP segments: the headers of a whole batch as columns, what is unusual one by one.
 
 The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type, and in
-a second pass those inside of tunnels. All other IP packets, and batches too small for columns to pay, go through
-`ip.IpReader`: the rows are equal.
+a second pass those inside of tunnels. All other IP packets go through `ip.IpReader`: the rows are equal.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class HeaderReader:
         return merge(parts) if parts else from_rows(batch.buffer, [], [])
 
     def read_rows(self, batch: PacketBatch) -> tuple[list[Row], list[bytes]]:
-        """The same as rows, and the payloads that they refer to: cheaper for a small batch."""
+        """The same as rows that are read one by one, and the payloads that they refer to; fills `carried`."""
         return self._read(batch, (), [])
 
     def _read(

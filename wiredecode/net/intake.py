@@ -1,51 +1,24 @@
-"""Segments into the streams they belong to: as columns where they continue a stream, one by one where not."""
+"""Segments into the streams they belong to: as columns where they just continue a stream, one by one where not."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from copy import copy
-
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.arrays import Int64s
+from wiredecode.arrays import Bools, Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, Tracked, arrive, deliver
+from wiredecode.net.causality import Segment, Tracked, arrive
 from wiredecode.net.connections import Connections, OwnPacket
 from wiredecode.net.limits import SILENT_NS
 from wiredecode.net.moments import Clock, at_packet, within
 from wiredecode.net.reassembly import Reassembler
-from wiredecode.net.segments import (
-    ACK,
-    COLUMNS,
-    FIN,
-    HALF,
-    MASK,
-    RST,
-    SYN,
-    FlowKey,
-    Flows,
-    Row,
-    Segments,
-    group_by_flow,
-    reverse,
-)
+from wiredecode.net.segments import ACK, COLUMNS, FIN, MASK, RST, SYN, ByConnection, Segments, distances
 from wiredecode.net.types import Event
 
-Owner = tuple[Tracked, int]
-"""A connection and a side of it: what a flow belongs to."""
 
-
-def feed_rows(
-    rows: Iterable[Row],
-    extra: list[bytes],
-    buffer: bytes,
-    clock: list[int],
-    connections: Connections,
-    out: list[Event],
-) -> None:
-    """Segments one by one, in packet order; ``clock`` of the capture, at each packet."""
+def feed_rows(s: Segments, chosen: Int64s, clock: Int64s, connections: Connections, out: list[Event]) -> None:
+    """Some rows of segments one by one, in packet order; ``clock`` of the capture, at each packet."""
+    rows = zip(*(getattr(s, name)[chosen].tolist() for name in COLUMNS), strict=True)
+    buffer, extra = s.buffer, s.extra
     streams: dict[Reassembler, None] = {}
     holed = connections.shared.holed
     for place, high, low, other_high, other_low, ports, *row in rows:
@@ -54,9 +27,9 @@ def feed_rows(
         found = connections.find(key)
         own = Clock(connections.hole_ns) if found is None else found[0].clock
         now = over = own.at(ready_ns)
-        packet = OwnPacket(key, own, now, clock[place], ready, ready_ns)
+        packet = OwnPacket(key, own, now, int(clock[place]), ready, ready_ns)
         if found is not None and place:  # others may have shown before that nothing more was to be expected
-            over = max(now, found[0].now(clock[place - 1] - SILENT_NS))
+            over = max(now, found[0].now(int(clock[place - 1]) - SILENT_NS))
         if found is not None and holed:
             found[0].expire(over, ready, out)
         tracked, side = connections.find_or_open(packet, over, out)
@@ -73,7 +46,7 @@ def feed_rows(
             if tracked.hold is not None:
                 streams[tracked.streams[1 - side]] = None
             if flags & (FIN | RST):
-                connections.seen(tracked, now, clock[place])
+                connections.seen(tracked, now, int(clock[place]))
         if holed and flags & (ACK | RST) and not flags & SYN:
             tracked.streams[1 - side].acknowledged(ack, flags, ready, now)
     for stream in streams:
@@ -81,471 +54,135 @@ def feed_rows(
 
 
 class ColumnIntake:
-    """The segments of one batch on their way into the streams."""
+    """The segments of one batch on their way into the streams.
+
+    Of each connection the packets up to the last SYN are taken one by one. Those after it that just continue both
+    streams are taken as columns. From the first other one on, packets are taken one by one again.
+    """
 
     def __init__(self, segments: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> None:
         """``clock``: of the capture, at each packet."""
-        self._segments = segments
-        self._capture_clock = clock
-        self._connections = connections
-        self._out = out
-        flows = self.flows = group_by_flow(segments)
-        self._flow_of_key = {key: flow for flow, key in enumerate(flows.keys)}
-        opposite = (self._flow_of_key.get(reverse(key), -1) for key in flows.keys)
-        self._opposite = [-1 if other == flow else other for flow, other in enumerate(opposite)]
-        known = [None if found is None else found[0] for found in map(connections.find, flows.keys)]
-        self._before = [None if each is None else (each.last, each.seen) for each in known]
-        clocks = [Clock(connections.hole_ns) if each is None else copy(each.clock) for each in known]
-        self._clocks = [clocks[max(flow, other)] for flow, other in enumerate(self._opposite)]
-        self._clock = self._own_clock()
-        first, last, other = np.array(flows.first), np.array(flows.last), np.array(self._opposite)
-        other = np.where(other < 0, np.arange(len(other)), other)
-        self._from, self._to = self._clock[np.minimum(first, first[other])], self._clock[np.maximum(last, last[other])]
-        self._cursor = flows.begin[:-1]
-        rows = self._rows = flows.rows
-        self._row_list: list[int] = rows.tolist()
-        flags = self._flags = segments.flags[rows]
-        seq = self._seq_column = (segments.seq[rows] + (flags & SYN != 0)) & MASK
-        self._seq: list[int] = seq.tolist()
-        self._length = segments.length[rows]
-        self._taken = np.where(flags & RST != 0, 0, self._length)
-        """Bytes that move the stream on: data inside a reset is no part of it."""
-        self._number = segments.number[rows]
-        self._time_ns = segments.time_ns[rows]
-        self._begin = segments.start[rows].tolist()
-        self._end = (segments.start[rows] + segments.captured[rows]).tolist()
-        odd = (flags & (FIN | RST) != 0) | (segments.captured[rows] != self._length) | (segments.start[rows] < 0)
-        fresh = np.ones(len(rows), bool)
-        fresh[1:] = (
-            (flows.flow_of[1:] != flows.flow_of[:-1])
-            | (seq[1:] != (seq[:-1] + self._length[:-1]) & MASK)
-            | odd[1:]
-            | odd[:-1]
-        )
-        self._odd: list[bool] = odd.tolist()
-        self._origins: tuple[list[int], ...] | None = None
-        self._plain: Int64s | None = None  # of every place in ``flows.every`` the last one with an ACK up to it
-        self._runs: list[int] = np.flatnonzero(fresh).tolist()
+        self._segments, self._capture_clock, self._connections, self._out = segments, clock, connections, out
+        self.by = by = ByConnection(segments)
+        self._flags = segments.flags[by.row]
+        self._length = segments.length[by.row]
+        self._ends = by.first + by.sizes
+        self._which = np.repeat(np.arange(len(by.first)), by.sizes)
+        """Of each place which connection it is, counted from 0."""
+        self._heads = self._first_columns()
 
     def process(self) -> None:
-        """Go through first packets of flows and SYNs in packet order, and take the segments between them."""
-        s = self._segments
-        if self._outlives() or self._falls_silent():
-            rows = zip(*(getattr(s, name).tolist() for name in COLUMNS), strict=True)
-            feed_rows(rows, s.extra, s.buffer, self._capture_clock.tolist(), self._connections, self._out)
+        """Put all segments into their streams."""
+        place = np.arange(len(self._flags))
+        rest = place >= self._heads[self._which]
+        self._one_by_one(~rest)
+        if not rest.any():
             return
-        shared = self._connections.shared
-        shared.apply_acks, shared.own_after, end = self._apply_acks, self.own_after, shared.until
-        flows, syn = self.flows, s.flags & (SYN | RST) == SYN
-        events = {row: flow for flow, row in enumerate(flows.first)}
-        if syn.any():
-            for row in np.flatnonzero(syn).tolist():
-                if row not in events:
-                    events[row] = self._flow_of_key[self._key(row)]
-        order = sorted(events)
-        first_number = int(s.ready[0])
-        columns = self._clock, self._capture_clock[s.row], s.ready, s.ready_ns
-        for row, *columns_of in zip(order, *(column[order].tolist() for column in columns), strict=True):
-            flow = events[row]
-            packet = OwnPacket(flows.keys[flow], self._clocks[flow], *columns_of)
-            tracked, side = self._connections.find_or_open(packet, packet.now, self._out)
-            if syn[row]:
-                if tracked.connection.first >= first_number:
-                    self._answer(tracked.streams[1 - side], flow)
-                shared.until = packet.number
-                self._syn(row, flow, packet, tracked, side)
-        shared.until = end
-        self._feed_all()
+        stops = self._first_others(rest)
+        plain = rest & (place < stops[self._which])
+        self._columns(plain, stops)
+        self._one_by_one(rest & ~plain)
+        self._note_last()
 
-    def _outlives(self) -> bool:
-        """Whether a connection goes on for so long after its end, in these packets, that it may be another one."""
-        flows, longest = self.flows, self._connections.closed_ns
-        if not (self._to - self._from > longest).any():
-            return False
-        ends = np.flatnonzero(self._flags & (FIN | RST))[::-1]
-        since: dict[int, int] = dict(zip(flows.flow_of[ends].tolist(), self._rows[ends].tolist(), strict=True))
-        for key in self._connections.closed_flows():
-            flow = self._flow_of_key.get(key, -1)
-            if flow >= 0:
-                since[flow] = flows.first[flow]
-        for flow, row in since.items():
-            other = self._flow_of_key.get(reverse(flows.keys[flow]), flow)
-            last = max(flows.last[flow], flows.last[other])
-            if int(self._clock[last] - self._clock[row]) > longest:
-                return True
-        return False
+    def _find(self, which: int) -> tuple[Tracked, int] | None:
+        """The connection of that number, and the side of its lower flow."""
+        return self._connections.find(self.by.keys[self.by.conn[self.by.first[which]]])
 
-    def _falls_silent(self) -> bool:
-        """Whether the clock of the capture goes on for so much longer between two packets of a connection that others
-        show its waits to be over, while its own clock does not."""
-        ahead = self._capture_clock[self._segments.row] - self._clock
-        before = [seen - last for last, seen in filter(None, self._before)]
-        if int(ahead.max()) - min(before, default=int(ahead[0])) <= SILENT_NS and int(np.ptp(ahead)) <= SILENT_NS:
-            return False
-        for flow in range(len(self._opposite)):
-            known = self._before[flow]
-            own = ahead[self._own_rows(flow)]
-            first = own[0] if known is None else known[1] - known[0]
-            if (np.diff(own, prepend=first) > SILENT_NS).any():
-                return True
-        return False
+    def _first_columns(self) -> Int64s:
+        """Of each connection the place from which on columns may be tried."""
+        by, flags, ends = self.by, self._flags, self._ends
+        heads = by.first + 1
+        syn = np.flatnonzero(flags & (SYN | RST) == SYN)
+        np.maximum.at(heads, self._which[syn], syn + 1)
+        closing = np.unique(self._which[flags & (FIN | RST) != 0])
+        if len(closing):  # packets long after the end are those of another connection, which are counted in order
+            longest = self._connections.closed_ns
+            for clock in (within(self._segments.ready_ns), self._capture_clock[self._segments.row]):
+                times = clock[by.row]
+                span = np.maximum.reduceat(times, by.first) - np.minimum.reduceat(times, by.first)
+                late = closing[span[closing] > longest]
+                heads[late] = ends[late]
+        for which in range(len(heads)):
+            found = self._find(which)
+            if found is not None and (found[0].ends or found[0].waits):
+                heads[which] = ends[which]
+        return heads
 
-    def _own_rows(self, flow: int) -> Int64s:
-        """The rows of both directions, in packet order."""
-        rows, other = self.flows.rows_of(flow), self._opposite[flow]
-        return rows if other < 0 else np.sort(np.append(rows, self.flows.rows_of(other)))
+    def _first_others(self, rest: Bools) -> Int64s:
+        """Of each connection the first place of the ``rest`` whose segment has to be taken alone, or its end."""
+        s, by, flags = self._segments, self.by, self._flags
+        row, mine, theirs = by.row, by.flow, by.other[by.flow]
+        start, has_sent = self._streams()
+        sent, across = by.sent(np.where(rest, self._length, 0))
+        other = (flags & (SYN | FIN | RST | ACK) != ACK) | (s.captured[row] != self._length) | (s.start[row] < 0)
+        ahead = has_sent[theirs] & (distances(start[theirs], s.ack[row]) > across)
+        moved = ~has_sent[mine] | (distances(start[mine], s.seq[row]) != sent)
+        other |= (self._length > 0) & (ahead | moved)
+        other |= (start[mine] < 0) | (mine == theirs)
+        places = np.flatnonzero(other & rest)
+        stops = self._ends.copy()
+        np.minimum.at(stops, self._which[places], places)
+        return stops
 
-    def _own_clock(self) -> Int64s:
-        """The clock of its connection at each segment; the clocks have gone on to the last one."""
-        s, flows = self._segments, self.flows
-        clock = within(s.ready_ns)
-        first, last = clock[flows.first].tolist(), clock[flows.last].tolist()
-        stepping = {flow for flow, own in enumerate(self._clocks) if own.shift or own.now > first[flow]}
-        if (clock[1:] < clock[:-1]).any():
-            owner = np.empty(len(clock), np.int64)
-            names = [max(flow, other) for flow, other in enumerate(self._opposite)]
-            owner[flows.every] = np.repeat(names, np.diff(flows.starts))
-            order = np.argsort(owner, kind="stable")
-            back = (clock[order][1:] < clock[order][:-1]) & (owner[order][1:] == owner[order][:-1])
-            stepping.update(owner[order[1:][back]].tolist())
-        for flow in {max(flow, self._opposite[flow]) for flow in stepping}:
-            rows = self._own_rows(flow)
-            clock[rows] = self._clocks[flow].advance(clock[rows])
-        for flow, own in enumerate(self._clocks):
-            if own.shift == 0:
-                own.now = max(own.now, last[flow])
-        return clock
+    def _streams(self) -> tuple[Int64s, Bools]:
+        """Of each flow the next sequence number of its stream, -1: it cannot go on so; and whether it has sent any."""
+        by = self.by
+        start, has_sent = np.full(len(by.other), -1, np.int64), np.zeros(len(by.other), np.bool_)
+        for which, flow in enumerate(by.conn[by.first].tolist()):
+            found = self._find(which)
+            if found is None or found[0].ends or found[0].waits:
+                continue
+            tracked, side = found
+            for at, stream in ((flow, tracked.streams[side]), (by.other[flow], tracked.streams[1 - side])):
+                start[at] = max(stream.expected(), 0)
+                has_sent[at] = stream.base is not None and stream.has_sent
+        return start, has_sent
 
-    def own_after(self, key: FlowKey, due: int, number: int) -> tuple[int, int, int] | None:
-        """Of the packets of a connection the first after its own time ``due``, unless ``number`` is before; with its
-        own time and that of the capture at the packet before it. None: it has no packets here."""
-        flow = self._flow_of_key.get(key, self._flow_of_key.get(reverse(key)))
-        if flow is None:
-            return None
-        rows = self._own_rows(flow)
-        place = int(np.searchsorted(self._clock[rows], due, "right"))
-        if place < len(rows):
-            number = min(number, int(self._segments.ready[rows[place]]))
-        before = self._before[flow]
-        if place:
-            row = rows[place - 1]
-            before = int(self._clock[row]), int(self._capture_clock[self._segments.row[row]])
-        assert before is not None
-        return number, *before
-
-    def _feed_all(self) -> None:
-        """Take what is left of all flows: those in which the order of both sides matters in packet order."""
-        flows, connections = self.flows, self._connections
-        owners: list[Owner] = []
-        opposite = self._opposite
-        for flow, key in enumerate(flows.keys):
-            found = connections.find(key)
+    def _columns(self, plain: Bools, stops: Int64s) -> None:
+        """Take the ``plain`` segments, those of each connection up to its stop."""
+        s, by, row = self._segments, self.by, self.by.row
+        places = np.flatnonzero(plain)
+        places = places[np.argsort(by.flow[places], kind="stable")]
+        data = places[self._length[places] > 0]
+        flows = np.arange(len(by.keys) + 1)
+        begin, data_begin = (np.searchsorted(by.flow[some], flows).tolist() for some in (places, data))
+        ack, rows = s.ack[row[places]].tolist(), row[data]
+        seq, length, number, time_ns = s.seq[rows].tolist(), s.length[rows], s.number[rows], s.time_ns[rows]
+        pieces = [*zip(s.start[rows].tolist(), (s.start[rows] + s.captured[rows]).tolist(), strict=True)]
+        times, capture_clock = within(s.ready_ns)[row], self._capture_clock[s.row[row]]
+        back = np.append(False, times[1:] < times[:-1])
+        for which in np.flatnonzero(stops > self._heads).tolist():
+            low, high = int(self._heads[which]), int(stops[which])
+            found = self._find(which)
             assert found is not None
-            owners.append(found)
-            found[0].clock = self._clocks[flow]
-            across = found[0].streams[1 - found[1]]
-            if across.answered is None:
-                self._answer(across, flow)
-        ordered = self._ordered(owners)
-        for flow, owner in enumerate(owners):
-            if flow in ordered:
-                other = opposite[flow]
-                self._feed_ordered(flow, other, flows.begin[flow + 1], flows.begin[other + 1] if other >= 0 else 0)
+            tracked, own = found[0], found[0].clock
+            if own.shift or times[low] < own.now or back[low + 1 : high].any():
+                clock = own.advance(times[low:high])
             else:
-                self._feed(flow, owner)
-        self._note_acks(owners)
-        last = np.array(flows.last)
-        times, clock = self._clock[last].tolist(), self._capture_clock[self._segments.row[last]].tolist()
-        for flow in np.argsort(last).tolist():
-            connections.seen(owners[flow][0], times[flow], clock[flow])
+                clock, own.now = times[low:high], int(times[high - 1])
+            lower, its_side = int(by.conn[low]), found[1]
+            for flow, side in ((lower, its_side), (int(by.other[lower]), 1 - its_side)):
+                if flow >= len(by.keys) or begin[flow] == begin[flow + 1]:
+                    continue
+                stream, answered = tracked.streams[side], tracked.streams[1 - side]
+                if answered.answered is None:
+                    answered.answered = int(clock[places[begin[flow]] - low])
+                tracked.acks[side] = ack[begin[flow + 1] - 1]
+                some = slice(data_begin[flow], data_begin[flow + 1])
+                if some.start < some.stop:
+                    payload = b"".join([s.buffer[first:stop] for first, stop in pieces[some]])
+                    # Copies: a chunk that is kept must not keep the columns of the whole batch.
+                    columns = length[some], number[some].copy(), time_ns[some].copy()
+                    stream.run(seq[some.start], payload, *columns, self._out)
+            tracked.last, tracked.seen = own.now, int(capture_clock[high - 1])
 
-    def _note_acks(self, owners: list[Owner]) -> None:
-        s, last = self._segments, np.array(self.flows.last)
-        columns = (s.flags[last] & (ACK | RST | SYN) == ACK), s.ack[last], s.ready[last]
-        for flow, (plain, ack, ready) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            tracked, side = owners[flow]
-            if plain and ready >= tracked.connection.first:
-                tracked.acks[side] = ack
-            else:
-                self._note_ack(flow, tracked, side)
+    def _one_by_one(self, places: Bools) -> None:
+        rows = np.sort(self.by.row[places])
+        feed_rows(self._segments, rows, self._capture_clock, self._connections, self._out)
 
-    def _note_ack(self, flow: int, tracked: Tracked, side: int, row: int | None = None) -> None:
-        """Remember what a side, which is ``flow``, acknowledged last before ``row``."""
-        s, every = self._segments, self.flows.every
-        low, high = self.flows.starts[flow : flow + 2].tolist()
-        place = high if row is None else low + int(np.searchsorted(every[low:high], row))
-        if self._plain is None:
-            plain = s.flags[every] & (ACK | RST | SYN) == ACK
-            self._plain = np.maximum.accumulate(np.where(plain, np.arange(len(every)), -1))
-        place = int(self._plain[place - 1]) if place > low else -1
-        if place >= low and int(s.ready[every[place]]) >= tracked.connection.first:
-            tracked.acks[side] = int(s.ack[every[place]])
-
-    def _ordered(self, owners: list[Owner]) -> set[int]:
-        """Flows that must be taken in packet order together with their opposite."""
-        begin = np.array(self.flows.begin)
-        ordered: set[int] = set(np.flatnonzero(np.array(self._cursor) != begin[:-1]).tolist())
-        opposite = self._opposite
-        expected, others, holed = [], [], []
-        for flow, (tracked, side) in enumerate(owners):
-            stream, other = tracked.streams[side], tracked.streams[1 - side]
-            expected.append(stream.expected())
-            if opposite[flow] >= 0:
-                others.append(UNKNOWN)  # until the rows of that flow are looked at
-            else:
-                others.append(other.expected() if other.has_sent else NO_WAIT)
-            if stream.has_hole:
-                holed.append(flow)
-            if tracked.hold is not None and tracked.hold.held:
-                ordered.add(flow)
-        ordered.update(self._may_give_up(owners, holed, np.array(expected)))
-        columns = self._seq_column, self._segments.ack[self._rows], self._taken, self._flags
-        ordered.update(flows_acking_ahead(self.flows, *columns, expected, others, opposite, holed))
-        ordered.update([opposite[flow] for flow in ordered if opposite[flow] >= 0])
-        return ordered
-
-    def _may_give_up(self, owners: list[Owner], holed: list[int], expected: Int64s) -> Iterator[int]:
-        """Flows of which a hole may be given up between these packets: what the other side sent has a place, too."""
-        long = self._to - self._from > self._connections.hole_ns
-        if long.any():
-            broken = np.unique(self.flows.flow_of[self._broken(expected)])
-            yield from broken[long[broken]].tolist()
-        for flow in {*holed, *(self._opposite[flow] for flow in holed)} - {-1}:
-            for stream in owners[flow][0].streams:
-                deadline = stream.deadline()
-                if long[flow] or (deadline is not None and deadline < self._to[flow]):
-                    yield flow
-
-    def _broken(self, expected: Int64s) -> npt.NDArray[np.bool_]:
-        flows, seq, ends = self.flows, self._seq_column, self._seq_column + self._taken & MASK
-        broken = np.zeros(len(seq), bool)
-        broken[1:] = (seq[1:] != ends[:-1]) & (flows.flow_of[1:] == flows.flow_of[:-1])
-        begin = np.array(flows.begin[:-1])
-        some = np.flatnonzero((begin < np.array(flows.begin[1:])) & (expected >= 0))
-        broken[begin[some]] = seq[begin[some]] != expected[some]
-        return broken
-
-    def _apply_acks(self, stream: Reassembler, after: int) -> None:
-        """Tell a stream what the other side acknowledges after packet ``after``, up to `ReassemblyContext.until`."""
-        flow, s = self._flow_of_key.get(stream.acked_by), self._segments
-        if flow is None:
-            return
-        rows = self.flows.rows_of(flow)
-        if stream.answered is None:
-            self._answer(stream, flow)
-        kinds = s.flags[rows]
-        ready, after = s.ready[rows], max(after, stream.opened_at)
-        until = min(self._connections.shared.until, self._first_reset(stream, after))
-        acks = (kinds & SYN == 0) & (kinds & (ACK | RST) != 0)
-        rows = rows[acks & (ready > after) & (ready < until)]
-        ack, flags = s.ack[rows], s.flags[rows]
-        news = np.ones(len(rows), bool)
-        news[1:] = (ack[1:] != ack[:-1]) | (flags[1:] != flags[:-1])
-        rows = rows[news]
-        columns = ack[news].tolist(), flags[news].tolist(), s.ready[rows].tolist(), self._clock[rows].tolist()
-        for row in zip(*columns, strict=True):
-            stream.acknowledged(*row)
-
-    def _first_reset(self, stream: Reassembler, after: int) -> int:
-        """The first packet after packet ``after`` that resets a stream: what comes later acknowledges nothing of it."""
-        flow, s = self._flow_of_key.get(reverse(stream.acked_by)), self._segments
-        if flow is None:
-            return self._connections.shared.until
-        rows = self.flows.rows_of(flow)
-        resets = s.ready[rows[s.flags[rows] & RST != 0]]
-        return int(next(iter(resets[resets > after]), self._connections.shared.until))
-
-    def _answer(self, stream: Reassembler, flow: int) -> None:
-        """Tell a stream when the other side, ``flow``, was heard first; its connection began in these packets."""
-        s, rows = self._segments, self.flows.rows_of(flow)
-        rows = rows[s.ready[rows] >= stream.connection.first]
-        if len(rows):
-            stream.answered = int(self._clock[rows[0]])
-
-    def _feed_ordered(self, flow: int, other: int, end: int, other_end: int) -> None:
-        """Put the segments of two opposite flows, up to places ``end``, into their streams in packet order."""
-        places = list(range(self._cursor[flow], end))
-        self._cursor[flow] = end
-        if other >= 0:
-            places += range(self._cursor[other], other_end)
-            self._cursor[other] = other_end
-        if not places:
-            return
-        segments, row_list = self._segments, self._row_list
-        found = self._connections.find(self.flows.keys[flow])
-        assert found is not None
-        tracked, side = found
-        for place in sorted(places, key=row_list.__getitem__):
-            row = row_list[place]
-            data, length = segments.payload(row), int(self._length[place])
-            segment = Segment(self._seq[place], int(segments.ack[row]), int(segments.flags[row]), data, length)
-            at = side if self.flows.begin[flow] <= place < end else 1 - side
-            arrive(tracked, at, segment, self._origin(place), self._out)
-        for stream in tracked.streams:
-            stream.flush(self._out)
-
-    def _key(self, row: int) -> FlowKey:
-        s = self._segments
-        columns = (s.source_high, s.source_low, s.target_high, s.target_low, s.ports)
-        high, low, other_high, other_low, ports = (int(column[row]) for column in columns)
-        return high, low, other_high, other_low, ports
-
-    def _syn(self, row: int, flow: int, packet: OwnPacket, tracked: Tracked, side: int) -> None:
-        """A SYN: what came before belongs to the connection as it is, what follows perhaps to a new one."""
-        other = self._opposite[flow]
-        end, other_end = self._place_of(row, flow), self._place_of(row, other)
-        if end > self._cursor[flow] or (other >= 0 and other_end > self._cursor[other]):
-            self._feed_ordered(flow, other, end, other_end)
-        self._note_ack(flow, tracked, side, row)
-        if other >= 0:
-            self._note_ack(other, tracked, 1 - side, row)
-        s = self._segments
-        isn, flags, ack = int(s.seq[row]), int(s.flags[row]), int(s.ack[row])
-        self._connections.synchronize(packet, tracked, side, isn, flags, ack, self._out)
-
-    def _place_of(self, row: int, flow: int) -> int:
-        """The first place of ``flow`` that is left and not before ``row``."""
-        if flow < 0:
-            return 0
-        place, end = self._cursor[flow], self.flows.begin[flow + 1]
-        if place == end or self._row_list[place] >= row:
-            return place
-        return bisect_left(self._row_list, row, place, end)
-
-    def _feed(self, flow: int, owner: Owner) -> None:
-        place, end = self._cursor[flow], self.flows.begin[flow + 1]
-        if place == end:
-            return
-        self._cursor[flow] = end
-        tracked, side = owner
-        stream = tracked.streams[side]
-        next_run = bisect_right(self._runs, place)
-        while place < end:
-            stop = min(self._runs[next_run] if next_run < len(self._runs) else end, end)
-            next_run += 1
-            if self._odd[place]:
-                self._feed_irregular(tracked, side, place)
-            else:
-                self._feed_run(stream, place, stop)
-            place = stop
-        stream.flush(self._out)
-
-    def _feed_run(self, stream: Reassembler, place: int, stop: int) -> None:
-        """Plain segments that follow each other; the first may not follow the stream."""
-        while place < stop:
-            if stream.in_order(self._seq[place]):
-                part = slice(place, stop)
-                buffer = self._segments.buffer
-                data = b"".join([buffer[a:b] for a, b in zip(self._begin[part], self._end[part], strict=True)])
-                # Copies: a chunk that is kept must not keep the columns of the whole batch.
-                number, time_ns = self._number[part].copy(), self._time_ns[part].copy()
-                stream.run(self._seq[place], data, self._length[part], number, time_ns, self._out)
-                return
-            data = self._segments.buffer[self._begin[place] : self._end[place]]
-            stream.segment(self._seq[place], data, len(data), self._origin(place), self._out)
-            place += 1
-
-    def _feed_irregular(self, tracked: Tracked, side: int, place: int) -> None:
-        """A segment that is cut, in fragments, or has FIN or RST."""
-        row = self._row_list[place]
-        flags = int(self._segments.flags[row])
-        if flags & (FIN | RST):
-            tracked.note_end(side, flags)
-        length = int(self._length[place])
-        if not length and not flags & RST:
-            tracked.streams[side].fin(self._seq[place], self._origin(place), self._out)
-            return
-        segment = Segment(self._seq[place], 0, flags, self._segments.payload(row), length)
-        deliver(tracked, side, segment, self._origin(place), self._out)
-
-    def _origin(self, place: int) -> Origin:
-        if self._origins is None:
-            self._origins = self._origin_columns()
-        number, time_ns, ready, ready_ns, clock = self._origins
-        return Origin(number[place], time_ns[place], at_packet(ready[place]), ready_ns[place], clock[place])
-
-    def _origin_columns(self) -> tuple[list[int], ...]:
-        """The columns of `Origin` as lists, made when a segment has to go alone: faster than the arrays."""
-        segments, rows = self._segments, self._rows
-        number, time_ns = self._number.tolist(), self._time_ns.tolist()
-        clock = self._clock[rows].tolist()
-        if segments.ready is segments.number:  # no fragments
-            return number, time_ns, number, time_ns, clock
-        return number, time_ns, segments.ready[rows].tolist(), segments.ready_ns[rows].tolist(), clock
-
-
-FLOW = 34
-"""Bits of a position within its flow: a distance of sequence numbers and a bit more."""
-
-UNKNOWN, NO_WAIT = -1, -2
-"""In place of a sequence number."""
-
-
-def flows_acking_ahead(
-    flows: Flows,
-    seq: Int64s,
-    ack: Int64s,
-    length: Int64s,
-    flags: Int64s,
-    expected: list[int],
-    other: list[int],
-    opposite: list[int],
-    holed: list[int],
-) -> list[int]:
-    """The flows, if any, with a segment whose ACK is ahead of what came in order on the opposite flow before it.
-
-    ``seq``, ``ack``, ``length`` (of what is part of the stream), ``flags``: of every place in ``flows.rows``. Of
-    every flow: ``expected`` is the next sequence number of its stream, ``opposite`` the opposite flow in this batch or
-    -1; ``other`` is the next sequence number of the opposite stream where there is no such flow, or `NO_WAIT`. Both
-    may be `UNKNOWN`.
-    ``holed``: flows whose stream waits for a hole.
-    """
-    flow_of, begin = flows.flow_of, np.array(flows.begin)
-    across = np.array(opposite)
-    start_of, start_across = _starts(seq, begin, np.array(expected), np.array(other), across)
-    acked = (ack - start_across[flow_of] + HALF & MASK) - HALF
-    acking = (acked > 0) & (flags & (ACK | RST) == ACK) & (start_across[flow_of] >= 0)
-    acking[1:] &= (ack[1:] != ack[:-1]) | (flow_of[1:] != flow_of[:-1])  # the first to acknowledge is the earliest
-    asking = np.flatnonzero(acking)
-    if not len(asking):
-        return []
-    reached = _reached(flows, seq, length + ((flags & (FIN | RST)) == FIN), start_of, holed)
-    flow = flow_of[asking]
-    target = across[flow]
-    place = np.searchsorted(reached, (target << FLOW) + acked[asking])
-    place_or_any = np.minimum(place, len(reached) - 1)
-    there = (target >= 0) & (place < len(reached)) & (flow_of[place_or_any] == target)
-    there &= flows.rows[place_or_any] < flows.rows[asking]
-    found: list[int] = np.unique(flow[~there]).tolist()
-    return found
-
-
-def _starts(seq: Int64s, begin: Int64s, expected: Int64s, other: Int64s, across: Int64s) -> tuple[Int64s, Int64s]:
-    """Of every flow and of its opposite, the sequence number that positions count from."""
-    if len(seq) == 0:
-        return expected, other
-    has_rows = begin[1:] > begin[:-1]
-    first = np.where(has_rows, seq[np.minimum(begin[:-1], len(seq) - 1)], UNKNOWN)
-    start = np.where(expected == UNKNOWN, first, expected)
-    return start, np.where((other == UNKNOWN) & (across >= 0), start[across], other)
-
-
-def _reached(flows: Flows, seq: Int64s, length: Int64s, start: Int64s, holed: list[int]) -> Int64s:
-    """For every place, (flow, position up to which its flow is there in order); never decreasing."""
-    flow_of, begin = flows.flow_of, flows.begin
-    floor = flow_of << FLOW
-    at = (seq - start[flow_of] + HALF & MASK) - HALF
-    reached: Int64s = np.maximum.accumulate(floor + np.maximum(at + length, 0))
-    before = floor.copy()
-    np.maximum(floor[1:], reached[:-1], out=before[1:])
-    gaps: npt.NDArray[np.bool_] = floor + at > before
-    done = set(holed)
-    for flow in holed:
-        reached[begin[flow] : begin[flow + 1]] = flow << FLOW
-    if gaps.any():
-        for place in np.flatnonzero(gaps).tolist():
-            flow = int(flow_of[place])
-            if flow not in done:
-                done.add(flow)
-                reached[place : begin[flow + 1]] = before[place]
-    return reached
+    def _note_last(self) -> None:
+        """Connections are in the order of their last packets, however these were taken."""
+        for which in np.argsort(self.by.row[self._ends - 1]).tolist():
+            found = self._find(which)
+            if found is not None:
+                self._connections.seen(found[0], found[0].last, found[0].seen)

@@ -1,4 +1,4 @@
-"""IPv4, IPv6 and TCP headers of one packet: for packets that are not plain TCP, and for small batches."""
+"""IPv4, IPv6 and TCP headers of one packet: for packets that are not plain TCP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Packets to streams: `Network` takes batches of packets and gives the bytes of every TCP direction in order.
 
-A batch is decoded into columns, its segments are grouped by flow, and what of a group continues its stream
-exactly is taken at once; only the rest goes segment by segment. Nothing is done for a connection without
+A batch is decoded into columns, its segments are grouped by connection, and those that just continue both streams
+are taken at once; only the rest goes segment by segment. Nothing is done for a connection without
 packets in the batch, unless it waits for a hole.
 """
 
@@ -30,7 +30,7 @@ from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
 
 COLUMNS_PAY_FROM = 40
-"""Packets in a batch from which on columns are faster than one by one (measured)."""
+"""Segments of a batch from which on columns are faster than one by one (measured)."""
 
 
 DEFAULT = Limits()
@@ -123,11 +123,7 @@ class Network:
             self._connections.shared.begin(clock, part.number)
             if self._hosts is not None:
                 self._hosts.look(part)
-            if len(part) < COLUMNS_PAY_FROM and self._bucket is None and self._analyser is None:
-                rows, extra = self._headers.read_rows(part)
-                feed_rows(rows, extra, part.buffer, clock.tolist(), self._connections, out)
-            else:
-                self._feed_segments(self._headers.read(part), part, clock, out)
+            self._feed_segments(self._headers.read(part), part, clock, out)
             if self._headers.entered:
                 self._look_around(part)
             if self._hosts is not None:
@@ -159,13 +155,15 @@ class Network:
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
-        by_flow = None
-        if len(segments):
+        by = None
+        if len(segments) < COLUMNS_PAY_FROM:
+            feed_rows(segments, np.arange(len(segments)), clock, self._connections, out)
+        else:
             intake = ColumnIntake(segments, clock, self._connections, out)
-            by_flow = intake.flows
+            by = intake.by
             intake.process()
         if self._analyser is not None:
-            self._analyser.analyse(segments, by_flow, self._copies.find(segments, part))
+            self._analyser.analyse(segments, by, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
@@ -224,9 +222,6 @@ class Network:
         for tracked in self._waiting() if shared.holed else ():
             tracked.expire(max(tracked.last, tracked.now(clock)), shared.until, out)
         self._connections.forget_closed(clock, out)
-        for stream in shared.holed:
-            stream.deadline()  # it is told what these packets acknowledge
-        shared.apply_acks = shared.own_after = None
 
     def _bound_total(self, clock: int, out: list[Event]) -> None:
         """End the oldest waits, wherever they are, while too much waits after the last packet, at ``clock``."""

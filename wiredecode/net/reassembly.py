@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,10 +34,6 @@ class ReassemblyContext:
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The clock of the capture at each packet, and their numbers."""
-    own_after: Callable[[FlowKey, int, int], tuple[int, int, int] | None] | None = None
-    """See `ColumnIntake.own_after`. None: packets are looked at one by one."""
-    apply_acks: Callable[[Reassembler, int], None] | None = None
-    """Tells a stream what is acknowledged of it after a packet, up to ``until``. None: it is told packet by packet."""
     until: int = 0
     """The packet that is not looked at any more: after these, or the first one of another connection."""
 
@@ -62,7 +57,7 @@ class Reassembler:
     """
 
     __slots__ = (
-        *("_acks", "_acks_until", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
+        *("_acks", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
         *("_holes", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
         *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "hole_ns", "isn"),
         *("limits", "missed", "offset", "over", "shown"),
@@ -99,8 +94,7 @@ class Reassembler:
         self._history = b""  # the bytes before _part_offset
         self._backlog: Backlog | None = None  # what waits behind holes ...
         self._opened: Origin | None = None  # ... since this,
-        self._acks: Acks | None = None  # and what was acknowledged since,
-        self._acks_until = 0  # up to this packet
+        self._acks: Acks | None = None  # and what was acknowledged since
         self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of what a hole held up last
         self._holes: deque[Hole] | None = None
         self._fin: int | None = None  # position behind the last byte
@@ -220,10 +214,6 @@ class Reassembler:
         """The sender reset the connection at ``seq``."""
         self._reset, self._reset_seq = (self._reset, self._reset_seq) if self._reset else (origin, seq)
         if self._acks is not None:
-            shared = self._shared
-            until, shared.until = shared.until, min(shared.until, place(origin.at))
-            self._learn_acks()  # those before it count
-            shared.until = until
             self._acks.end(origin.clock)
         self._end(out)
 
@@ -251,7 +241,6 @@ class Reassembler:
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
             return None
-        self._learn_acks()
         since = acks.since(self._hole_end(backlog))
         oldest = backlog.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
@@ -264,12 +253,6 @@ class Reassembler:
         end = self._fin if backlog.first is None else backlog.first.start
         assert end is not None
         return end
-
-    def _learn_acks(self) -> None:
-        shared, after = self._shared, self._acks_until
-        if shared.apply_acks is not None and after < shared.until - 1:
-            self._acks_until = shared.until - 1
-            shared.apply_acks(self, after)
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """No more segments will come: give up every hole at ``cause``."""
@@ -376,7 +359,7 @@ class Reassembler:
     def _behind_hole(self, origin: Origin) -> Backlog:
         if self._backlog is None:
             assert self.base is not None
-            self._backlog, self._opened, self._acks_until = Backlog(), origin, 0
+            self._backlog, self._opened = Backlog(), origin
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.holed[self] = None
             self.direction.holes.open(origin.at, at_packet(int(self._shared.number[0])))

@@ -24,6 +24,11 @@ def distance(start: int, seq: int) -> int:
     return ((seq - start + HALF) & MASK) - HALF
 
 
+def distances(start: Int64s, seq: Int64s) -> Int64s:
+    """The same of columns."""
+    return ((seq - start + HALF) & MASK) - HALF
+
+
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
 IPV6_FLOW = 1 << 32
@@ -70,11 +75,6 @@ class Segments:
     def __len__(self) -> int:
         return len(self.seq)
 
-    def payload(self, index: int) -> bytes:
-        """The captured payload of row ``index``."""
-        start = int(self.start[index])
-        return self.buffer[start : start + int(self.captured[index])] if start >= 0 else self.extra[~start]
-
 
 COLUMNS = tuple(each.name for each in fields(Segments))[1:-1]
 """The columns of `Segments` in order."""
@@ -116,30 +116,52 @@ def reverse(key: FlowKey) -> FlowKey:
     return target_high, target_low, source_high, source_low, swapped
 
 
-@dataclass(slots=True)
-class Flows:
-    """Segments of a batch grouped by flow: flow f has the places ``begin[f] : begin[f + 1]`` of ``rows``."""
+class ByConnection:
+    """The segments of a batch, by connection and in packet order within each; a place is an index of these columns."""
 
-    keys: list[FlowKey]
-    first: list[int]
-    last: list[int]
-    """First and last row of each flow, pure ACKs included."""
-    rows: Int64s
-    """Rows with payload, FIN or RST, in packet order within a flow."""
-    begin: list[int]
-    flow_of: Int64s
-    """Flow of every place in ``rows``."""
-    every: Int64s
-    """All rows, pure ACKs included, by flow and in packet order: flow f has ``starts[f] : starts[f + 1]``."""
-    starts: Int64s
+    def __init__(self, segments: Segments) -> None:
+        every, starts = _by_flow(segments)
+        names = segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports
+        first = every[starts]
+        self.keys: list[FlowKey] = list(zip(*(column[first].tolist() for column in names), strict=True))
+        """The flows with segments here."""
+        flows = {key: flow for flow, key in enumerate(self.keys)}
+        other = [flows.get(reverse(key), -1) for key in self.keys]
+        for flow in range(len(other)):
+            if other[flow] < 0:
+                other[flow] = len(other)
+                other.append(flow)
+        self.other = np.array(other, np.int64)
+        """By flow, the opposite one; those without segments here come after all others."""
+        flow_of = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(every))))
+        owner = np.minimum(flow_of, self.other[flow_of])
+        order = np.argsort(owner * len(every) + every)
+        self.row = every[order]
+        self.flow = flow_of[order]
+        self.conn = owner[order]
+        """Of each place its connection: the lower one of its flows."""
+        self.lower = self.flow == self.conn
+        self.first = np.flatnonzero(np.append(True, self.conn[1:] != self.conn[:-1]))
+        """Of each connection its first place."""
+        self.sizes = np.diff(np.append(self.first, len(order)))
+        self.begin = np.repeat(self.first, self.sizes)
+        """Of each place the first one of its connection."""
 
-    def rows_of(self, flow: int) -> Int64s:
-        """All rows of a flow, in packet order."""
-        return self.every[self.starts[flow] : self.starts[flow + 1]]
+    def sent(self, length: Int64s) -> tuple[Int64s, Int64s]:
+        """Of each place the sums of ``length`` over the places before it, of its own side and of the other one."""
+        sums = []
+        for which in (self.lower, ~self.lower):
+            own = np.where(which, length, 0)
+            before = np.cumsum(own) - own
+            sums.append(before - before[self.begin])
+        return np.where(self.lower, *sums), np.where(self.lower, *sums[::-1])
 
 
-def group_by_flow(segments: Segments) -> Flows:
-    """Group by 4-tuple: one stable sort of a hash, checked, for equal hashes of two flows must do no harm."""
+def _by_flow(segments: Segments) -> tuple[Int64s, Int64s]:
+    """All rows by 4-tuple, in packet order within each, and where each begins.
+
+    One stable sort of a hash, checked, for equal hashes of two flows must do no harm.
+    """
     keys = (
         segments.source_low,
         segments.target_low,
@@ -157,23 +179,7 @@ def group_by_flow(segments: Segments) -> Flows:
     if np.count_nonzero(change) != 1 + np.count_nonzero(np.diff(hashed[order])):
         order = np.lexsort(keys)
         change = _changes(keys, order)
-    starts = np.flatnonzero(change)
-    first, last = order[starts], order[np.append(starts[1:], len(order)) - 1]
-    needed = (segments.length > 0) | (segments.flags & (FIN | RST) != 0)
-    flow_of = np.cumsum(change) - 1
-    kept = needed[order]
-    flow_of = flow_of[kept]
-    names = segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports
-    return Flows(
-        keys=list(zip(*(column[first].tolist() for column in names), strict=True)),
-        first=first.tolist(),
-        last=last.tolist(),
-        rows=order[kept],
-        begin=np.searchsorted(flow_of, np.arange(len(starts) + 1)).tolist(),
-        flow_of=flow_of,
-        every=order,
-        starts=np.append(starts, len(order)),
-    )
+    return order, np.flatnonzero(change)
 
 
 def _changes(keys: tuple[npt.NDArray[np.uint64], ...], order: Int64s) -> Bools:
