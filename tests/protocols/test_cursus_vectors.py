@@ -51,7 +51,7 @@ def frame_of(raw: bytes, sender: str | None) -> Frame:
 
 def read(raw: bytes, sender: str | None, style: Style | None = STYLE, forced: str | None = None) -> Frame:
     frame = frame_of(raw, sender)
-    conversation_bodies.read(frame, style, conversation_bodies.FrameContext(forced))
+    conversation_bodies.read(frame, style, forced, None)
     return frame
 
 

@@ -12,8 +12,8 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.cursus import NAME, layers, names, names_texts
-from wiredecode.protocols.cursus.conversation_bodies import BATCH, FrameContext, read
-from wiredecode.protocols.cursus.messages import Row, add_batch, add_delivered, add_envelope, add_published
+from wiredecode.protocols.cursus.conversation_bodies import BATCH, read
+from wiredecode.protocols.cursus.messages import add_batch, add_delivered, add_envelope, add_published
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
 
@@ -59,8 +59,6 @@ class CursusConversation(Conversation):
         self.stream: int | None = None
         """The frame of that STREAM; None where frames were lost, so that the first answer may be another's."""
         self.losses = Losses()
-        self.rows: list[Row] | None = None
-        """Rows of the messages of the batch just decoded; None: nobody asked for messages so far."""
         self.named: dict[str, Any] = {}
         """What the frame just decoded said."""
         self.answered: CommandRequest | None = None
@@ -75,8 +73,6 @@ class CursusConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         self.named, self.answered = {}, None
-        if self.rows:
-            self.rows.clear()
         self._note_lost(frame)
         if not frame.offset and proxy.decode(self, frame, style):
             return
@@ -84,7 +80,7 @@ class CursusConversation(Conversation):
         if frame.stop - frame.start < 4:
             self._headless(frame, style)
             return
-        named = self.named = read(frame, style, FrameContext(self.forced, self.dialect, self.rows))
+        named = self.named = read(frame, style, self.forced, self.dialect)
         if self.client is None:
             self._learn_sides(frame)
         self.dialect = frame.dialect = frame.dialect or self.dialect
@@ -101,15 +97,13 @@ class CursusConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         named, answered = self.named, self.answered
         if frame.type in (BATCH, "INTERNAL_BATCH"):
-            add_batch(frame, self.rows, named.get("compression"), out)
+            add_batch(frame, named.get("compression"), out)
         elif frame.type in PUBLISHING:
             add_published(frame, named, out)
         elif frame.type == "Envelope":
             add_envelope(frame, named, out)
         elif frame.type == "Text" and answered is not None and answered.type == "CONSUME":
             add_delivered(frame, named, answered.topic, answered.partition, out)
-        if self.rows is None:
-            self.rows = []
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length is there whole; it is known where more of the frame was sent."""

@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,9 +15,9 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame, Inner
 from wiredecode.protocols.cursus import NAME, layers, names, names_texts
 from wiredecode.protocols.cursus.evidence_body import MAX_TOPIC_BYTES, Body, classify, codec_of, json_start
-from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed, sound
+from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS, Batch, batch_layer, may_be_seed
 from wiredecode.protocols.cursus.layers_kinds import MAX_PIECES, TOKEN, holds_credential
-from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.reading import FrameDecoder, has_surrogates
 from wiredecode.protocols.shared.compression import Decompressed, Status
 
 INNER_BATCH = "cursus_batch"
@@ -40,69 +39,27 @@ CLUSTER_AUTH = b"\0\7clusterAUTH "
 """Front of a discovery command with a token, which is not AUTH."""
 
 
-@dataclass(slots=True, frozen=True)
-class FrameContext:
-    """What the connection tells about its next frame."""
+def read(frame: Frame, style: Style | None, forced: str | None, last: str | None) -> dict[str, Any]:
+    """Fill in everything that the frame itself tells; return its fields by name, JSON-ready and with secrets hidden.
 
-    forced: str | None = None
-    """The dialect the user wants."""
-    last: str | None = None
-    """The dialect of the frame before."""
-    rows: list[Any] | None = None
-    """Where the rows of the messages of a batch go, if they are wanted: where it is not read in one go, none."""
-
-
-def read(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any]:
-    """Fill in everything that the frame itself tells; return its fields by name, JSON-ready and with secrets hidden."""
-    named = _read_current_batch(frame, style, context)
-    if named is not None:
-        return named
-    body = _cut_body(frame, context) if frame.is_cut else None
+    ``forced``: the dialect the user wants; ``last``: that of the frame before.
+    """
+    body = _cut_body(frame, last) if frame.is_cut else None
     if body is None:
-        body = classify(frame.buffer, frame.start, frame.stop, frame.sender, context.forced)
-    if frame.length - 4 > MAX_ACCEPTED_BYTES:
+        body = classify(frame.buffer, frame.start, frame.stop, frame.sender, forced)
+    if frame.length - 4 > MAX_ACCEPTED_BYTES and body.layer is not Batch:
         message = f"length {frame.length - 4} is above what newer brokers accept ({MAX_ACCEPTED_BYTES})"
         frame.find("note", "protocol", "length", message, "length", (0, 4))
-    return (_read_compressed if body.layer is layers.Compressed else _read_body)(frame, body, style, context)
+    if body.layer is layers.Compressed:
+        return _read_compressed(frame, body, style, forced)
+    return _read_body(frame, body, style)
 
 
-def _read_current_batch(frame: Frame, style: Style | None, context: FrameContext) -> dict[str, Any] | None:
-    """The common case, a batch of today's layout, in one go; None: have a closer look."""
-    buffer, start, stop = frame.buffer, frame.start, frame.stop
-    if not buffer.startswith(names.MAGIC, start + 4) or stop - start < 32 or frame.is_cut:
-        return None
-    if context.forced not in (None, "cur") or may_be_seed(buffer, start, stop):
-        return None
-    if buffer.find(TOKEN, start, stop) >= 0:
-        return None
-    record = None
-    try:
-        step = "walk" if context.rows is None else "rows"
-        values, reached = compiler.decoder(Batch, step if style is None else "head")(buffer, start, stop)
-        rows = values["messages"]
-        if context.rows is not None and style is None:
-            values["messages"] = len(rows)
-        if not sound("cur", values):
-            return None
-        if style is not None:
-            record, reached = compiler.decoder(Batch, "record", style)(buffer, start, stop)
-    except compiler.FAILED:
-        return None
-    if reached != stop:
-        return None
-    if context.rows is not None and style is None:
-        context.rows[:] = rows
-    if record is not None:
-        frame.layers = {NAME: record}
-    frame.layer, frame.values, frame.dialect = Batch, values, "cur"
-    return _batch(frame)
-
-
-def _cut_body(frame: Frame, context: FrameContext) -> Body | None:
+def _cut_body(frame: Frame, last: str | None) -> Body | None:
     """What is left of a batch or of a compressed body; other text is read as far as it goes."""
     buffer, position, stop = frame.buffer, frame.start + 4, frame.stop
     if buffer.startswith(names.MAGIC, position):
-        dialect = context.last or ""
+        dialect = last or ""
         if dialect not in BATCHES:
             dialect = "seed" if may_be_seed(buffer, frame.start, stop) else "cur"
         return Body(batch_layer(dialect, True), dialect)
@@ -127,10 +84,22 @@ def _decoder(layer: type[Layer]) -> FrameDecoder:
     return FrameDecoder(layer, None)
 
 
-def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
+def _recorded(frame: Frame, body: Body, style: Style | None) -> bool:
+    """Take over the values of a batch, and make its record; False: it has to be read with care."""
+    frame.layer, frame.values = body.layer, body.values or {}
+    try:
+        if style is not None:
+            frame.layers = {NAME: compiler.record(body.layer, frame.buffer, frame.start, frame.stop, style)[0]}
+    except compiler.FAILED:
+        return False
+    return True
+
+
+def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
     layer = body.layer
     handler = HANDLERS.get(layer)
-    _decoder(layer).read(frame, style if handler is None else None)
+    if body.values is None or has_surrogates(body.values) or not _recorded(frame, body, style):
+        _decoder(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
         if frame.is_cut:
@@ -160,7 +129,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None, context: FrameCont
     return {}
 
 
-def _read_compressed(frame: Frame, body: Body, style: Style | None, context: FrameContext) -> dict[str, Any]:
+def _read_compressed(frame: Frame, body: Body, style: Style | None, forced: str | None) -> dict[str, Any]:
     """Decompress, and read what is inside as if it had come alone."""
     codec, inflated = body.codec, body.inflated
     assert codec is not None and inflated is not None
@@ -175,11 +144,11 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, context: Fra
         _report_decompression(frame, codec, inflated)
         return {"compression": codec}
     inner = _inner_frame(frame, inflated.data)
-    inside = classify(inner.buffer, 0, inner.stop, frame.sender, context.forced)
+    inside = classify(inner.buffer, 0, inner.stop, frame.sender, forced)
     if inside.layer is layers.Compressed:
         frame.find("warning", "limit", "nested-compression", "compressed content inside is not opened", "data")
         return added
-    named = _read_body(inner, inside, style, context)
+    named = _read_body(inner, inside, style)
     _adopt(frame, inner, inflated.data)
     if frame.type == BATCH:
         named = {name: inner.values[name] for name in ("topic", "partition") if name in inner.values}

@@ -21,7 +21,7 @@ from wiredecode.protocols.cursus.evidence_body import (
     text_command,
 )
 from wiredecode.protocols.cursus.layers import Envelope
-from wiredecode.protocols.cursus.layers_batch import BATCHES, fits, sound
+from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -102,7 +102,7 @@ def _batch(data: bytes, start: int, end: int, final: bool) -> Evidence:
             continue
         if values["messages"] <= PEEK_MESSAGES and end - start <= MAX_PEEK_BYTES:
             cut = cut or not (whole or final)
-            if not (whole or final) or (whole and not fits(dialect, data, start, end)):
+            if not (whole or final) or (whole and fit(dialect, data, start, end) is None):
                 continue
         client = True if values.get("acks", "1") != "1" or values.get("idempotent") else None
         return Evidence(SURE, end, client)

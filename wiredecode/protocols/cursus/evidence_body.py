@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from wiredecode.protocols.cursus import layers, names
-from wiredecode.protocols.cursus.layers_batch import LABELS, batch_layer, choose, fits
+from wiredecode.protocols.cursus.layers_batch import LABELS, batch_layer, choose, fit
 from wiredecode.protocols.cursus.layers_kinds import TOKEN
 from wiredecode.protocols.shared.compression import Decompressed, Status, decompress
 
@@ -166,6 +167,8 @@ class Body:
     fits: bool = True
     codec: str | None = None
     inflated: Decompressed | None = None
+    values: dict[str, Any] | None = None
+    """Those of a batch."""
 
 
 def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: str | None = None) -> Body:
@@ -194,13 +197,13 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
 
 def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | None:
     """A batch in the layout that the user wants, if it fits, else in the one that the bytes tell."""
-    found, ambiguous = choose(data, start, stop)
-    if dialect in LABELS and dialect != found and fits(dialect, data, start, stop):
-        found = dialect
+    found, values, ambiguous = choose(data, start, stop)
+    if dialect in LABELS and dialect != found and (wanted := fit(dialect, data, start, stop)) is not None:
+        found, values = dialect, wanted
     if found is None:
         return None
     guarded = data.find(TOKEN, start, stop) >= 0
-    return Body(batch_layer(found, guarded), found, ambiguous=ambiguous)
+    return Body(batch_layer(found, guarded), found, ambiguous=ambiguous, values=None if guarded else values)
 
 
 def _text_layer(data: bytes, start: int, stop: int, sender: str | None) -> type[layers.CursusFrame] | None:

@@ -163,19 +163,19 @@ def sound(dialect: str, values: dict[str, Any]) -> bool:
     )
 
 
-def fits(dialect: str, data: bytes, start: int, stop: int) -> bool:
-    """Whether the frame at ``data[start:stop]`` is a batch of this dialect, to the last byte."""
+def fit(dialect: str, data: bytes, start: int, stop: int) -> dict[str, Any] | None:
+    """The values of the frame at ``data[start:stop]`` if it is a batch of this dialect, to the last byte."""
     layer = BATCHES[dialect]
     try:
         values, reached = compiler.decoder(layer, "walk")(data, start, stop)
     except UnicodeDecodeError:
         read = compiler.careful(layer, data, start, stop)
         if read.problem is not None:
-            return False
+            return None
         values, reached = read.values | {"messages": len(read.values["messages"])}, start + read.stop
     except compiler.TruncatedField:
-        return False
-    return bool(reached == stop) and sound(dialect, values)
+        return None
+    return values if reached == stop and sound(dialect, values) else None
 
 
 def may_be_seed(data: bytes, start: int, stop: int) -> bool:
@@ -194,13 +194,15 @@ def tie(data: bytes, start: int) -> bool:
     return partition & TIE_MASK == TIE_VALUE and partition >> 8 & 0xFF in b"0123456789"
 
 
-def choose(data: bytes, start: int, stop: int) -> tuple[str | None, bool]:
-    """The dialect of the batch at ``data[start:stop]``, or None, and whether two fitted."""
-    current = fits("cur", data, start, stop)
-    seed = may_be_seed(data, start, stop) and fits("seed", data, start, stop)
-    if current and seed:
-        return ("seed" if tie(data, start) else "cur"), True
-    if current or seed:
-        return ("cur" if current else "seed"), False
-    historic = (dialect for dialect in LABELS if dialect not in ("cur", "seed") and fits(dialect, data, start, stop))
-    return next(historic, None), False
+def choose(data: bytes, start: int, stop: int) -> tuple[str | None, dict[str, Any] | None, bool]:
+    """The dialect of the batch at ``data[start:stop]`` and its values, or None, and whether two fitted."""
+    current = fit("cur", data, start, stop)
+    seed = fit("seed", data, start, stop) if may_be_seed(data, start, stop) else None
+    if seed is not None and (current is None or tie(data, start)):
+        return "seed", seed, current is not None
+    if current is not None:
+        return "cur", current, seed is not None
+    for dialect in LABELS:
+        if dialect not in ("cur", "seed") and (historic := fit(dialect, data, start, stop)) is not None:
+            return dialect, historic, False
+    return None, None, False

@@ -24,17 +24,15 @@ OLDEST = (None, "seed")
 """Dialects of connections that may be of that time."""
 
 
-def add_batch(frame: Frame, found: list[Row] | None, compression: str | None, out: Messages) -> None:
-    """Add the messages of a batch, or of the batch inside a frame; ``found``: its rows, if they are known."""
+def add_batch(frame: Frame, compression: str | None, out: Messages) -> None:
+    """Add the messages of a batch, or of the batch inside a frame."""
     layer, data, start, stop = frame.layer, frame.buffer, frame.start, frame.stop
-    values = frame.values
     if frame.inner:
         layer, data = frame.inner[-1].layer, frame.inner[-1].data
         start, stop = 0, len(data)
     if layer is None or layer.fields_desc[-1].name != "messages":
         return
-    if not found:
-        values, found = read_rows(layer, data, start, stop)
+    values, found = read_rows(layer, data, start, stop)
     if found:
         columns = dict(zip(_element(layer).row, zip(*found, strict=True), strict=True))
         _add_columns(frame, values, columns, compression, out)
