@@ -47,6 +47,13 @@ TABLE = (
     Outage("nats_crash_loop.pcap", "nats.crash-loop", ("enricher ended 5 times", "without acknowledging it")),
     Outage("nats_stopped.pcap", "server.ended", ("127.0.0.1:4222 ended all its 3 connections",)),
     Outage("nats_restarted.pcap", "tcp.refused", ("127.0.0.1:4222 went down", "refused 12", "ended 3 connections")),
+    Outage("nats_ids_again.pcap", "nats.messages-dropped", ("60 new messages of order-api (#1) to stream ORD",)),
+    Outage("nats_no_stream.pcap", "nats.not-stored", ("order-api (#1) to ord.x", "no stream takes the subject")),
+    Outage("nats_stream_deleted.pcap", "nats.not-stored", ("admin-tool (#2) deleted stream ORD", "frame 133")),
+    Outage("nats_no_jetstream.pcap", "nats.no-jetstream", ("requests of order-api (#1)", "$JS.API.STREAM.CREATE.ORD")),
+    Outage("nats_wrong_sequence.pcap", "publish.refused", ("25 of 50 messages", "wrong last sequence: 1", "is old")),
+    Outage("nats_service_paused.pcap", "nats.service-silent", ("calc (#1) answered nothing for 4.956 s", "36 others")),
+    Outage("nats_too_many.pcap", "nats.limit", ("maximum connections exceeded",)),
     Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
 )
 

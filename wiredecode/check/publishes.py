@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ REFUSALS = {
     "auth": "the client's user may not publish there",
 }
 """Likely cause of a refusal by a word of its reason."""
+NUMBER = re.compile(r"\b\d+\b")
 MOST_WAITING = 65_536
 """Publishes that may wait at once; the oldest are then not judged."""
 
@@ -103,6 +105,8 @@ class Refused:
 
     connection: Connection
     time_ns: int
+    why: str
+    """The reason of the first one."""
     last_ns: int = 0
     messages: int = 0
     frames: list[tuple[int, int | None]] = field(default_factory=list)
@@ -181,11 +185,12 @@ class Publishes(Rule):
 
     @staticmethod
     def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:
-        refused = known.get(why)
+        reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
+        refused = known.get(reason)
         if refused is None:
             if len(known) >= MOST_REASONS:
                 return
-            refused = known[why] = Refused(waiting.connection, waiting.time_ns)
+            refused = known[reason] = Refused(waiting.connection, waiting.time_ns, why)
         refused.messages += waiting.count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MOST_EVIDENCE:
@@ -193,8 +198,8 @@ class Publishes(Rule):
 
     def finish(self) -> None:
         for place, reasons in self._refused.items():
-            for why, refused in reasons.items():
-                self._report_refused(place, why, refused)
+            for refused in reasons.values():
+                self._report_refused(place, refused)
         for (broker, stream), confirmed in self._confirmed.items():
             p99, worst = confirmed.times.percentile(990) if confirmed.worst else 0, confirmed.times.largest
             if worst >= REMARKABLE_NS:
@@ -208,8 +213,8 @@ class Publishes(Rule):
         for key, publishes in left.items():
             self._report_unconfirmed(key, publishes)
 
-    def _report_refused(self, place: tuple[int, str], why: str, refused: Refused) -> None:
-        who, stream = self.report.names.short(refused.connection), place[1]
+    def _report_refused(self, place: tuple[int, str], refused: Refused) -> None:
+        why, who, stream = refused.why, self.report.names.short(refused.connection), place[1]
         to = f" to {stream}" if stream else ""
         what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
         problem = self.report.add(

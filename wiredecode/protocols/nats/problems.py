@@ -90,8 +90,6 @@ MOST_SUBSCRIPTIONS = 1024
 """Per connection."""
 LEAST_CLOSED_NS = 200_000_000
 """A window closed so long makes a slow consumer."""
-MANY_REQUESTS = 3
-"""So many requests to one subject without responder are worth a warning."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING at once; a client may be busy with a message."""
 MANY_PINGS, MANY_DELIVERIES = 2, 3
@@ -128,8 +126,6 @@ class Reader:
     ponged_ns: list[int] = field(default_factory=lambda: [0, 0])
     """Time of the last PONG, by sender. Where one side waited for bytes, it may come before its PING."""
     errors: set[str] = field(default_factory=set)
-    carries: bool = False
-    """It is a client by a protocol that NATS carries: rules of that one tell what becomes of its requests."""
 
 
 PULL = "pull"
@@ -139,7 +135,7 @@ PULL = "pull"
 class Clients(Rule):
     """Slow and silent clients, and what servers report of them."""
 
-    types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
+    types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "INFO"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -160,8 +156,6 @@ class Clients(Rule):
         kind, values = frame.type, frame.values
         if kind in ("MSG", "HMSG"):
             count_delivery(reader, frame)
-            if values.get("status") == names.NO_RESPONDERS and "description" not in values:
-                self._no_responders(frame, reader)
         elif kind == "SUB":
             if len(reader.subjects) < MOST_SUBSCRIPTIONS and "sid" in values:
                 reader.subjects[values["sid"]] = printable(values.get("subject", ""))
@@ -175,8 +169,6 @@ class Clients(Rule):
             reader.pings[1 - frame.side][:] = [
                 each for each in reader.pings[1 - frame.side] if each.time_ns > frame.time_ns
             ]
-        elif kind == "CONNECT":
-            reader.carries = bool(frame.generated)
         elif kind == "-ERR":
             self._error(frame, reader)
         if frame.sender is not None and reader.client is None:
@@ -228,17 +220,6 @@ class Clients(Rule):
                 who, subject = self.report.names.short(frame.connection), printable(frame.values.get("subject", ""))
                 what = f"{who} published to {subject}: {finding.message}"
                 self.report.add(CODES["max-payload"], what, frame.connection.number, frame=frame)
-
-    def _no_responders(self, frame: Frame, reader: Reader) -> None:
-        subject = frame.generated.get("request_subject", "(before the capture)")
-        who = self.report.names.short(frame.connection)
-        key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
-        if reader.carries:
-            key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
-        problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
-        problem.detail(detail)
-        if problem.count >= MANY_REQUESTS and not reader.carries and not subject.startswith("$"):
-            problem.severity = "warning"
 
     # Ends.
 

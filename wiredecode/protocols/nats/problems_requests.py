@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ import orjson
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
+from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.problems_jetstream import Publish, Stored, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, ref_of
@@ -31,6 +34,10 @@ MOST_KNOWN = 1024
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
 """A request is unanswered, and a consumer whose limit is known is stuck, after the first; one of unknown limit after
 the second."""
+MANY_QUICK = 10
+"""A service that answered so many requests in time is expected to."""
+MANY_REQUESTS = 3
+"""So many requests to one subject without responder are worth a warning."""
 MANY_SILENT = 3
 """Requests without answer that are worth an error."""
 MANY_UNACKNOWLEDGED = 20
@@ -77,6 +84,8 @@ class Asked(NamedTuple):
     """Its reply subject is one that client libraries make for requests."""
     delivered: list[FrameRef]
     """Where a server gave it to a client."""
+    publish: Publish | None
+    """What it says of itself as a publish to JetStream."""
 
 
 @dataclass(slots=True)
@@ -88,15 +97,37 @@ class Service:
     silent: list[FrameRef] = field(default_factory=list)
     """Requests that nobody answered."""
     subjects: dict[str, None] = field(default_factory=dict)
+    spoke_ns: int = 0
+    """When it answered last."""
+    quick: int = 0
+    """Requests that it answered in time."""
+    pause: tuple[FrameRef, int] | None = None
+    """The longest time in which it answered nothing: from this request on, in nanoseconds."""
+    waited: list[FrameRef] = field(default_factory=list)
+    """Requests that it answered late."""
+
+    def answered(self, place: FrameRef, time_ns: int) -> None:
+        """A request that was delivered at ``place`` was answered."""
+        self.answered_ns, took_ns = place.time_ns, time_ns - place.time_ns
+        if took_ns < PATIENCE_NS:
+            self.quick += 1
+        else:
+            self.waited.append(place)
+            if self.spoke_ns <= place.time_ns and (self.pause is None or took_ns > self.pause[1]):
+                self.pause = place, took_ns
+        self.spoke_ns = time_ns
 
 
 class Requests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
-    types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
+        self._stored = Stored(report)
+        self._carriers: Newest[int, None] = Newest(MOST_KNOWN)
+        """Connections of clients by a protocol that NATS carries, whose rules tell what becomes of their requests."""
         self._open: Newest[str, Asked] = Newest(MOST_OPEN)
         """By reply subject."""
         self._asked: dict[str, int] = {}
@@ -106,12 +137,14 @@ class Requests(Rule):
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
+        if frame.type == "CONNECT":
+            if frame.generated:
+                self._carriers.put(frame.connection.number, None)
+            return
         if "reply" not in values and frame.request is None:
             return
         if frame.request is not None:
-            asked = self._open.pop(values.get("subject", ""), None)
-            for place in asked.delivered if asked is not None else ():
-                self._service(place).answered_ns = place.time_ns
+            self._answered(frame, values)
         reply, subject = values.get("reply"), values.get("subject", "")
         if (
             reply is None
@@ -124,12 +157,35 @@ class Requests(Rule):
         delivered = frame.type not in PUBLISHED
         known = self._open.get(reply)
         if known is None or not delivered:
-            known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [])
+            known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
+            self._stored.request(frame, subject)
             self._open.put(reply, known)
             if known.subject in self._asked or len(self._asked) < MOST_KNOWN:
                 self._asked[known.subject] = self._asked.get(known.subject, 0) + 1
         if delivered and frame.sender == "server":
             known.delivered.append(ref_of(frame))
+
+    def _answered(self, frame: Frame, values: Mapping[str, Any]) -> None:
+        asked = self._open.pop(values.get("subject", ""), None)
+        if asked is not None:
+            for place in asked.delivered:
+                self._service(place).answered(place, frame.time_ns)
+            self._stored.answer(frame, asked.subject, asked.place, asked.publish)
+        if values.get("status") == names.NO_RESPONDERS and "description" not in values:
+            self._no_responders(frame, asked)
+
+    def _no_responders(self, frame: Frame, asked: Asked | None) -> None:
+        subject = frame.generated.get("request_subject", "(before the capture)")
+        carries, who = frame.connection.number in self._carriers, self.report.names.short(frame.connection)
+        if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
+            return
+        key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
+        if carries:
+            key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
+        problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
+        problem.detail(detail)
+        if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
+            problem.severity = "warning"
 
     def _service(self, place: FrameRef) -> Service:
         if place.connection.number not in self._services and len(self._services) >= MOST_KNOWN:
@@ -137,6 +193,7 @@ class Requests(Rule):
         return self._services.setdefault(place.connection.number, Service())
 
     def finish(self) -> None:
+        self._stored.finish()
         late: dict[str, list[Asked]] = {}
         for asked in self._open.values():
             place = asked.place
@@ -151,6 +208,8 @@ class Requests(Rule):
             first = service.silent[0].time_ns if len(service.silent) > 1 else 0
             if first > service.answered_ns > 0 and whole(service.silent[0]):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
+            elif service.pause is not None and len(service.waited) > 1 and service.quick >= MANY_QUICK:
+                self._report_pause(service, *service.pause)
         for subject, several in late.items():
             of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} requests to {subject} got no answer"
             if subject in explained:
@@ -178,6 +237,18 @@ class Requests(Rule):
         until = "" if end is None else f" until {self.report.seconds(end.time_ns)}"
         problem.detail(f"its connection stayed open{until}")
         return problem
+
+    def _report_pause(self, service: Service, first: FrameRef, pause_ns: int) -> None:
+        who, many = self.report.names.short(first.connection), len(service.waited)
+        what = f"{who} answered nothing for {pause_ns / 1e9:.3f} s: {many:,} requests waited"
+        problem = self.report.add(
+            CODES["service-silent"], what, first.connection.number, frame=first, severity="warning"
+        )
+        problem.count = problem.weight = many
+        problem.last_ns = first.time_ns + pause_ns
+        for place in service.waited:
+            self.report.cite(problem, place)
+        problem.detail(f"it answered {service.quick:,} others within {PATIENCE_NS // 1_000_000_000} s")
 
     def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
         inboxes = sum(each.inbox for each in several)
