@@ -50,8 +50,8 @@ def told_by_columns(packets: PacketBatch) -> Told:
 
 def all_ways(packets: PacketBatch) -> Iterator[tuple[str, Told]]:
     yield "no records", told(packets, None)
-    yield "messages", told(packets, None, Messages(elements=True))
-    yield "records and messages", told(packets, STYLE, Messages(elements=True))
+    yield "messages", told(packets, None, Messages())
+    yield "records and messages", told(packets, STYLE, Messages())
     yield "columns", told_by_columns(packets)
 
 

@@ -47,8 +47,8 @@ def packets(path: Path, batch_bytes: int) -> Iterator[PacketBatch]:
             return
 
 
-def by_rows(path: Path, *, elements: bool = False) -> tuple[pa.Table, Totals, Numbered]:
-    messages = Messages(elements=elements)
+def by_rows(path: Path) -> tuple[pa.Table, Totals, Numbered]:
+    messages = Messages()
     dissector = Dissector(Demand(messages=messages, link_responses=False))
     frames = list(dissector.frames(packets(path, 1 << 20)))
     return table(messages), dissector.totals, [(frame.number, frame.time_ns, frame.type) for frame in frames]
@@ -71,9 +71,8 @@ def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered,
 
 
 @pytest.mark.parametrize("path", long_are_slow(CAPTURES), ids=lambda path: path.stem)
-def test_runs_and_elements_tell_what_rows_tell(path: Path, every_run: None) -> None:
+def test_runs_tell_what_rows_tell(path: Path, every_run: None) -> None:
     expected, totals, numbered = by_rows(path)
-    assert by_rows(path, elements=True)[0].equals(expected)
     for batch_bytes in (1 << 20, 3000):
         found, found_totals, found_numbered, in_runs = by_blocks(path, batch_bytes)
         assert in_runs or path.name not in WITH_RUNS

@@ -1,11 +1,10 @@
 """The field kinds: how a message type declares its layout, once.
 
 Every kind is a Scapy field, so a message type is an ordinary Scapy ``Packet`` (a :class:`~wiredecode.layer.Layer`)
-whose ``fields_desc`` is made of them. Three readers stand on the same declarations:
+whose ``fields_desc`` is made of them. Two readers stand on the same declarations:
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
-* the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python;
-* **elements in bulk** (:mod:`wiredecode.fields.bulk`), through :attr:`Kind.fixed`: the messages of many frames.
+* the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python.
 
 Positions are byte offsets into one ``bytes`` object. A reader that needs bytes beyond the end raises
 :class:`Truncated`; nothing outside this package ever sees that exception.

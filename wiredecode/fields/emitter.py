@@ -507,7 +507,7 @@ class Emitter:
     def _has_rows(self, kind: Array) -> bool:
         """Whether rows of the elements are collected while they are stepped over."""
         element = kind.element
-        return self.sink is Sink.ROWS and isinstance(element, Struct) and (kind.bulk or bool(element.layer.row))
+        return self.sink is Sink.ROWS and isinstance(element, Struct) and bool(element.layer.row)
 
     def _at_once(self, kind: Array) -> bool:
         element = kind.element
@@ -538,8 +538,6 @@ class Emitter:
             self._scalar_element(element, elements, index)
             return
         target, prefix = self.variable("d"), self.variable("x")
-        if self.stepping and self._has_rows(kind) and not element.layer.row:
-            self.line(f"{elements}.append(p)")
         if self.careful:
             self.line(f"{target} = {{}}")
             self.line(f"{elements}.append({target})")
@@ -555,7 +553,7 @@ class Emitter:
             self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
         elif not self.stepping:
             self.line(f"{elements}.append({target})")
-        elif self._has_rows(kind) and element.layer.row:
+        elif self._has_rows(kind):
             self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
 
     def _scalar_element(self, element: Kind, elements: str, index: str) -> None:

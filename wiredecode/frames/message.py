@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.arrays import Bools, Int64s
-
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer
     from wiredecode.frames.frame import Frame
 
 PUBLISH, DELIVER, FORWARD = "publish", "deliver", "forward"
@@ -68,43 +65,6 @@ class FrameMessages(MessagePart):
     def size(self) -> int:
         """Bytes of the bodies."""
         return sum(map(len, filter(None, self.bodies)))
-
-
-@dataclass(slots=True, eq=False)
-class FrameElements(MessagePart):
-    """The messages of one frame, not read yet: they are elements of an array, which tables read of many frames at once.
-
-    ``starts``: places in ``frame.buffer``. ``columns``: which fields of the elements are the body, the sequence and the
-    like. Where a frame turns out to be out of the ordinary, ``one_by_one`` adds its messages instead.
-    """
-
-    frame: Frame
-    operation: str
-    element: type[Layer]
-    starts: list[int]
-    columns: Mapping[str, str]
-    one_by_one: Callable[[Frame, Messages], None]
-    topic: str | None = None
-    first_offset: int | None = None
-    """Offset of the first message; that of each other is one more."""
-    time_ns: int | None = None
-    """Time of all of them."""
-    chunk: int | None = None
-    """As for :class:`FrameMessages`."""
-    partition: int | None = None
-    compression: str | None = None
-    namespace: str | None = None
-    holding_secrets: Callable[[bytes, Int64s, Int64s], Bools] | None = None
-    """Which bodies ``buffer[starts[i] : stops[i]]`` hold credentials that must be hidden."""
-
-    @property
-    def count(self) -> int:
-        return len(self.starts)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the frame."""
-        return self.frame.length
 
 
 @dataclass(slots=True, eq=False)
@@ -163,8 +123,6 @@ class Messages:
     parts: list[MessagePart] = field(default_factory=list)
     count: int = 0
     """Messages in ``parts``."""
-    elements: bool = False
-    """Whether :class:`FrameElements` are wanted where there can be some."""
     secrets: bool = False
     """Whether bodies and headers that carry credentials by their purpose are wanted."""
 
@@ -199,7 +157,7 @@ class Messages:
         self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
     def add_part(self, part: MessagePart) -> None:
-        """Add the messages of a frame that are still to be read, or those of a block."""
+        """Add the messages of a block."""
         if part.count:
             self.count += part.count
             self.parts.append(part)
@@ -209,7 +167,7 @@ class Messages:
         parts, self.parts, self.count = self.parts, [], 0
         return parts
 
-    def of(self, frame: Frame) -> Sequence[FrameMessages | FrameElements]:
+    def of(self, frame: Frame) -> Sequence[FrameMessages]:
         """Take those of the next frame that is asked for, and drop those of frames before it. Not for blocks."""
         if not self.parts:
             return ()

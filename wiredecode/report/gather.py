@@ -13,7 +13,7 @@ from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, FrameMessages, Messages
+from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.times import Times
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 from wiredecode.protocols.shared.pairing import Newest
@@ -70,7 +70,7 @@ class Gathering:
         self.filtered = filtered
         """Whether only some frames count: of connections without any, nothing is told."""
         self.checker = Checker()
-        self.messages = Messages(elements=True)
+        self.messages = Messages()
         self.timeline = Timeline()
         self.events: list[Event] = []
         """What changed when."""
@@ -181,7 +181,7 @@ class Gathering:
             series = self.series[key] = Series(lowest=reading.what == CREDIT)
         series.add(frame.time_ns, reading.value)
 
-    def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages | FrameElements]) -> None:
+    def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """Of a frame that is no copy of a message on its further way."""
         for place, part in enumerate(parts):
             self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, part.count)

@@ -154,7 +154,7 @@ class Counters:
         self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects what frames do not tell about connections, from whoever reads them."""
-        self.messages = Messages(elements=True) if names & {"confirms", "throughput"} else None
+        self.messages = Messages() if names & {"confirms", "throughput"} else None
         """What the dissector has to collect messages in."""
         self.whole = True
         """Whether all frames were chosen."""

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from wiredecode.check.codes import offers
 from wiredecode.dissect.ledger import confirmations, reply_captured
 from wiredecode.frames.frame import Confirmation, Frame
-from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages
+from wiredecode.frames.message import PUBLISH, FrameMessages
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
@@ -21,7 +21,6 @@ MOST_WAITING = 131_072
 """Requests, and frames of published messages, without answer so far that are remembered; the oldest are given up."""
 MOST_ANSWERED = 8_192
 """Requests that were answered, and may be again."""
-Part = FrameMessages | FrameElements
 Row = dict[str, Any]
 V = TypeVar("V")
 ExchangeKey = tuple[str, str | None, str | None]
@@ -193,7 +192,7 @@ class Confirms:
         self._rows: defaultdict[ExchangeKey, Confirmed] = defaultdict(Confirmed)
         self._published = OpenRequests(self._give_up)
 
-    def frame(self, frame: Frame, parts: Sequence[Part]) -> None:
+    def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """The next frame, and its messages."""
         if frame.request is not None:
             for confirmation in confirmations(frame, self._published.waiting):
@@ -203,7 +202,7 @@ class Confirms:
         if self._hops or "copy_of" not in frame.generated:
             self._publish(frame, parts)
 
-    def _publish(self, frame: Frame, parts: Sequence[Part]) -> None:
+    def _publish(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         found: list[Published] = []
         shares: set[int] = set()
         count = 0
@@ -212,7 +211,7 @@ class Confirms:
             if part.operation != PUBLISH or (other and (part.topic or "").startswith(other)):
                 continue
             length = part.count
-            if isinstance(part, FrameMessages) and part.shares is not None:
+            if part.shares is not None:
                 fresh = {*part.shares} - shares
                 shares |= fresh
                 length = len(fresh)

@@ -6,15 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
-from wiredecode.frames.message import FrameElements, FrameMessages, Messages, Slices
+from wiredecode.frames.message import FrameMessages
 from wiredecode.protocols.registry import protocols
 from wiredecode.stats.tables import FITTING, fitting
-from wiredecode.tables.elements import Form, form, read
 
-GATHERED = 1024
-"""Frames whose messages are read at a time."""
 MOST_CELLS = 65_536
 """Topics times intervals that are told apart, where the interval is not given: beyond it, it gets longer."""
 MOST_TOPICS = 20_000
@@ -36,40 +31,12 @@ class Throughput:
         self._first_ns: int | None = None
         self._last_ns = 0
         self._begins = tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
-        self._waiting: dict[Form, list[FrameElements]] = {}
-        self._count = 0
 
-    def add(self, part: FrameMessages | FrameElements) -> None:
+    def add(self, part: FrameMessages) -> None:
         """The messages of the next frame, or some of them."""
-        if isinstance(part, FrameElements):
-            self._waiting.setdefault(form(part), []).append(part)
-            self._count += 1
-            if self._count >= GATHERED:
-                self._read()
-            return
         known = [len(body) for body in part.bodies if body is not None]
-        self.count(*_where(part), part.count, len(known), sum(known))
-
-    def _read(self) -> None:
-        """The sizes of messages that are elements of their frames."""
-        waiting, self._waiting, self._count = self._waiting, {}, 0
-        others = Messages()
-        for parts in waiting.values():
-            found = read(parts)
-            for part in found.others:
-                part.one_by_one(part.frame, others)
-            bodies = found.columns.get("body")
-            if not isinstance(bodies, Slices):
-                continue
-            whole = bodies.starts >= 0
-            sizes = np.where(whole, bodies.stops - bodies.starts, 0)
-            columns = (np.ones(len(sizes)), whole, sizes)
-            sums = [np.bincount(found.rows, column, len(found.parts)).astype(np.int64).tolist() for column in columns]
-            for part, messages, known, size in zip(found.parts, *sums, strict=True):
-                self.count(*_where(part), messages, known, size)
-        for other in others.drain():
-            assert isinstance(other, FrameMessages)
-            self.add(other)
+        where = part.frame.time_ns, part.frame.protocol, part.topic, part.operation
+        self.count(*where, part.count, len(known), sum(known))
 
     def count(
         self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, known: int, size: int
@@ -116,7 +83,6 @@ class Throughput:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The table, in any order; nothing more comes."""
-        self._read()
         fits = fitting(self._last_ns - (self._first_ns or 0))
         if self._fits and self._cells and self._interval < fits:
             self._lengthen(fits)
@@ -131,7 +97,3 @@ class Throughput:
                 "messages_per_s": messages / self._interval,
                 "bytes_per_s": size / self._interval if known else None,
             }
-
-
-def _where(part: FrameMessages | FrameElements) -> tuple[int, str, str | None, str]:
-    return part.frame.time_ns, part.frame.protocol, part.topic, part.operation

@@ -12,17 +12,18 @@ from wiredecode.arrays import Int64s
 from wiredecode.dissect.ledger import Ledger, Stretch
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
-from wiredecode.frames.message import PUBLISH, FrameElements, FrameMessages, MessagePart, Messages
+from wiredecode.frames.message import PUBLISH, FrameMessages, MessagePart, Messages
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
 ConfirmRow = tuple[int | None, int | None, str | None, str | None, int | None]
 """One message: the values of these columns."""
-Part = FrameMessages | FrameElements
 NO_CONFIRM: ConfirmRow = (None,) * 5
 
 
-def confirms_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[int]) -> tuple[list[ConfirmRow], Int64s]:
+def confirms_of(
+    parts: Sequence[FrameMessages], counts: Sequence[int], firsts: Sequence[int]
+) -> tuple[list[ConfirmRow], Int64s]:
     """What was told about the messages of parts: different answers, and which of them holds for each message.
 
     ``counts``: messages of each part; ``firsts``: how many of its frame precede it.
@@ -43,7 +44,7 @@ def confirms_of(parts: Sequence[Part], counts: Sequence[int], firsts: Sequence[i
     return answers, which
 
 
-def _answers(part: Part) -> list[ConfirmRow]:
+def _answers(part: FrameMessages) -> list[ConfirmRow]:
     """What holds for messages that nothing was told about, then each answer; one where it holds for all."""
     frame = part.frame
     if part.operation != PUBLISH:
@@ -64,10 +65,10 @@ def message_outcome(confirmation: Confirmation) -> str | None:
     return None if confirmation.final == "" else ANSWERED
 
 
-def _which(part: Part, count: int, first: int) -> Int64s:
+def _which(part: FrameMessages, count: int, first: int) -> Int64s:
     """For each message of a part the last answer that names it; 0 for none."""
     shares = np.arange(first, first + count)
-    if isinstance(part, FrameMessages) and part.shares is not None:
+    if part.shares is not None:
         shares = np.array(part.shares, np.int64)
     found = np.zeros(count, np.int64)
     for place, answer in enumerate(part.frame.answers, 1):
@@ -115,7 +116,7 @@ class HeldMessages:
             released += self._held.popleft()[1]
         if self._held:
             last, parts = self._held[0]
-            single = [part for part in parts if isinstance(part, FrameMessages | FrameElements)]
+            single = [part for part in parts if isinstance(part, FrameMessages)]
             if len(single) == len(parts):  # else the messages of blocks wait together
                 released += [part for part in single if part.frame.number <= ready]
                 self._held[0] = last, [part for part in single if part.frame.number > ready]

@@ -12,10 +12,9 @@ import pyarrow.compute
 
 from wiredecode.arrays import Int64s
 from wiredecode.frames.block import BlockMessages
-from wiredecode.frames.message import Coded, FrameElements, FrameMessages, MessagePart, Messages
-from wiredecode.tables import elements
+from wiredecode.frames.message import Coded, FrameMessages, MessagePart
 from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, Part, confirms_of
+from wiredecode.tables.confirms import CONFIRM_COLUMNS, confirms_of
 from wiredecode.tables.schema import messages_schema, select
 
 NAMES = (
@@ -61,7 +60,6 @@ class MessageTable:
         self._order: list[Int64s] = []
         """Numbers of the frames of all rows."""
         self._waiting: list[FrameMessages] = []
-        self._elements: dict[elements.Form, list[FrameElements]] = {}
         self._numbered = 0, 0
         """The last frame that was added one by one, and how many messages of it."""
 
@@ -69,9 +67,6 @@ class MessageTable:
         if isinstance(part, FrameMessages):
             self._waiting.append(part)
             self.rows += len(part.bodies)
-        elif isinstance(part, FrameElements):
-            self._elements.setdefault(elements.form(part), []).append(part)
-            self.rows += len(part.starts)
         elif isinstance(part, BlockMessages):
             self._add_frames()
             self._add_block(part)
@@ -103,47 +98,20 @@ class MessageTable:
             return
         counts = [len(part.bodies) for part in parts]
         rows = np.repeat(np.arange(len(parts)), counts)
-        places = self._places(parts, counts)
-        self._add_parts(parts, rows, elements.places(rows) + np.array(places, np.int64)[rows], counts, places)
-        for name in self._columns.keys() & MESSAGE_VALUES.keys():
-            self._columns[name].add_lists([*map(MESSAGE_VALUES[name], parts)], counts)
-
-    def _add_elements(self, parts: list[FrameElements]) -> None:
-        """Read and add the messages of frames of one form."""
-        found = elements.read(parts)
-        one_by_one = Messages()
-        for part in found.others:
-            part.one_by_one(part.frame, one_by_one)
-        for other in one_by_one.drain():
-            self.add(other)
-        parts, rows, index = found.parts, found.rows, found.index
-        if not parts:
-            return
-        self._add_parts(parts, rows, index, np.bincount(rows).tolist(), [0] * len(parts))
-        columns: dict[str, Any] = dict(found.columns)
-        if parts[0].first_offset is not None:
-            firsts = np.array([part.first_offset for part in parts], np.uint64)
-            columns["offset"] = firsts[rows] + index.astype(np.uint64)
-        if "timestamp" in self._columns:
-            self._columns["timestamp"].add_each([part.time_ns for part in parts], rows)
-        for name in self._columns.keys() & MESSAGE_VALUES.keys() - {"timestamp"}:
-            self._columns[name].add(columns.get(name), len(rows))
-
-    def _add_parts(
-        self, parts: Sequence[Part], rows: Int64s, index: Int64s, counts: list[int], firsts: list[int]
-    ) -> None:
-        """Add what the messages of a frame have in common, and what became of those that were published."""
+        firsts = self._places(parts, counts)
         self._order.append(np.array([part.frame.number for part in parts], np.int64)[rows])
         for name in self._columns.keys() & FRAME_VALUES.keys():
             self._columns[name].add_each([*map(FRAME_VALUES[name], parts)], rows)
+        for name in self._columns.keys() & MESSAGE_VALUES.keys():
+            self._columns[name].add_lists([*map(MESSAGE_VALUES[name], parts)], counts)
         if "index" in self._columns:
-            self._columns["index"].add(index, len(rows))
-        if self._columns.keys().isdisjoint(CONFIRM_COLUMNS):
-            return
-        answers, which = confirms_of(parts, counts, firsts)
-        for name, values in zip(CONFIRM_COLUMNS, zip(*answers, strict=True), strict=True):
-            if name in self._columns:
-                self._columns[name].add_each(values, which)
+            moved = np.cumsum(counts) - counts - np.array(firsts, np.int64)
+            self._columns["index"].add(np.arange(len(rows)) - moved[rows], len(rows))
+        if not self._columns.keys().isdisjoint(CONFIRM_COLUMNS):
+            answers, which = confirms_of(parts, counts, firsts)
+            for name, values in zip(CONFIRM_COLUMNS, zip(*answers, strict=True), strict=True):
+                if name in self._columns:
+                    self._columns[name].add_each(values, which)
 
     def _places(self, parts: list[FrameMessages], counts: list[int]) -> list[int]:
         """The index of the first message of each part in its frame."""
@@ -159,8 +127,6 @@ class MessageTable:
         schema = encoded_schema(self.schema) if encoded else self.schema
         if not self.rows:
             return pa.RecordBatch.from_pylist([], schema=schema)
-        for parts in self._elements.values():
-            self._add_elements(parts)
         self._add_frames()
         frames = np.concatenate(self._order)
         order = None if bool((frames[1:] >= frames[:-1]).all()) else np.argsort(frames, kind="stable")

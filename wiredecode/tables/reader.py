@@ -123,7 +123,7 @@ class LevelsReader:
                 level: schema.with_metadata({**schema.metadata, **STABLE_IDS}) for level, schema in schemas.items()
             }
         self.schemas = {level: select(schema, columns) for level, schema in schemas.items()}
-        self.messages = Messages(elements=True) if MESSAGES in schemas else None
+        self.messages = Messages() if MESSAGES in schemas else None
         """What the dissector collects, until its frame comes."""
         frames = self.schemas.get(FRAMES, pa.schema([]))
         self._packets = self._ended = None

@@ -1,7 +1,7 @@
 """One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
 
 Scapy's reader is the reference. Held against it: the compiled decoders ``careful``, ``head``, ``walk``, ``rows`` and
-``record``, and elements read in bulk. What is well-formed is built again to its bytes.
+``record``. What is well-formed is built again to its bytes.
 """
 
 from __future__ import annotations
@@ -88,11 +88,10 @@ def _fast_agree(
     written = decoded.written()
     for values, _ in (walked, rows):
         _notes_agree(layer, written, values, places)
-    same(walked, (counted(layer, written, walked[0], "walk", places), end), "walk", layer, raw)
-    same(rows, (counted(layer, written, rows[0], "rows", places), end), "rows", layer, raw)
-    _elements_agree(layer, written, rows[0], buffer)
+    same(walked, (counted(layer, written, walked[0], "walk"), end), "walk", layer, raw)
+    same(rows, (counted(layer, written, rows[0], "rows"), end), "rows", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, written, head, "head", places)), "head", layer, raw)
+    same(head, common(head, counted(layer, written, head, "head")), "head", layer, raw)
 
 
 def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
@@ -147,32 +146,29 @@ def common(part: Any, whole: Any) -> Any:
     return whole
 
 
-def counted(
-    layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str, places: Places, prefix: str = ""
-) -> Any:
+def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Any:
     """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
 
     ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given; arrays that generate code of
-    their own may give the elements or their number. ``places``: where each field and element starts, by its path.
+    their own may give the elements or their number.
     """
     made = dict(values)
     for kind in map(plain, layer.fields_desc):
         value, other = values.get(kind.name), found.get(kind.name)
         if value is None:
             continue
-        path = prefix + kind.name
         if _generates(kind) and isinstance(other, int) == (mode == "head") and mode != "walk":
             made[kind.name] = other  # rows of its own form; the number announced, of which fewer may be there
             continue
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
         own = _generates(kind)
         if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = counted(kind.layer, value, other, mode, places, f"{path}.")
+            made[kind.name] = counted(kind.layer, value, other, mode)
         elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
-            made[kind.name] = _rows(kind, value, places, path) if mode == "rows" and not own else len(value)
+            made[kind.name] = _rows(kind, value) if mode == "rows" and not own else len(value)
         elif inner is not None and isinstance(other, list) and len(other) == len(value):
-            pairs = enumerate(zip(value, other, strict=True))
-            made[kind.name] = [counted(inner, *pair, mode, places, f"{path}[{i}].") for i, pair in pairs]
+            pairs = zip(value, other, strict=True)
+            made[kind.name] = [counted(inner, *pair, mode) for pair in pairs]
     return made
 
 
@@ -180,50 +176,13 @@ def _generates(kind: Kind) -> bool:
     return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
 
 
-def _rows(kind: Array, elements: list[Any], places: Places, path: str) -> Any:
-    """The rows of a bulk array, texts as the bytes they are on the wire; or where its elements start."""
+def _rows(kind: Array, elements: list[Any]) -> Any:
+    """The rows of a bulk array, texts as the bytes they are on the wire; of elements without rows their number."""
     element = kind.element
-    if not isinstance(element, Struct):
+    if not isinstance(element, Struct) or not element.layer.row:
         return len(elements)
-    if not element.layer.row:
-        return [places[f"{path}[{index}]"] for index in range(len(elements))]
     return [tuple(_encoded(values.get(name)) for name in element.layer.row) for values in elements]
 
 
 def _encoded(value: Any) -> Any:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-
-
-# Elements of arrays, read in bulk.
-
-
-def _elements_agree(layer: type[Layer], values: Mapping[str, Any], rows: Mapping[str, Any], buffer: bytes) -> None:
-    """Elements of bulk arrays that are read at once have the fields that they have alone."""
-    for kind in map(plain, layer.fields_desc):
-        value, places = values.get(kind.name), rows.get(kind.name)
-        if isinstance(kind, Struct) and isinstance(places, dict) and value is not None:
-            _elements_agree(kind.layer, value, places, buffer)
-        elif isinstance(kind, Array) and kind.bulk and isinstance(places, list) and not _generates(kind):
-            element = kind.element
-            if isinstance(element, Struct) and not element.layer.row:
-                elements_agree(element.layer, buffer, places, value or [])
-
-
-def elements_agree(layer: type[Layer], buffer: bytes, places: list[int], values: list[Mapping[str, Any]]) -> bool:
-    """Hold elements read in bulk, which start at these places, against their values; False: this layer is not."""
-    import numpy as np
-
-    from wiredecode.fields.bulk import Source, read_elements
-
-    found = read_elements(layer, Source(buffer), np.array(places, np.int64))
-    if found is None:
-        return False
-    names = {*found.numbers, *found.spans}
-    for index, (element, is_plain) in enumerate(zip(values, found.plain.tolist(), strict=True)):
-        same(is_plain, set(element) <= names, "whether an element is plain", layer, buffer)
-        if is_plain:
-            read: dict[str, Any] = {name: int(column[index]) for name, column in found.numbers.items()}
-            for name, (starts, stops) in found.spans.items():
-                read[name] = None if starts[index] < 0 else buffer[starts[index] : stops[index]]
-            same(read, {name: _encoded(value) for name, value in element.items()}, "elements in bulk", layer, buffer)
-    return True

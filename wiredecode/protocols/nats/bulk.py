@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields import credentials
-from wiredecode.fields.bulk import Source
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
@@ -56,6 +55,20 @@ SECRET = re.compile(f"{credentials.NAME.pattern}|{_STEMS}|{credentials.KEY_SEED}
 """What has one is read alone: it may be a credential."""
 
 
+class Source:
+    """A buffer, its bytes, and four of them at a time as a number."""
+
+    def __init__(self, buffer: bytes) -> None:
+        self.buffer, self.octets = buffer, np.frombuffer(buffer, np.uint8)
+        self._words = np.ndarray((max(len(buffer) - 3, 0),), ">u4", buffer, strides=(1,))
+
+    def words(self, places: Int64s) -> npt.NDArray[np.uint32]:
+        """The four bytes at each place; 0 where the buffer has fewer."""
+        if not len(self._words):
+            return np.zeros(len(places), np.uint32)
+        return self._words[places].astype(np.uint32)
+
+
 class Lines(NamedTuple):
     """What begins on a line, for the lines that begin as an operation does."""
 
@@ -73,11 +86,11 @@ def lines(source: Source) -> Lines:
     ends = np.flatnonzero(octets == LF)
     starts = np.concatenate(([0], ends[:-1] + 1))[: len(ends)]
     last = max(len(octets) - 4, 0)
-    firsts = source.gather(">u4", np.minimum(starts, last))
+    firsts = source.words(np.minimum(starts, last))
     counted, single = np.isin(firsts, WITH_BODY), np.isin(firsts, ONE_LINE)
     for first, at, more in LONG_NAMES:
         rows = np.flatnonzero(firsts == first)
-        single[rows] = source.gather(">u4", np.minimum(starts[rows] + at, last)) == more
+        single[rows] = source.words(np.minimum(starts[rows] + at, last)) == more
     counted &= (firsts & 0xFF == BLANK) | (octets[np.minimum(starts + 4, len(octets) - 1)] == BLANK)
     known = np.flatnonzero((counted | single) & (ends - starts >= 4))
     starts, ends, counted = starts[known], ends[known], counted[known]
@@ -195,7 +208,7 @@ def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
 def begins_with(source: Source, starts: Int64s, stops: Int64s, prefix: bytes) -> Bools:
     """Whether payloads begin with four bytes."""
     long = stops - starts >= len(prefix)
-    found: Bools = long & (source.gather(">u4", np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
+    found: Bools = long & (source.words(np.where(long, starts, 0)) == int.from_bytes(prefix, "big"))
     return found
 
 

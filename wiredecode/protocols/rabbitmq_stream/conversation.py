@@ -166,9 +166,9 @@ class RabbitMQConversation(Conversation):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.add is None:
-            from wiredecode.protocols.rabbitmq_stream.messages import add_elements, add_messages
+            from wiredecode.protocols.rabbitmq_stream.messages import add_rows
 
-            self.rows, self.add = out.elements, add_elements if out.elements else add_messages
+            self.rows, self.add = True, add_rows
         self.add(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:

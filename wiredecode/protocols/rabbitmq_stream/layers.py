@@ -184,7 +184,12 @@ class UnknownSasl(Command):
 DeclarePublisher = command(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
 
 PublishedMessage = structure(
-    "PublishedMessage", number(), *entry_fields(), numbered_by="publishing_id", marked_by="sub_batch"
+    "PublishedMessage",
+    number(),
+    *entry_fields(),
+    numbered_by="publishing_id",
+    marked_by="sub_batch",
+    row=("publishing_id", "data"),
 )
 Publish = command(2, publisher(), Array("messages", PublishedMessage, "messages and sub-batches", bulk=True))
 
@@ -194,6 +199,7 @@ FilteredMessage = structure(
     Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),
     Binary("data", "the message", inner=message),
     numbered_by="publishing_id",
+    row=("publishing_id", "data"),
 )
 PublishV2 = command(
     2,

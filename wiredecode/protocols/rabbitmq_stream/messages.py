@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from wiredecode.fields import Array, compiler, plain
-from wiredecode.fields.layer import Layer
+from wiredecode.fields import compiler
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameElements, Messages, nanoseconds
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import Opened, opened_of
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import opened as open_batch
@@ -19,41 +17,33 @@ from wiredecode.protocols.shared import amqp
 from wiredecode.protocols.shared.compression import Budget
 
 
-def add_elements(frame: Frame, out: Messages) -> None:
-    """Add the messages of a frame that was read with rows by where they start; of others one by one."""
+def add_rows(frame: Frame, out: Messages) -> None:
+    """Add the messages of a frame that was read with rows; of others as :func:`add_messages`."""
     chunk: dict[str, Any] = frame.values.get("chunk", {})
     values: Any = chunk or frame.values
     name = "entries" if chunk else "messages"
-    starts = values.get(name)
-    if frame.layer is None or not isinstance(starts, list) or frame.status != OK:
+    rows = values.get(name)
+    if frame.layer is None or not isinstance(rows, list) or frame.status != OK:
         add_messages(frame, out)
         return
-    values[name] = len(starts)
-    if opened_of(frame):
+    values[name] = len(rows)
+    bodies = [row[-1] for row in rows]
+    if None in bodies:  # sub-batches
         add_messages(frame, out)
         return
-    element = element_of(frame.layer)
-    if not chunk:
-        columns = {"sequence": "publishing_id", "body": "data"}
-        part = FrameElements(frame, PUBLISH, element, starts, columns, add_messages)
-    else:
-        columns = {"body": "data"}
-        part = FrameElements(frame, DELIVER, element, starts, columns, add_messages)
-        part.first_offset, part.time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
-        part.chunk = part.first_offset
-    part.topic = frame.generated.get("stream")
-    part.holding_secrets = None if out.secrets else amqp.holding_rows
-    out.add_part(part)
-
-
-@cache
-def element_of(layer: type[Layer]) -> type[Layer]:
-    """What messages are in a Publish, or in the chunk of a Deliver."""
-    array: Any = layer.fields_desc[-1]
-    if not isinstance(array, Array):
-        array = next(plain(kind) for kind in array.layer.fields_desc if kind.name == "entries")
-    element: type[Layer] = array.element.layer
-    return element
+    first, time_ns = None, None
+    if chunk:
+        first, time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
+    out.add(
+        frame,
+        PUBLISH if first is None else DELIVER,
+        bodies if out.secrets else [*map(amqp.blanked, bodies)],
+        topic=frame.generated.get("stream"),
+        sequences=[number for number, _ in rows] if first is None else None,
+        offsets=None if first is None else range(first, first + len(rows)),
+        times_ns=None if time_ns is None else [time_ns] * len(rows),
+        chunk=first,
+    )
 
 
 def add_messages(frame: Frame, out: Messages) -> None:

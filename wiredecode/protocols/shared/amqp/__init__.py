@@ -15,7 +15,7 @@ from wiredecode.protocols.shared.amqp.constructors import (
     MAX_ZERO_WIDTH_ELEMENTS,
     Constructor,
 )
-from wiredecode.protocols.shared.amqp.credentials import blanked, holding_rows, secret_ranges, without
+from wiredecode.protocols.shared.amqp.credentials import blanked, secret_ranges, without
 from wiredecode.protocols.shared.amqp.reader import Node, message, plain, record
 from wiredecode.protocols.shared.amqp.sections import SECTIONS, Section
 
@@ -29,7 +29,6 @@ __all__ = [
     "Node",
     "Section",
     "blanked",
-    "holding_rows",
     "message",
     "plain",
     "record",
