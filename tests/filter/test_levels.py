@@ -100,7 +100,7 @@ def test_three_values_agree_with_full_evaluation() -> None:
             assert answers[-1] is expected
 
 
-@pytest.mark.parametrize("form", [None, Style(), Style(text=True)], ids=["none", "records", "text"])
+@pytest.mark.parametrize("form", [None, Style()], ids=["none", "records"])
 def test_dissecting_for_a_filter_gives_the_frames_that_dissecting_all_gives(form: Style | None) -> None:
     chance = random.Random(7)
     for name in SOME:

@@ -194,7 +194,7 @@ class Following:
             span=settings.span,
             display=only,
             on_events=self._payload if form == "raw" else None,
-            style=Style(self.show, settings.show_secrets, text=True) if form == "json" else None,
+            style=Style(self.show, settings.show_secrets) if form == "json" else None,
             link_responses=form not in ("raw", "messages"),
             copies=True,
             messages=self.messages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from typer import Option
@@ -111,7 +111,7 @@ class FrameOptions:
             return Style(Raw, self.show_secrets)
         from wiredecode.frames.record import BYTES
 
-        return Style(BYTES[self.bytes_], self.show_secrets, text=self.is_records)
+        return Style(BYTES[self.bytes_], self.show_secrets)
 
     @cached_property
     def lines(self) -> FieldLines | None:
@@ -199,9 +199,9 @@ def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Itera
 
 
 def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
-    from wiredecode.frames.record import BYTES, RecordLines
+    from wiredecode.frames.record import BYTES, record_line
 
-    return session.guarded(RecordLines(ranges=ranges, show=BYTES[bytes_]).line)
+    return session.guarded(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
 
 
 def _each(

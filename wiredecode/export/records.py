@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.dissect.dissector import Demand, build_dissector
@@ -10,7 +11,7 @@ from wiredecode.export.job import Export, Pass
 from wiredecode.export.json_array import JsonArray
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
-from wiredecode.frames.record import BYTES, RecordLines, dumps, record
+from wiredecode.frames.record import BYTES, dumps, record, record_line
 from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
 from wiredecode.protocols.registry import protocols
 
@@ -59,7 +60,7 @@ class RecordExport(Export):
     def _line(self) -> Callable[[Frame], bytes]:
         ranges, show = self.job.ranges, self._show
         if self._columns is None:
-            return RecordLines(ranges=ranges, show=show).line
+            return partial(record_line, ranges=ranges, show=show)
         pick = picker(self._columns)
         return lambda frame: dumps(pick(record(frame, ranges=ranges)), show)
 

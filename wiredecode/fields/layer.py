@@ -26,14 +26,10 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Style:
-    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable.
-
-    ``text`` lets frames that were said before have the JSON text of their record (``frame.layers_text``) instead of it.
-    """
+    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable."""
 
     show: Callable[[bytes], str] = bytes.hex
     secrets: bool = False
-    text: bool = False
 
 
 class Added(Enum):

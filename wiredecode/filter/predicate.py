@@ -103,7 +103,7 @@ class Filter:
 
         if style is None or not self.needs_records:
             return RAW if self.needs_records else style
-        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP, text=False)
+        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP)
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""

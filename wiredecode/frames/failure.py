@@ -28,7 +28,7 @@ def failure(error: Exception, doing: str = "read") -> Finding:
 def strip(frame: Frame, error: Exception, doing: str = "read") -> Finding:
     """Take back what was read of ``frame``, so that only its bytes are shown; add and return the finding."""
     found = failure(error, doing)
-    frame.layer, frame.inner, frame.layers_text = None, (), None
+    frame.layer, frame.inner = None, ()
     frame.values = frame.generated = NOTHING
     frame.layers = None if frame.layers is None else {}
     frame.findings = [*frame.findings, found]

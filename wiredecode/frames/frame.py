@@ -183,8 +183,6 @@ class Frame:
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
-    layers_text: str | None = None
-    """In place of ``layers``: the same as JSON text, without ``generated`` and the two closing braces after it."""
 
     @property
     def source(self) -> str:

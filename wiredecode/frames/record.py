@@ -45,7 +45,7 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     """The record of a frame that was dissected with a style. ``ranges`` adds the byte range of every field."""
     row = _row(frame)
     row["time"] = rfc3339(frame.time_ns)
-    row["layers"] = frame.layers if frame.layers_text is None else layers_of(frame)
+    row["layers"] = frame.layers
     row["findings"] = [finding.record() for finding in frame.findings] if frame.findings else []
     if frame.outcome:
         row["outcome"] = frame.outcome
@@ -59,19 +59,6 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
 def around(frame: Frame) -> dict[str, Any]:
     """The keys of a frame that came through tunnels."""
     return {name: getattr(frame, name) for name in AROUND}
-
-
-def generated_text(frame: Frame) -> str:
-    """The generated fields as further keys of ``frame.layers_text``."""
-    return f",{dumped(frame.generated)[1:-1]}" if frame.generated else ""
-
-
-def layers_of(frame: Frame) -> dict[str, Any]:
-    """The record of the layers, also of a frame whose text was remembered."""
-    if frame.layers_text is not None:
-        layers: dict[str, Any] = orjson.loads(f"{frame.layers_text}{generated_text(frame)}}}}}")
-        return layers
-    return frame.layers or {}
 
 
 def field_ranges(frame: Frame) -> dict[str, list[int]]:
@@ -113,86 +100,9 @@ def dumps(row: dict[str, Any], show: Callable[[bytes], str] = bytes.hex) -> byte
     return json_safe(encoded(row, show, orjson.OPT_APPEND_NEWLINE))
 
 
-class RecordLines:
-    """The lines of NDJSON of one capture: what ``dumps(record(frame))`` gives.
-
-    The records of frames that have a text (``Style(text=True)``) are put together from texts that are known; for
-    others the encoder is the fastest way.
-    """
-
-    MAX_KNOWN = 4096
-    """Connections and types whose texts are remembered; then all are forgotten and made anew."""
-    LAST = ',"request":null,"response":null,"latency_ns":null,"findings":[]}\n'
-
-    def __init__(self, *, ranges: bool = False, show: Callable[[bytes], str] = bytes.hex) -> None:
-        self.ranges, self.show = ranges, show
-        self._time_ns, self._time = -1, ""
-        self._second, self._second_text = -1, ""
-        self._ends: dict[tuple[int, int, str | None], str] = {}
-        self._kinds: dict[tuple[Any, ...], str] = {}
-
-    def line(self, frame: Frame) -> bytes:
-        """One line of NDJSON."""
-        text, request, latency = frame.layers_text, frame.request, frame.latency_ns
-        if text is None:
-            return dumps(record(frame, ranges=self.ranges), self.show)
-        if frame.time_ns != self._time_ns:
-            self._know_time(frame.time_ns)
-        ends = self._ends.get((frame.connection.number, frame.side, frame.sender)) or self._know_ends(frame)
-        kind = self._kinds.get((frame.type, frame.code, frame.status, frame.dialect, frame.protocol))
-        if kind is None:
-            kind = self._know_kind(frame)
-        carriers = frame.packets
-        packets = carriers[0] if len(carriers) == 1 else ",".join(map(str, carriers))
-        odd = frame.response is not None or frame.outcome or (request is None) != (latency is None)
-        if frame.findings or odd or self.ranges or frame.connection.outer is not None:
-            last = self._last(frame)
-        elif request is None:
-            last = self.LAST
-        else:
-            last = f',"request":{request},"response":null,"latency_ns":{latency},"findings":[]}}\n'
-        place = f'],"offset":{frame.offset},"length":{frame.length}'
-        first = f'{{"frame":{frame.id}{self._time}{ends}{packets}{place}{kind}'
-        return json_safe(f"{first}{text}{generated_text(frame)}}}}}{last}".encode())
-
-    def _know_time(self, time_ns: int) -> None:
-        seconds, fraction = divmod(time_ns, 1_000_000_000)
-        if seconds != self._second:
-            self._second, self._second_text = seconds, _second(seconds)
-        self._time_ns = time_ns
-        self._time = f',"time":"{self._second_text}{fraction:09d}Z","time_ns":{time_ns}'
-
-    def _know_ends(self, frame: Frame) -> str:
-        if len(self._ends) >= self.MAX_KNOWN:
-            self._ends.clear()
-        connection, side = frame.connection, frame.side
-        ends = {
-            "connection": connection.id,
-            "src": connection.endpoints[side],
-            "dst": connection.endpoints[1 - side],
-            "sender": frame.sender,
-        }
-        text = self._ends[connection.number, side, frame.sender] = f',{dumped(ends)[1:-1]},"packets":['
-        return text
-
-    def _know_kind(self, frame: Frame) -> str:
-        if len(self._kinds) >= self.MAX_KNOWN:
-            self._kinds.clear()
-        names = ("protocol", "dialect", "type", "code", "status")
-        text = f',{dumped({name: getattr(frame, name) for name in names})[1:-1]},"layers":'
-        self._kinds[frame.type, frame.code, frame.status, frame.dialect, frame.protocol] = text
-        return text
-
-    def _last(self, frame: Frame) -> str:
-        findings = dumped([finding.record() for finding in frame.findings]) if frame.findings else "[]"
-        request, response, latency = (
-            "null" if number is None else number for number in (frame.request, frame.response, frame.latency_ns)
-        )
-        ranges = f',"ranges":{dumped(field_ranges(frame))}' if self.ranges else ""
-        outcome = f',"outcome":"{frame.outcome}"' if frame.outcome else ""
-        outcome += f",{dumped(around(frame))[1:-1]}" if frame.connection.outer is not None else ""
-        first = f',"request":{request},"response":{response},"latency_ns":{latency}'
-        return f'{first},"findings":{findings}{outcome}{ranges}}}\n'
+def record_line(frame: Frame, *, ranges: bool = False, show: Callable[[bytes], str] = bytes.hex) -> bytes:
+    """The line of NDJSON of a frame."""
+    return dumps(record(frame, ranges=ranges), show)
 
 
 def totals_record(totals: Totals) -> dict[str, Any]:

@@ -6,22 +6,16 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-import orjson
-
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame
-
-MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
-"""Frames of one type that are remembered, then all are forgotten; and the size of the largest."""
 
 
 class FrameDecoder:
     """How frames of one message type are read: its layer, and what its conversation does with it.
 
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
-    are nothing unusual, where that is so. ``repeats``: such frames are often said again word for word, so that
-    their values and texts are worth remembering, and the conversation only adds generated fields to their records.
+    are nothing unusual, where that is so.
     """
 
     _record: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
@@ -32,13 +26,8 @@ class FrameDecoder:
         name: str | None,
         handler: Callable[[Any, Frame], Any] | None = None,
         surplus_note: str | None = None,
-        *,
-        repeats: bool = False,
     ) -> None:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
-        self.repeats = repeats
-        self._known: dict[bytes, tuple[Mapping[str, Any], str]] | None = None
-        self._said_again = 0
         self._style: Style | None = None
 
     def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
@@ -56,12 +45,10 @@ class FrameDecoder:
                 frame.values, reached = (self._rows if rows else self._walk)(buffer, start, stop)
             else:
                 if self._style is not style:
-                    self._set_style(style)
-                if self._known is not None and (known := self._known.get(buffer[start:stop])) is not None:
-                    frame.values, frame.layers_text = known
-                    self._said_again += 1
-                    return
-                reached = self._read_record(frame)
+                    self._style, self._record = style, compiler.decoder(self.layer, "record", style)
+                frame.values, _ = self._head(buffer, start, stop)
+                record, reached = self._record(buffer, start, stop)
+                frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
         if reached < stop and not frame.is_cut and frame.status != MALFORMED:
@@ -80,27 +67,6 @@ class FrameDecoder:
     @cached_property
     def _head(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
         return compiler.decoder(self.layer, "head")
-
-    def _set_style(self, style: Style) -> None:
-        self._style, self._record = style, compiler.decoder(self.layer, "record", style)
-        remembering = style.text and self.repeats and not self.layer.holds_secrets()
-        self._known, self._said_again = {} if remembering else None, 0
-
-    def _read_record(self, frame: Frame) -> int:
-        frame.values, _ = self._head(frame.buffer, frame.start, frame.stop)
-        record, reached = self._record(frame.buffer, frame.start, frame.stop)
-        frame.layers = {self.layer.filter_name: record}
-        if self._known is not None and reached == frame.stop and reached - frame.start <= MAX_KNOWN_BYTES and record:
-            self._remember(frame)
-        return reached
-
-    def _remember(self, frame: Frame) -> None:
-        """Remember how a frame was read; not any more once few are said again."""
-        assert self._known is not None
-        if len(self._known) >= MAX_KNOWN:
-            self._known, self._said_again = {} if self._said_again >= MAX_KNOWN else None, 0
-        if self._known is not None:
-            self._known[frame.data] = frame.values, orjson.dumps(frame.layers).decode()[:-2]
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
         decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut)

@@ -14,7 +14,7 @@ from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
-from wiredecode.frames.record import BYTES, RecordLines, dumps
+from wiredecode.frames.record import dumps, record_line
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.model import CaptureModel
 
@@ -104,9 +104,9 @@ def _frames(model: CaptureModel, style: Style | None, wanted: set[int] | None, j
 
 
 def _records(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Job) -> str:
-    count, line = 0, RecordLines(ranges=False, show=BYTES["hex"]).line
-    for frame in _frames(model, Style(text=True), wanted, job):
-        file.write(line(frame))
+    count = 0
+    for frame in _frames(model, Style(), wanted, job):
+        file.write(record_line(frame))
         count += 1
     return counted(count, "record")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
-from wiredecode.frames.record import field_ranges, layers_of, rfc3339
+from wiredecode.frames.record import field_ranges, rfc3339
 from wiredecode.view.hexdump import hidden_ranges
 
 if TYPE_CHECKING:
@@ -99,11 +99,10 @@ class Pdml:
         yield "</proto>"
 
     def _layers(self, frame: Frame) -> Iterator[str]:
-        layers = frame.layers if frame.layers_text is None else layers_of(frame)
         ranges = field_ranges(frame)
         layer = frame.layer(frame.data) if frame.layer is not None and not self.secrets else None
         hidden = [] if self.secrets else hidden_ranges(frame, layer)
-        for name, record in (layers or {}).items():
+        for name, record in (frame.layers or {}).items():
             spans = [span for path, span in ranges.items() if path.startswith(f"{name}.")]
             first, last = min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=0)
             yield element(

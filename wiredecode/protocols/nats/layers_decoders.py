@@ -13,7 +13,10 @@ from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.layers_kinds import Headers
-from wiredecode.protocols.reading import MAX_KNOWN, MAX_KNOWN_BYTES, FrameDecoder
+from wiredecode.protocols.reading import FrameDecoder
+
+MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
+"""Lines of one kind that are remembered, then all are forgotten; and the size of the largest."""
 
 
 class OperationDecoder(FrameDecoder):

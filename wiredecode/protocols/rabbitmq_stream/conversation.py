@@ -172,8 +172,6 @@ class RabbitMQConversation(Conversation):
         self.add(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
-        if frame.layers_text is not None:
-            return
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
             return
@@ -451,8 +449,6 @@ PASSING = frozenset({0x0008, 0x0009, 0x0017})
 """Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
 RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
 """How the records of frames are made later."""
-CARRYING = {0x0002, 0x0003, 0x0004, 0x0008, 0x000A}
-"""Publish, PublishConfirm, PublishError, Deliver and StoreOffset: each is new; other frames repeat word for word."""
 SASL_AUTHENTICATE = 0x0013
 UNTOLD_SASL = FrameDecoder(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
 DECODERS: dict[int, FrameDecoder] = {}
@@ -526,9 +522,8 @@ def make_decoder(code: int, version: int) -> FrameDecoder:
     surplus = "some clients write an offset for every type" if code == 0x801A else None
     unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
     layer = LAYERS.get((code, version), unknown)
-    repeats = code not in CARRYING
     handler = RabbitMQConversation.HANDLERS.get(code)
-    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus, repeats=repeats)
+    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus)
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:
