@@ -11,8 +11,8 @@ Only the number of fields tells which optional ones are there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
 
 from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
 from wiredecode.fields.layer import Added, Layer
@@ -49,24 +49,8 @@ class Operation(TextLayer):
         return super().self_build()
 
 
-def operation(name: str) -> Kind:
-    return Word("operation", name, "name of the operation, in upper case")
-
-
-def subject(doc: str = "subject the message is published on") -> Kind:
-    return Token("subject", doc)
-
-
-def sid(doc: str = "subscription of this connection") -> Kind:
-    return Token("sid", f"{doc}, chosen by the client")
-
-
 MORE_ON_LINE = When("(peek(1) != 0x0D or peek(2) != 0x0D0A) and matches(rb'[ \\t\\r]*[^ \\t\\r\\n]')")
 """Something other than blanks: the first half tells it apart from most line ends at a glance."""
-
-
-def reply(when: When) -> Kind:
-    return Optional(Token("reply", "subject for answers"), when)
 
 
 def total_size(layer: Layer, following: Mapping[str, bytes]) -> int:
@@ -106,293 +90,158 @@ def body_with_headers() -> list[Kind]:
     ]
 
 
+# The grammar of lines.
+
+FACTS = frozenset({"origin", "account", "subject", "sid", "reply", "queue", "weight", "queues", "max_messages", "size"})
+"""Fields that a one-line summary shows."""
+PUBLISHED_ON, INTEREST = "subject the message is published on", "subject of interest"
+
+
+def verb(name: str) -> Kind:
+    return Word("operation", name, "name of the operation, in upper case")
+
+
+def argument(name: str, left: int, docs: Mapping[str, str]) -> list[Kind]:
+    """The fields of an argument as a line names it, optional ones in brackets; ``left`` arguments follow it."""
+    alone = When(f"tokens == {left + 1}")
+    match name:
+        case "account":
+            return [Token("account", "account: $G is the default one, $SYS the system's")]
+        case "origin":
+            return [Token("origin", "cluster of the leaf node that it is from")]
+        case "subject":
+            return [Token("subject", docs["subject"])]
+        case "sid":
+            return [Token("sid", f"{docs.get('sid', 'subscription of this connection')}, chosen by the client")]
+        case "[reply]":
+            return [Optional(Token("reply", "subject for answers"), alone)]
+        case "[queue]":
+            return [Optional(Token("queue", docs.get("queue", "queue group")), alone)]
+        case "[queue weight]":
+            queue = Optional(Token("queue", "queue group"), When(f"tokens == {left + 2}"))
+            return [queue, Optional(Decimal("weight", "subscribers behind that server"), When("has(queue)"))]
+        case "[max]":
+            doc = "ends after so many deliveries since SUB; 0: at once"
+            return [Optional(Decimal("max_messages", doc), alone)]
+        case "header_size":
+            return body_with_headers()
+        case "size":
+            return body()
+    marker = Token("marker", "+ reply and queues follow, | queues only")
+    reply = When(f"marker == '+' or not has(marker) and tokens == {left + 1}")
+    return [  # between servers
+        Optional(marker, When("token in (b'+', b'|')")),
+        Optional(Token("reply", "subject for answers"), reply),
+        Optional(Tokens("queues", "queue groups that get the message", leave=left), When("has(marker)")),
+    ]
+
+
+def operation(
+    name: str,
+    line: str,
+    more: str = "",
+    *,
+    facts: tuple[str, ...] = (),
+    blanks: bytes = Operation.blanks,
+    **docs: str,
+) -> type[Operation]:
+    """The layer of an operation with this line; ``more`` of its description, and the meaning of arguments."""
+    word, *arguments = re.findall(r"\[[^]]*\]|\S+", line)
+    sized = "size" in arguments
+    docs = {"subject": PUBLISHED_ON if sized else INTEREST, **docs}
+    kinds = [verb(word)]
+    if not arguments:  # servers skip what stands after the name
+        kinds.append(Optional(LineText("junk", "ignored bytes after the name", secret=True), MORE_ON_LINE))
+    for at, each in enumerate(arguments, 1):
+        kinds += argument(each, len(arguments) - at, docs)
+        if each == "header_size":
+            break
+    if not sized:
+        kinds.append(LineEnd())
+    facts = facts or tuple(kind.name for kind in kinds if kind.name in FACTS)
+    members = {"__doc__": f"``{line}``{more}", "fields_desc": kinds, "facts": facts, "blanks": blanks}
+    return type(name, (Operation,), members)
+
+
 # Client operations.
 
 
 class Info(Operation):
     """``INFO {JSON}``: what the server is; the first line of a connection, and again when something changes."""
 
-    fields_desc = [operation("INFO"), Struct("options", InfoOptions, "members of the JSON object"), LineEnd()]
+    fields_desc = [verb("INFO"), Struct("options", InfoOptions, "members of the JSON object"), LineEnd()]
     facts = ("options.server_name", "options.version", "options.cluster", "options.gateway")
 
 
 class Connect(Operation):
     """``CONNECT {JSON}``: what the dialing side wants, and its credentials."""
 
-    fields_desc = [operation("CONNECT"), Struct("options", ConnectOptions, "members of the JSON object"), LineEnd()]
+    fields_desc = [verb("CONNECT"), Struct("options", ConnectOptions, "members of the JSON object"), LineEnd()]
     facts = ("options.name", "options.lang", "options.version")
 
 
-class Pub(Operation):
-    """``PUB subject [reply] size``"""
-
-    blanks = b" \t"
-    fields_desc = [operation("PUB"), subject(), reply(When("tokens == 2")), *body()]
-    facts = ("subject", "reply", "size")
-
-
-class HPub(Operation):
-    """``HPUB subject [reply] header_size size``"""
-
-    blanks = b" \t"
-    fields_desc = [operation("HPUB"), subject(), reply(When("tokens == 3")), *body_with_headers()]
-    facts = ("subject", "reply", "size", "headers")
-
-
-class Sub(Operation):
-    """``SUB subject [queue] sid``"""
-
-    fields_desc = [
-        operation("SUB"),
-        subject("what to subscribe to; * stands for one token, > for the rest"),
-        Optional(Token("queue", "queue group: one of its members gets each message"), When("tokens == 2")),
-        sid("name of the subscription"),
-        LineEnd(),
-    ]
-    facts = ("subject", "queue", "sid")
-
-
-class Unsub(Operation):
-    """``UNSUB sid [max]``"""
-
-    fields_desc = [
-        operation("UNSUB"),
-        sid(),
-        Optional(Decimal("max_messages", "ends after so many deliveries since SUB; 0: at once"), When("tokens == 1")),
-        LineEnd(),
-    ]
-    facts = ("sid", "max_messages")
-
-
-class Msg(Operation):
-    """``MSG subject sid [reply] size``"""
-
-    fields_desc = [operation("MSG"), subject(), sid(), reply(When("tokens == 2")), *body()]
-    facts = ("subject", "sid", "reply", "size")
-
-
-class HMsg(Operation):
-    """``HMSG subject sid [reply] header_size size``"""
-
-    fields_desc = [operation("HMSG"), subject(), sid(), reply(When("tokens == 3")), *body_with_headers()]
-    facts = ("subject", "sid", "reply", "status", "description", "size")
-
-
-def bare(name: str) -> list[Any]:
-    """An operation without fields; what stands after its name is skipped by servers."""
-    junk = LineText("junk", "ignored bytes after the name", secret=True)
-    return [operation(name), Optional(junk, MORE_ON_LINE), LineEnd()]
-
-
-class Ping(Operation):
-    """``PING``"""
-
-    fields_desc = bare("PING")
-
-
-class Pong(Operation):
-    """``PONG``"""
-
-    fields_desc = bare("PONG")
-
-
-class Ok(Operation):
-    """``+OK``: the operation was accepted; only on verbose connections."""
-
-    fields_desc = bare("+OK")
+Pub = operation("Pub", "PUB subject [reply] size", blanks=b" \t")
+HPub = operation(
+    *("HPub", "HPUB subject [reply] header_size size"), blanks=b" \t", facts=("subject", "reply", "size", "headers")
+)
+Sub = operation(
+    *("Sub", "SUB subject [queue] sid"),
+    subject="what to subscribe to; * stands for one token, > for the rest",
+    queue="queue group: one of its members gets each message",
+    sid="name of the subscription",
+)
+Unsub = operation("Unsub", "UNSUB sid [max]")
+Msg = operation("Msg", "MSG subject sid [reply] size")
+HMsg = operation(
+    *("HMsg", "HMSG subject sid [reply] header_size size"),
+    facts=("subject", "sid", "reply", "status", "description", "size"),
+)
+Ping = operation("Ping", "PING")
+Pong = operation("Pong", "PONG")
+Ok = operation("Ok", "+OK", ": the operation was accepted; only on verbose connections.")
 
 
 class Err(Operation):
     """``-ERR 'text'``"""
 
-    fields_desc = [operation("-ERR"), LineText("error", "what is wrong", quote="'"), LineEnd()]
+    fields_desc = [verb("-ERR"), LineText("error", "what is wrong", quote="'"), LineEnd()]
     facts = ("error",)
 
 
 # Between servers. With a mark, queues are named: + if a reply subject comes first, | if there is none.
 
-
-def account() -> Kind:
-    return Token("account", "account: $G is the default one, $SYS the system's")
-
-
-def queue_weight(left: int) -> list[Kind]:
-    return [
-        Optional(Token("queue", "queue group"), When(f"tokens == {left}")),
-        Optional(Decimal("weight", "subscribers behind that server"), When("has(queue)")),
-    ]
-
-
-def routed(sizes: int) -> list[Kind]:
-    """Subject, reply and queues before ``sizes`` numbers."""
-    return [
-        subject(),
-        Optional(Token("marker", "+ reply and queues follow, | queues only"), When("token in (b'+', b'|')")),
-        reply(When(f"marker == '+' or not has(marker) and tokens == {sizes + 1}")),
-        Optional(Tokens("queues", "queue groups that get the message", leave=sizes), When("has(marker)")),
-    ]
-
-
-class RouteSub(Operation):
-    """``RS+ account subject [queue weight]``: interest of the sending server."""
-
-    fields_desc = [operation("RS+"), account(), subject("subject of interest"), *queue_weight(2), LineEnd()]
-    facts = ("account", "subject", "queue", "weight")
-
-
-class DedicatedSub(Operation):
-    """``RS+ subject [queue weight]`` on the route of one account."""
-
-    fields_desc = [operation("RS+"), subject("subject of interest"), *queue_weight(2), LineEnd()]
-    facts = ("subject", "queue", "weight")
-
-
-class RouteUnsub(Operation):
-    """``RS- account subject [queue]``"""
-
-    fields_desc = [
-        operation("RS-"),
-        account(),
-        subject("subject of interest"),
-        Optional(Token("queue", "queue group"), When("tokens == 1")),
-        LineEnd(),
-    ]
-    facts = ("account", "subject", "queue")
-
-
-class DedicatedUnsub(Operation):
-    """``RS- subject [queue]`` on the route of one account."""
-
-    fields_desc = [
-        operation("RS-"),
-        subject("subject of interest"),
-        Optional(Token("queue", "queue group"), When("tokens == 1")),
-        LineEnd(),
-    ]
-    facts = ("subject", "queue")
-
-
-def origin() -> Kind:
-    return Token("origin", "cluster of the leaf node that it is from")
-
-
-class OriginSub(Operation):
-    """``LS+ origin account subject [queue weight]`` on routes: interest of a leaf node."""
-
-    fields_desc = [operation("LS+"), origin(), *RouteSub.fields_desc[1:]]
-    facts = ("origin", "account", "subject", "queue", "weight")
-
-
-class DedicatedOriginSub(Operation):
-    """``LS+ origin subject [queue weight]`` on the route of one account."""
-
-    fields_desc = [operation("LS+"), origin(), *DedicatedSub.fields_desc[1:]]
-    facts = ("origin", "subject", "queue", "weight")
-
-
-class OriginUnsub(Operation):
-    """``LS- origin account subject [queue]`` on routes whose ends both announced ``lnocu``."""
-
-    fields_desc = [operation("LS-"), origin(), *RouteUnsub.fields_desc[1:]]
-    facts = ("origin", "account", "subject", "queue")
-
-
-class DedicatedOriginUnsub(Operation):
-    """``LS- origin subject [queue]`` on the route of one account."""
-
-    fields_desc = [operation("LS-"), origin(), *DedicatedUnsub.fields_desc[1:]]
-    facts = ("origin", "subject", "queue")
-
-
-class OldOriginUnsub(Operation):
-    """``LS- account subject [queue]`` on routes without ``lnocu``."""
-
-    fields_desc = [operation("LS-"), *RouteUnsub.fields_desc[1:]]
-    facts = ("account", "subject", "queue")
-
-
-class DedicatedOldOriginUnsub(Operation):
-    """``LS- subject [queue]`` on the route of one account, without ``lnocu``."""
-
-    fields_desc = [operation("LS-"), *DedicatedUnsub.fields_desc[1:]]
-    facts = ("subject", "queue")
-
-
-class LeafSub(Operation):
-    """``LS+ subject [queue weight]`` on leaf links."""
-
-    fields_desc = [operation("LS+"), *DedicatedSub.fields_desc[1:]]
-    facts = ("subject", "queue", "weight")
-
-
-class LeafUnsub(Operation):
-    """``LS- subject [queue]`` on leaf links."""
-
-    fields_desc = [operation("LS-"), *DedicatedUnsub.fields_desc[1:]]
-    facts = ("subject", "queue")
-
-
-class AccountSub(Operation):
-    """``A+ account`` on gateways: there is interest again."""
-
-    fields_desc = [operation("A+"), account(), LineEnd()]
-    facts = ("account",)
-
-
-class AccountUnsub(Operation):
-    """``A- account`` on gateways: no interest left."""
-
-    fields_desc = [operation("A-"), account(), LineEnd()]
-    facts = ("account",)
-
-
-class RouteMsg(Operation):
-    """``RMSG account subject [reply | + reply queues | "|" queues] size``"""
-
-    fields_desc = [operation("RMSG"), account(), *routed(1), *body()]
-    facts = ("account", "subject", "reply", "queues", "size")
-
-
-class DedicatedMsg(Operation):
-    """``RMSG subject ... size`` on the route of one account."""
-
-    fields_desc = [operation("RMSG"), *routed(1), *body()]
-    facts = ("subject", "reply", "queues", "size")
-
-
-class RouteHMsg(Operation):
-    """``HMSG account subject ... header_size size`` on routes and gateways."""
-
-    fields_desc = [operation("HMSG"), account(), *routed(2), *body_with_headers()]
-    facts = ("account", "subject", "reply", "queues", "size")
-
-
-class DedicatedHMsg(Operation):
-    """``HMSG subject ... header_size size`` on the route of one account, and on leaf links."""
-
-    fields_desc = [operation("HMSG"), *routed(2), *body_with_headers()]
-    facts = ("subject", "reply", "queues", "size")
-
-
-class OriginMsg(Operation):
-    """``LMSG origin account subject ... header_size size`` on routes: always with a header size, which may be 0."""
-
-    fields_desc = [operation("LMSG"), origin(), account(), *routed(2), *body_with_headers()]
-    facts = ("origin", "account", "subject", "reply", "queues", "size")
-
-
-class DedicatedOriginMsg(Operation):
-    """``LMSG origin subject ... header_size size`` on the route of one account."""
-
-    fields_desc = [operation("LMSG"), origin(), *routed(2), *body_with_headers()]
-    facts = ("origin", "subject", "reply", "queues", "size")
-
-
-class LeafMsg(Operation):
-    """``LMSG subject ... size`` on leaf links."""
-
-    fields_desc = [operation("LMSG"), *routed(1), *body()]
-    facts = ("subject", "reply", "queues", "size")
+ON_DEDICATED, ON_LEAFS = " on the route of one account.", " on leaf links."
+
+RouteSub = operation("RouteSub", "RS+ account subject [queue weight]", ": interest of the sending server.")
+DedicatedSub = operation("DedicatedSub", "RS+ subject [queue weight]", ON_DEDICATED)
+RouteUnsub = operation("RouteUnsub", "RS- account subject [queue]")
+DedicatedUnsub = operation("DedicatedUnsub", "RS- subject [queue]", ON_DEDICATED)
+OriginSub = operation("OriginSub", "LS+ origin account subject [queue weight]", " on routes: interest of a leaf node.")
+DedicatedOriginSub = operation("DedicatedOriginSub", "LS+ origin subject [queue weight]", ON_DEDICATED)
+OriginUnsub = operation(
+    "OriginUnsub", "LS- origin account subject [queue]", " on routes whose ends both announced ``lnocu``."
+)
+DedicatedOriginUnsub = operation("DedicatedOriginUnsub", "LS- origin subject [queue]", ON_DEDICATED)
+OldOriginUnsub = operation("OldOriginUnsub", "LS- account subject [queue]", " on routes without ``lnocu``.")
+DedicatedOldOriginUnsub = operation(
+    "DedicatedOldOriginUnsub", "LS- subject [queue]", " on the route of one account, without ``lnocu``."
+)
+LeafSub = operation("LeafSub", "LS+ subject [queue weight]", ON_LEAFS)
+LeafUnsub = operation("LeafUnsub", "LS- subject [queue]", ON_LEAFS)
+AccountSub = operation("AccountSub", "A+ account", " on gateways: there is interest again.")
+AccountUnsub = operation("AccountUnsub", "A- account", " on gateways: no interest left.")
+RouteMsg = operation("RouteMsg", 'RMSG account subject [reply | + reply queues | "|" queues] size')
+DedicatedMsg = operation("DedicatedMsg", "RMSG subject ... size", ON_DEDICATED)
+RouteHMsg = operation("RouteHMsg", "HMSG account subject ... header_size size", " on routes and gateways.")
+DedicatedHMsg = operation(
+    "DedicatedHMsg", "HMSG subject ... header_size size", " on the route of one account, and on leaf links."
+)
+OriginMsg = operation(
+    *("OriginMsg", "LMSG origin account subject ... header_size size"),
+    " on routes: always with a header size, which may be 0.",
+)
+DedicatedOriginMsg = operation("DedicatedOriginMsg", "LMSG origin subject ... header_size size", ON_DEDICATED)
+LeafMsg = operation("LeafMsg", "LMSG subject ... size", ON_LEAFS)
 
 
 class Unknown(Operation):
