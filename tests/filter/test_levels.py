@@ -12,7 +12,7 @@ from tests.cli.conftest import Run, run
 from tests.filter.support import BASIC, CAPTURES, frames, known, records
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
-from wiredecode.filter.logic import Atom, Expression, Join, Negation, decide
+from wiredecode.filter.logic import Atom, Expression, Negation, decide, join
 from wiredecode.filter.model import Level
 from wiredecode.filter.names import Names, entries_by_name, prefixes
 from wiredecode.filter.values import RAW
@@ -166,7 +166,7 @@ def test_dear_parts_are_not_looked_at_where_cheap_ones_decide() -> None:
         raise AssertionError("looked at")
 
     cheap = Atom(lambda frame: False, Level.ARRIVAL)
-    expression: Expression = Negation(Join("and", (Atom(never, Level.FIELDS), cheap)))
+    expression: Expression = Negation(join("and", [Atom(never, Level.FIELDS), cheap]))
     assert Filter("", expression, Names().clock).matches(known(BASIC, None)[0])
 
 

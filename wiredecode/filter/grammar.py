@@ -27,10 +27,8 @@ start: disjunction
 ?negation: NOT negation                                        -> negation
          | relation
 ?relation: value
-         | QUANTIFIER value comparison value                   -> quantified
-         | value comparison value                              -> compared
-         | value NOT? _IN "{" member ((",")? member)* "}"      -> member_of
-         | QUANTIFIER value NOT? _IN "{" member ((",")? member)* "}" -> quantified_member_of
+         | [QUANTIFIER] value comparison value                 -> compared
+         | [QUANTIFIER] value [NOT] _IN "{" member ((",")? member)* "}" -> member_of
 !comparison: EQ | NE | ALL_EQ | ANY_NE | GT | LT | GE | LE | CONTAINS | MATCHES
 member: value (".." value)?
 ?value: value "&" sum                                          -> bits
@@ -137,7 +135,7 @@ def parse(text: str) -> Node:
 
 @cache
 def _parser() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
 def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
@@ -224,26 +222,20 @@ class Builder(Transformer_NonRecursive[Token, Node]):
     def comparison(self, operator: Token) -> str:
         return OPERATORS[operator.type]
 
-    def compared(self, left: Any, operator: str, right: Any, *, quantifier: Token | None = None) -> Node:
+    def compared(self, quantifier: Token | None, left: Any, operator: str, right: Any) -> Node:
         start = left.start if quantifier is None else _start(quantifier)
         node = Relation(start, right.stop, operator, left, right, quantifier and str(quantifier))
         return self.made(node, left, right)
 
-    def quantified(self, quantifier: Token, *rest: Any) -> Node:
-        return self.compared(*rest, quantifier=quantifier)
-
     def member(self, *ends: Any) -> tuple[Node, Node]:
         return ends[0], ends[-1]
 
-    def member_of(self, left: Any, *others: Any, quantifier: Token | None = None) -> Node:
-        negated = isinstance(others[0], Token)
-        members = others[negated:]
+    def member_of(self, quantifier: Token | None, left: Any, negated: Token | None, *members: Any) -> Node:
         start = left.start if quantifier is None else _start(quantifier)
-        node = Membership(start, members[-1][1].stop, left, members, quantifier and str(quantifier), negated)
+        node = Membership(
+            start, members[-1][1].stop, left, members, quantifier and str(quantifier), negated is not None
+        )
         return self.made(node, left, *(each for pair in members for each in pair))
-
-    def quantified_member_of(self, quantifier: Token, *rest: Any) -> Node:
-        return self.member_of(*rest, quantifier=quantifier)
 
     def bits(self, left: Any, right: Any) -> Node:
         return self.arithmetic(left, "&", right)

@@ -105,12 +105,7 @@ def decide(expression: Expression, level: Level) -> Known | bool | None:
     known = [part for part in parts if callable(part)]
     if not known:
         return None
-    exact = len(known) == len(parts) and all(_exact(part, level) for part in expression.parts)
-    return _absorb(known, absorbing) if exact else _perhaps(known, absorbing, None in parts)
-
-
-def _exact(expression: Expression, level: Level) -> bool:
-    return all(test.level <= level for test in tests(expression))
+    return _perhaps(known, absorbing, None in parts)
 
 
 def _not(known: Known | bool | None) -> Known | bool | None:
@@ -133,23 +128,6 @@ def _xor(parts: list[Any]) -> Known:
                 return None
             odd = odd != answer
         return odd
-
-    return run
-
-
-def _absorb(parts: list[Known], absorbing: bool) -> Known:
-    """And, or, where every part is known."""
-    if len(parts) == 2:
-        first, second = parts
-        if absorbing:
-            return lambda frame: first(frame) or second(frame)
-        return lambda frame: first(frame) and second(frame)
-
-    def run(frame: Frame) -> bool:
-        for part in parts:
-            if part(frame) is absorbing:
-                return absorbing
-        return not absorbing
 
     return run
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import Clock, Level
@@ -36,7 +36,7 @@ class Filter:
         self.levels = sorted({test.level for test in found})
         self.needs_records = any(test.complete for test in found)
         self.needs_responses = Level.LINKED in self.levels
-        self._checks = self._make_checks()
+        self._whole = decide(expression, max(self.levels, default=Level.CONSTANT))
         self._known: dict[int, bool | None] = {}
         self._connection = decide(expression, Level.CONNECTION)
         self._arrival = decide(expression, Level.ARRIVAL)
@@ -50,11 +50,7 @@ class Filter:
             answer = self.connection(frame)
             if answer is not None:
                 return answer
-        for check in self._checks:
-            answer = check(frame)
-            if answer is not None:
-                return answer
-        raise AssertionError("the last step decides")
+        return bool(self._whole(frame) if callable(self._whole) else self._whole)
 
     def connection(self, frame: Frame) -> bool | None:
         """What addresses and ports alone decide for all frames of this direction; None: nothing."""
@@ -142,21 +138,6 @@ class Filter:
             if unset and len(batch):
                 unset, self.clock.first_ns = False, int(batch.time_ns[0])
             yield batch
-
-    def _make_checks(self) -> list[Callable[[Frame], bool | None]]:
-        """One function per level that adds something, the last one decides."""
-        if isinstance(self.expression, bool):
-            answer = self.expression
-            return [lambda frame: answer]
-        checks: list[Any] = []
-        last = self.levels[-1]
-        for level in self.levels:
-            # A step of its own pays before fields are read; parts of one step stand in order of their cost anyway.
-            pays = level > Level.CONNECTION and level <= Level.HEADER < last and not checks
-            known = decide(self.expression, level)
-            if callable(known) and (pays or level is last):
-                checks.append(known)
-        return checks
 
 
 def numbered(first: int, last: int) -> Filter:
