@@ -158,26 +158,6 @@ def plausible(code: int, length: int) -> bool:
     return (code in KNOWN or code in (0, -2)) and length <= limit
 
 
-def adds_up(code: int, data: bytes, body: int, length: int) -> bool:
-    """Whether the lengths in a message that is mostly one blob agree with its own, without reading the blob."""
-
-    def number(offset: int) -> int:
-        return int.from_bytes(data[body + offset : body + offset + 4])
-
-    match code:
-        case 4:
-            return length - number(20) in (36, 44) or length - number(28) == 32
-        case 5:
-            return (length - number(36) in (40, 48) and number(32) == 0) or length - number(32) == 36
-        case 10:
-            name = int.from_bytes(data[body : body + 2])
-            flags = data[body + name + 10 : body + name + 12]
-            return name <= MAX_NAME and max(flags) < 2 and length - name - number(name + 12) in (16, 24)
-        case 89:
-            return length - number(32) == 44
-    return True
-
-
 def judge(data: bytes, position: int) -> MessageEvidence:
     """Judge the supposed message at ``position`` by its header and its structure."""
     if position + HEADER.size > len(data):
@@ -188,10 +168,6 @@ def judge(data: bytes, position: int) -> MessageEvidence:
     stop = position + HEADER.size + length
     if stop > len(data):
         return MessageEvidence(CUT, stop)
-    if length > LARGE_BODY and code in BLOBS and not adds_up(code, data, position + HEADER.size, length):
-        return MessageEvidence(BAD)
-    if length > LARGE_BODY and code == APPEND_BLOCK:
-        return evidence_of(code, stop, layers.AppendBlock)
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:
