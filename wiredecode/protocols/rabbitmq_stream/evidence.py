@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
@@ -97,6 +98,11 @@ class FrameChain(Chain):
         return judge(data, position)
 
 
+def candidates(data: bytes) -> Iterator[int]:
+    """Where a frame may start."""
+    return (match.start() for match in CANDIDATE.finditer(data))
+
+
 def behind(data: bytes) -> int:
     """Where a header that is not yet whole may start."""
     return max(0, len(data) - HEADER.size + 1)
@@ -112,20 +118,19 @@ def role(data: bytes, position: int) -> bool | None:
     return None
 
 
-def handshake(data: bytes, position: int, final: bool) -> bool | None:
+def handshake(data: bytes, final: bool) -> bool | None:
     """Whether the first frame is PeerProperties, from either side; None: more bytes are needed."""
-    start = data[position : position + 20]
-    if len(start) < 8:
+    if len(data) < HEADER.size:
         return None if not final else False
-    size, key, version = HEADER.unpack_from(start)
+    size, key, version = HEADER.unpack_from(data)
     if not 12 <= size <= 8192 or version != 1 or key not in (0x11, 0x8011):
         return False
     count_at = 12 if key == 0x11 else 14
-    if len(start) < count_at + 6:
+    if len(data) < count_at + 6:
         return None if not final else False
-    count = int.from_bytes(start[count_at : count_at + 4], "big")
+    count = int.from_bytes(data[count_at : count_at + 4], "big")
     if count > MAX_PROPERTIES:
         return False
-    if position + 4 + size <= len(data):
-        return body(data, position, position + 4 + size, key, version) is not None
+    if 4 + size <= len(data):
+        return body(data, 0, 4 + size, key, version) is not None
     return None if not final else 1 <= count <= MAX_PROPERTIES

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
-from wiredecode.protocols.shared.proxy import preface_length
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 AMQP_IN = tuple(
     f"rabbitmq_stream.{name}"
@@ -53,7 +53,7 @@ GENERATED = {
 }
 
 
-class RabbitMQStream(Protocol):
+class RabbitMQStream(BehindProxy):
     """The binary protocol of RabbitMQ streams (plugin rabbitmq_stream, RabbitMQ 3.9 and later)."""
 
     name = NAME
@@ -67,28 +67,25 @@ class RabbitMQStream(Protocol):
     amqp_in, generated = AMQP_IN, GENERATED
     column_types = {"rabbitmq_stream.body": "binary"}
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         return self._at_start(data, port, final) if started else self._in_midstream(data, port, final)
 
     def _at_start(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
-        preface = preface_length(data)
-        if preface is None:
-            return Rejected() if final else Undecided()
-        first = evidence.handshake(data, preface, final)
+        first = evidence.handshake(data, final)
         if first:
-            return Verdict(0, client=data[preface + 4] == 0)
+            return Verdict(0, client=data[4] == 0)
         if first is None:
             return Undecided()
-        chain = evidence.FrameChain(data, preface)
+        chain = evidence.FrameChain(data, 0)
         needed = 1 if port else evidence.FRAMES_TO_BELIEVE
-        cut_header = final and port and chain.last.level == CUT and len(data) - preface >= evidence.HEADER.size
+        cut_header = final and port and chain.last.level == CUT and len(data) >= evidence.HEADER.size
         if chain.best == SURE or chain.whole >= needed or cut_header:
-            return Verdict(0, client=evidence.role(data, preface))
+            return Verdict(0, client=evidence.role(data, 0))
         return Rejected() if final or chain.last.level == BAD else Undecided()
 
     def _in_midstream(self, data: bytes, port: bool, final: bool) -> Verdict | Undecided | Rejected:
         needed = evidence.FRAMES_TO_BELIEVE if not port else 2 if not final else 1
-        for position in self._candidates(data):
+        for position in evidence.candidates(data):
             first = evidence.judge(data, position)
             if first.end - position > evidence.SEARCH_BYTES and first.level < SURE:
                 continue
@@ -99,28 +96,9 @@ class RabbitMQStream(Protocol):
                 return Undecided(position)
         return Rejected() if final else Undecided(evidence.behind(data))
 
-    def _candidates(self, data: bytes) -> Iterable[int]:
-        return (match.start() for match in evidence.CANDIDATE.finditer(data))
-
-    def split(self, data: bytes) -> Split:
-        """Frames, and PROXY prefaces wherever they are."""
-        ends: list[int] = []
-        while True:
-            split = evidence.FRAMING.split(data, ends[-1] if ends else 0)
-            ends += split.ends
-            if split.bad is None:
-                return Split(ends, split.need)
-            position = ends[-1] if ends else 0
-            preface = preface_length(data, position)
-            if not preface:
-                return Split(ends, bad=None if preface is None else split.bad)
-            if position + preface > len(data):
-                return Split(ends, need=preface)
-            ends.append(position + preface)
-
     def search(self, data: bytes, *, final: bool) -> Found:
         """A good frame that ends where a segment ends or another starts, or a chunk whose header fits."""
-        for position in self._candidates(data):
+        for position in evidence.candidates(data):
             seen = evidence.judge(data, position)
             if seen.level == SURE:
                 return Found(position, True)
