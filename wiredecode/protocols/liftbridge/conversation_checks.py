@@ -29,21 +29,6 @@ REPLICATION_HEADER = 16
 USUAL_HEADERS = (bytes([0, SHORT_HEADER, 0]), bytes([0, LONG_HEADER, CRC_FLAG]))
 """Version, header length and flags."""
 
-OP_FIELDS = {
-    0: "create_stream_op",
-    1: "shrink_isr_op",
-    2: "report_leader_op",
-    4: "expand_isr_op",
-    5: "delete_stream_op",
-    6: "pause_stream_op",
-    7: "resume_stream_op",
-    9: "set_stream_readonly_op",
-    11: "join_consumer_group_op",
-    12: "leave_consumer_group_op",
-    13: "report_consumer_group_coordinator_op",
-}
-"""The field of a PropagatedRequest that goes with its operation."""
-
 
 def check_header(frame: Frame, data: bytes, start: int) -> None:
     """Tell what upstream's servers would reject or ignore; ``data`` has a whole header, which is none of the usual."""
@@ -142,8 +127,7 @@ def check_contents(frame: Frame, message_type: int, reading: ReadLayer) -> None:
         frame.find("note", "response", "refused", message, f"{NAME}.error")
     elif message_type == 8 and reading.problem is None:
         op = reading.number("op")
-        expected = OP_FIELDS.get(op)
-        if expected not in fields:
+        if f"{names.OPS.get(op, '').lower()}_op" not in fields:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
     if reading.unusual and reading.problem is None and not frame.is_cut and frame.status != MALFORMED:

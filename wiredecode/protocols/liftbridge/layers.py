@@ -262,23 +262,6 @@ class PartitionNotification(Envelope):
 
 
 LAYERS: dict[int, type[Envelope]] = {
-    layer().message_type: layer
-    for layer in (
-        Publish,
-        Ack,
-        ReplicationRequest,
-        ReplicationResponse,
-        RaftJoinRequest,
-        RaftJoinResponse,
-        LeaderEpochOffsetRequest,
-        LeaderEpochOffsetResponse,
-        PropagatedRequest,
-        PropagatedResponse,
-        ServerInfoRequest,
-        ServerInfoResponse,
-        PartitionStatusRequest,
-        PartitionStatusResponse,
-        PartitionNotification,
-    )
+    layer().message_type: layer for layer in Envelope.__subclasses__() if layer is not Unknown
 }
 """By message type."""

@@ -292,8 +292,7 @@ class Cluster(Rule):
         severity = None if lost else "warning"
         problem = self.report.add(CODES["leader-lost"], what, leader, frame=loss.place, severity=severity)
         problem.count, problem.weight = sum(each.reports for each in loss.partitions.values()), lost
-        for place in loss.places:
-            self.report.cite(problem, place)
+        self.report.cite(problem, *loss.places)
         if end is not None:
             self.report.concerns(problem, end[2])
         if lost:

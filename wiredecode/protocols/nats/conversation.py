@@ -330,7 +330,7 @@ class NatsConversation(Conversation):
         text = frame.values.get("error", "")
         if self.verbose:
             self.verbose = None  # whether it stands for a +OK is not known: what follows cannot be counted
-        harmless = text.lower().startswith(tuple(prefix.lower() for prefix in names.HARMLESS_ERRORS))
+        harmless = text.lower().startswith(names.HARMLESS_ERRORS)
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"
         frame.find(severity, "response", "server-error", f"the server says: {printable(text)}{closing}", "error")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -25,6 +25,39 @@ MAX_ANSWER_BYTES = 64 * 1024
 KEY = re.compile(r"(\$JS\.(?:[^.]+\.)?API\.DIRECT\.GET\.KV_[^.]+\.)?\$KV\.([^.]+)\.(.+)")
 OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 """Bucket, chunk or metadata, and id of the object or its name in base64."""
+
+
+ACK = "$JS.ACK."
+"""How the subject for an ack of a delivered message begins."""
+ACKNOWLEDGED = re.compile(
+    r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.\d+\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
+    re.ASCII,
+)
+"""ADR-15: stream, consumer, deliveries, sequence in the stream, in the consumer, time, messages left. Newer servers put
+domain and account before the stream, and may add a token."""
+
+
+class Acknowledged(NamedTuple):
+    """What the subject for an ack says of the message that was delivered."""
+
+    stream: str
+    consumer: str
+    delivered: int
+    """How often, this time included."""
+    sequence: int
+    """In the stream."""
+    pending: int
+    """Messages left for the consumer after it."""
+
+    @property
+    def of(self) -> str:
+        return f"{printable(self.stream)}, consumer {printable(self.consumer)}"
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    found = ACKNOWLEDGED.match(subject)
+    return None if found is None else Acknowledged(found[1], found[2], int(found[3]), int(found[4]), int(found[5]))
 
 
 def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | None:

@@ -23,7 +23,7 @@ from crc32c import crc32c
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import NAME, names
-from wiredecode.protocols.nats.conversation_jetstream import read_answer
+from wiredecode.protocols.nats.conversation_jetstream import ACK, acknowledged, read_answer
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, Request, link
@@ -240,10 +240,6 @@ MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
 """So long after a request a message on its reply subject is an answer."""
-DELIVERED = "$JS.ACK."
-"""How the reply subject of a delivery of JetStream begins."""
-PLACE = re.compile(r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.[^.]+\.\d+\.(\d{1,19})(?:\.\d+){3}(?:\.[^.]*)?\Z", re.ASCII)
-"""Stream and number in it: ADR-15, with and without domain and account."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """What gateways put before reply subjects, in the new and the old form."""
 
@@ -293,7 +289,7 @@ class Memory:
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
-        if reply.startswith(DELIVERED):
+        if reply.startswith(ACK):
             self._delivered(frame, reply, values["subject"], digest)
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
@@ -309,8 +305,8 @@ class Memory:
 
     def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> None:
         """A consumer of JetStream gets what a publish stored: its reply subject tells where."""
-        place = PLACE.match(reply)
-        stored = self.stored.get((place[1], int(place[2]))) if place else None
+        place = acknowledged(reply)
+        stored = self.stored.get((place.stream, place.sequence)) if place else None
         if stored is not None and (stored.subject, stored.digest) == (subject, digest):
             frame.generate("copy_of", stored.hops[0].frame)
 

@@ -27,12 +27,12 @@ FIRST_ERROR = 400
 """Status codes from here on tell that a request failed."""
 
 HARMLESS_ERRORS = (
-    "Invalid Subject",
-    "Invalid Publish Subject",
-    "Permissions Violation",
+    "invalid subject",
+    "invalid publish subject",
+    "permissions violation",
     "maximum subscriptions exceeded",
 )
-"""-ERR texts after which the server keeps the connection; in any case, as prefixes."""
+"""How -ERR texts begin in lower case after which the server keeps the connection."""
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}
 

@@ -12,13 +12,13 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.conversation_jetstream import acknowledged
 from wiredecode.protocols.nats.problems_crashes import Crashes
-from wiredecode.protocols.nats.problems_requests import NOT_DONE, PUBLISHED, Requests, Unacknowledged, acknowledged
+from wiredecode.protocols.nats.problems_requests import NOT_DONE, PUBLISHED, Consumers, Requests
 from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
-    MOST_EVIDENCE,
     Called,
     Checks,
     FrameRef,
@@ -53,7 +53,7 @@ MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
 # For plots.
 
 
-class Consumers(Gauge):
+class ConsumerPlaces(Gauge):
     """Messages that are left when one is delivered; the sequence in the stream that was acknowledged last."""
 
     types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
@@ -69,7 +69,7 @@ class Consumers(Gauge):
             yield Measurement(POSITION, acked.of, acked.sequence)
 
 
-GAUGES = (Consumers,)
+GAUGES = (ConsumerPlaces,)
 
 
 # Rules.
@@ -92,7 +92,7 @@ LEAST_CLOSED_NS = 200_000_000
 """A window closed so long makes a slow consumer."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING at once; a client may be busy with a message."""
-MANY_PINGS, MANY_DELIVERIES = 2, 3
+MANY_PINGS = 2
 
 
 def kind_of(text: str) -> str:
@@ -200,12 +200,11 @@ class Clients(Rule):
             what = f"the server says to {who}: {text}"
         else:
             what, key = f"the server says to {who}: {text}", text
-            harmless = text.lower().startswith(tuple(each.lower() for each in names.HARMLESS_ERRORS))
+            harmless = text.lower().startswith(names.HARMLESS_ERRORS)
             severity = "warning" if harmless else None
         problem = self.report.add(CODES[name], what, key, frame=frame, severity=severity)
         if name == "stale":
-            for place in reader.pings[frame.side]:
-                self.report.cite(problem, place)
+            self.report.cite(problem, *reader.pings[frame.side])
 
     def _leaves(self, frame: Frame) -> None:
         """A server announces that it will shut down."""
@@ -283,8 +282,7 @@ class Clients(Rule):
         problem = self.report.add(
             CODES["missed-ping"], what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
         )
-        for place in pings[1:]:
-            self.report.cite(problem, place)
+        self.report.cite(problem, *pings[1:])
         if end_ns:
             since_ns = pings[0].time_ns
             problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited) or "")
@@ -304,63 +302,6 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     reader.last = frame.number, frame.packets[0] if frame.packets else None
 
 
-@dataclass(slots=True)
-class Redelivered:
-    """Messages that a consumer of JetStream got more than once."""
-
-    first: FrameRef
-    deliveries: int = 0
-    often: int = 0
-    """How often the worst was delivered, ..."""
-    sequence: int = 0
-    """... and which that is."""
-    pending: int = 0
-    frames: list[FrameRef] = field(default_factory=list)
-
-
-class Redeliveries(Rule):
-    """Messages of JetStream that nobody acknowledges."""
-
-    types = frozenset({"MSG", "HMSG"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._known: dict[str, Redelivered] = {}
-
-    def frame(self, frame: Frame) -> None:
-        reply = frame.values.get("reply")
-        acked = acknowledged(reply) if reply is not None else None
-        if acked is None or acked.delivered < 2 or frame.sender != "server":
-            return
-        known = self._known.get(acked.of)
-        if known is None:
-            if len(self._known) >= MOST_SUBSCRIPTIONS:
-                return
-            known = self._known[acked.of] = Redelivered(ref_of(frame))
-        known.deliveries += 1
-        known.pending = acked.pending
-        if acked.delivered > known.often:
-            known.often, known.sequence = acked.delivered, acked.sequence
-        if len(known.frames) < MOST_EVIDENCE:
-            known.frames.append(ref_of(frame))
-
-    def finish(self) -> None:
-        for consumer, known in self._known.items():
-            many = known.often >= MANY_DELIVERIES
-            who = self.report.names.short(known.first.connection)
-            what = f"{who} got messages of {consumer}, again: one was delivered {known.often:,} times"
-            problem = self.report.add(
-                *(CODES["redelivered"], what, consumer),
-                frame=known.first,
-                count=known.deliveries,
-                severity=None if many else "note",
-            )
-            problem.detail(f"sequence {known.sequence:,} of the stream was delivered most often")
-            problem.detail(f"{known.pending:,} messages wait behind them" if known.pending else "")
-            for place in known.frames:
-                self.report.cite(problem, place)
-
-
 CHECKS = Checks(
     changes=CHANGES,
     called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
@@ -368,7 +309,7 @@ CHECKS = Checks(
     passes_on=("subject", "data"),
     gauges=GAUGES,
     codes=CODES,
-    rules=(Clients, Crashes, Redeliveries, Requests, Unacknowledged),
+    rules=(Clients, Crashes, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

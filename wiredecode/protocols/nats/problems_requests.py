@@ -12,21 +12,19 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.conversation_jetstream import ACK, Acknowledged, acknowledged
 from wiredecode.protocols.nats.problems_jetstream import Publish, Stored, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
 
 CODES = codes_of("nats")
 PUBLISHED = ("PUB", "HPUB")
-ACK, INBOX = "$JS.ACK.", "_INBOX."
+INBOX = "_INBOX."
 NEXT = ".API.CONSUMER.MSG.NEXT."
 """Part of the subject of a pull: it waits for messages."""
 CREATE = ".API.CONSUMER."
 NOT_DONE = (b"-NAK", b"+WPI")
-OLD_TOKENS, DOMAIN_TOKENS = 9, 11
-"""Of ``$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>``; newer servers put the
-domain and the hash of the account before the stream, and may add a token."""
 MOST_OPEN = 20_000
 """Requests that may wait at once, and unacknowledged messages of a consumer; of more the oldest are not judged."""
 MOST_KNOWN = 1024
@@ -38,41 +36,10 @@ MANY_QUICK = 10
 """A service that answered so many requests in time is expected to."""
 MANY_REQUESTS = 3
 """So many requests to one subject without responder are worth a warning."""
-MANY_SILENT = 3
-"""Requests without answer that are worth an error."""
+MANY_SILENT, MANY_DELIVERIES = 3, 3
+"""Requests without answer that are worth an error, and deliveries of one message that are worth a warning."""
 MANY_UNACKNOWLEDGED = 20
 """Unacknowledged messages that are worth a warning if the limit is not known."""
-
-
-class Acknowledged(NamedTuple):
-    """What the subject for an ack says of the message that was delivered."""
-
-    stream: str
-    consumer: str
-    """Both printable."""
-    delivered: int
-    """How often, this time included."""
-    sequence: int
-    """In the stream."""
-    pending: int
-    """Messages left for the consumer after it."""
-
-    @property
-    def of(self) -> str:
-        return f"{self.stream}, consumer {self.consumer}"
-
-
-def acknowledged(subject: str) -> Acknowledged | None:
-    """None: it is no subject for acks."""
-    if not subject.startswith(ACK):
-        return None
-    tokens = subject.split(".")
-    if len(tokens) >= DOMAIN_TOKENS:
-        del tokens[2:4]
-    if len(tokens) < OLD_TOKENS or not all(map(str.isdecimal, tokens[4:OLD_TOKENS])):
-        return None
-    _, _, stream, consumer, delivered, sequence, _, _, pending = tokens[:OLD_TOKENS]
-    return Acknowledged(printable(stream), printable(consumer), int(delivered), int(sequence), int(pending))
 
 
 class Asked(NamedTuple):
@@ -229,8 +196,7 @@ class Requests(Rule):
         )
         problem.count = problem.weight = many
         problem.last_ns = last.time_ns
-        for place in service.silent:
-            self.report.cite(problem, place)
+        self.report.cite(problem, *service.silent)
         if service.answered_ns:
             problem.detail(f"the last request that it answered came at {self.report.seconds(service.answered_ns)}")
         end = first.connection.health.end if first.connection.health is not None else None
@@ -246,8 +212,7 @@ class Requests(Rule):
         )
         problem.count = problem.weight = many
         problem.last_ns = first.time_ns + pause_ns
-        for place in service.waited:
-            self.report.cite(problem, place)
+        self.report.cite(problem, *service.waited)
         problem.detail(f"it answered {service.quick:,} others within {PATIENCE_NS // 1_000_000_000} s")
 
     def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
@@ -272,7 +237,7 @@ def whole(place: FrameRef) -> bool:
 
 @dataclass(slots=True)
 class Deliveries:
-    """What a consumer of JetStream got and did not acknowledge."""
+    """What a consumer of JetStream got and did not acknowledge, and what it got more than once."""
 
     last: FrameRef
     stream: str
@@ -281,10 +246,18 @@ class Deliveries:
     sequence: int = 0
     pending: int = 0
     acked_ns: int = 0
+    again: list[FrameRef] = field(default_factory=list)
+    """The first redeliveries ..."""
+    redelivered: int = 0
+    """... and how many there were."""
+    worst: tuple[int, int] = (0, 0)
+    """How often a message was delivered at most, and its sequence in the stream."""
+    behind: int = 0
+    """Messages left at the last redelivery."""
 
 
-class Unacknowledged(Rule):
-    """Consumers that stopped acknowledging, so that JetStream stopped delivering."""
+class Consumers(Rule):
+    """Consumers that do not acknowledge: JetStream delivers again, and at last stops."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
 
@@ -327,10 +300,17 @@ class Unacknowledged(Rule):
         if known is None:
             if len(self._known) >= MOST_KNOWN:
                 return
-            known = self._known[delivery.of] = Deliveries(ref_of(frame), delivery.stream)
+            known = self._known[delivery.of] = Deliveries(ref_of(frame), printable(delivery.stream))
         known.last, known.pending = ref_of(frame), delivery.pending
         known.sequence = max(known.sequence, delivery.sequence)
         known.open.put(delivery.sequence, known.last)
+        if delivery.delivered > 1:
+            known.redelivered += 1
+            known.behind = delivery.pending
+            if delivery.delivered > known.worst[0]:
+                known.worst = delivery.delivered, delivery.sequence
+            if len(known.again) < MOST_EVIDENCE:
+                known.again.append(known.last)
 
     def _acknowledge(self, acked: Acknowledged, time_ns: int) -> None:
         known = self._known.get(acked.of)
@@ -349,18 +329,30 @@ class Unacknowledged(Rule):
             silent_ns = self.report.last_ns - max(known.last.time_ns, known.acked_ns)
             full = isinstance(most, int) and count >= most > 0 and silent_ns >= PATIENCE_NS
             guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
+            if known.again:
+                self._report_redelivered(consumer, known)
             if waits > 0 and (full or guessed):
-                self._report(consumer, known, waits, most)
+                self._report_stuck(consumer, known, waits, most)
 
-    def _report(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
+    def _report_redelivered(self, consumer: str, known: Deliveries) -> None:
+        who, (often, sequence) = self.report.names.short(known.again[0].connection), known.worst
+        what = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
+        severity = None if often >= MANY_DELIVERIES else "note"
+        problem = self.report.add(
+            *(CODES["redelivered"], what, consumer), frame=known.again[0], count=known.redelivered, severity=severity
+        )
+        problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
+        problem.detail(f"{known.behind:,} messages wait behind them" if known.behind else "")
+        self.report.cite(problem, *known.again)
+
+    def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
         places, names = [*known.open.values()], self.report.names
         what = f"{names.short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
         problem = self.report.add(
             CODES["consumer-stuck"], what, consumer, frame=places[0], severity=None if most else "warning"
         )
         problem.count, problem.weight, problem.last_ns, problem.to_end = len(places), waits, known.last.time_ns, True
-        for place in places:
-            self.report.cite(problem, place)
+        self.report.cite(problem, *places)
         acked, last = self.report.seconds(known.acked_ns), self.report.seconds(known.last.time_ns)
         acks = f"the last ack came at {acked}" if known.acked_ns else "no ack was captured"
         problem.detail(f"{acks}, the last delivery at {last}")

@@ -114,13 +114,14 @@ def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
 
 def crc_is_good(data: bytes, position: int) -> bool:
     """Whether the S2 chunk here, which is whole, stands for bytes that have its CRC."""
-    kind = data[position]
-    if kind > s2.UNCOMPRESSED:
-        return True
-    body = position + s2.HEADER + s2.CRC
     stop = position + s2.HEADER + int.from_bytes(data[position + 1 : position + 4], "little")
-    crc = int.from_bytes(data[body - s2.CRC : body], "little")
-    return s2.plain(kind, data[body:stop], crc).crc_good
+    return data[position] > s2.UNCOMPRESSED or chunk_plain(data, position, stop).crc_good
+
+
+def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
+    """What a whole S2 chunk with data stands for."""
+    body = position + s2.HEADER + s2.CRC
+    return s2.plain(data[position], data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))
 
 
 def s2_plain(data: bytes) -> bytes | str | None:
@@ -141,8 +142,7 @@ def s2_plain(data: bytes) -> bytes | str | None:
         if stop is None or stop > len(data):
             return None
         if kind <= s2.UNCOMPRESSED:
-            body = position + s2.HEADER + s2.CRC
-            plain = s2.plain(kind, data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))
+            plain = chunk_plain(data, position, stop)
             return plain.data if plain.crc_good else "an S2 chunk with a bad CRC"
         position = stop
     return None

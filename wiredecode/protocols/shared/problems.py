@@ -161,9 +161,10 @@ class Report:
         start, end = self.span
         return (start is None or time_ns >= start) and (end is None or time_ns <= end)
 
-    def cite(self, problem: Problem, frame: Frame | FrameRef) -> None:
-        """Add a frame to the evidence."""
-        self.cite_numbers(problem, frame.number, frame.packets[0] if frame.packets else None)
+    def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
+        """Add frames to the evidence."""
+        for frame in frames:
+            self.cite_numbers(problem, frame.number, frame.packets[0] if frame.packets else None)
 
     @staticmethod
     def cite_numbers(problem: Problem, frame: int, packet: int | None) -> None:
