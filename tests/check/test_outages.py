@@ -53,6 +53,8 @@ TABLE = (
     Outage("nats_no_jetstream.pcap", "nats.no-jetstream", ("requests of order-api (#1)", "$JS.API.STREAM.CREATE.ORD")),
     Outage("nats_wrong_sequence.pcap", "publish.refused", ("25 of 50 messages", "wrong last sequence: 1", "is old")),
     Outage("nats_service_paused.pcap", "nats.service-silent", ("calc (#1) answered nothing for 4.956 s", "36 others")),
+    Outage("nats_consumer_deleted.pcap", "nats.consumer-gone", ("enricher (#2) pulls", "admin-tool (#3) deleted")),
+    Outage("nats_tls_required.pcap", "nats.tls-required", ("3 connections speak without TLS",)),
     Outage("nats_too_many.pcap", "nats.limit", ("maximum connections exceeded",)),
     Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
 )
@@ -72,6 +74,11 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     assert [part for part in outage.says if part not in text] == []
     assert tuple(worse(others)) == outage.others
     assert first.first_ns is not None and first.last_ns is not None and first.first_ns <= first.last_ns
+
+
+@pytest.mark.parametrize("name", ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap"])
+def test_compare_and_set_and_empty_pulls_are_no_problem(name: str) -> None:
+    assert problems(name) == []
 
 
 def test_a_cut_path_is_no_fault_of_a_process() -> None:
@@ -146,5 +153,5 @@ def test_the_packets_of_all_evidence_are_written(run: Run, tmp_path: Path) -> No
 
 def test_a_connection_that_turns_to_tls_is_not_judged_by_its_first_frames(run: Run) -> None:
     said = run("check", CAPTURES / "nats/17-tls.pcap").lines[-1]
-    assert said.startswith("No problems in 5 messages on 3 connections (NATS); 98 % of the bytes were not decoded")
+    assert said.startswith("1 problem in 5 messages on 3 connections (NATS); 98 % of the bytes were not decoded")
     assert "2 connections are TLS without keys (127.0.0.1:4222)" in said

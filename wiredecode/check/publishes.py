@@ -38,6 +38,7 @@ REFUSALS = {
     "auth": "the client's user may not publish there",
 }
 """Likely cause of a refusal by a word of its reason."""
+COMPARED = "wrong last sequence"
 NUMBER = re.compile(r"\b\d+\b")
 MOST_WAITING = 65_536
 """Publishes that may wait at once; the oldest are then not judged."""
@@ -97,6 +98,8 @@ class OpenPublish:
     """From its first byte to its last."""
     confirmed_by: str = ""
     """Generated field without which an answer is no confirm."""
+    compared: bool = False
+    """Its stream is one whose writers compare and set."""
 
 
 @dataclass(slots=True)
@@ -107,6 +110,8 @@ class Refused:
     time_ns: int
     why: str
     """The reason of the first one."""
+    is_usual: bool
+    """Its writers compare and set, and somebody else was faster."""
     last_ns: int = 0
     messages: int = 0
     frames: list[tuple[int, int | None]] = field(default_factory=list)
@@ -151,6 +156,7 @@ class Publishes(Rule):
         transfer_ns = max(frame.time_ns - frame.first_ns, 0)
         publish = OpenPublish(*place, printable(stream), count, count, judged, how.refusals, transfer_ns)
         publish.confirmed_by = how.confirmed_by
+        publish.compared = bool(how.compared) and stream.startswith(how.compared)
         if frame.response is None:  # else it was refused before it was sent
             self._waiting.put(frame.id, publish)
         self._published[frame.connection.number, stream] += count
@@ -190,7 +196,8 @@ class Publishes(Rule):
         if refused is None:
             if len(known) >= MOST_REASONS:
                 return
-            refused = known[reason] = Refused(waiting.connection, waiting.time_ns, why)
+            is_usual = waiting.compared and why.startswith(COMPARED)
+            refused = known[reason] = Refused(waiting.connection, waiting.time_ns, why, is_usual)
         refused.messages += waiting.count
         refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MOST_EVIDENCE:
@@ -222,7 +229,7 @@ class Publishes(Rule):
             connection=refused.connection,
             time_ns=refused.time_ns,
             count=refused.messages,
-            severity="warning" if refused.confirmed else None,
+            severity="note" if refused.is_usual else "warning" if refused.confirmed else None,
         )
         problem.weight, problem.alike = refused.messages, why
         problem.likely = next((text for word, text in REFUSALS.items() if word in why.lower()), "")

@@ -126,6 +126,9 @@ class Reader:
     ponged_ns: list[int] = field(default_factory=lambda: [0, 0])
     """Time of the last PONG, by sender. Where one side waited for bytes, it may come before its PING."""
     errors: set[str] = field(default_factory=set)
+    plain: FrameRef | None = None
+    """CONNECT, while the server requires TLS and has said nothing more than so."""
+    tls_required: bool = False
 
 
 PULL = "pull"
@@ -135,7 +138,7 @@ PULL = "pull"
 class Clients(Rule):
     """Slow and silent clients, and what servers report of them."""
 
-    types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "INFO"})
+    types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -147,13 +150,19 @@ class Clients(Rule):
                 self._too_large(frame)
             return
         if frame.type == "INFO":
-            if (frame.values.get("options") or {}).get("ldm"):
+            said = frame.values.get("options") or {}
+            if said.get("ldm"):
                 self._leaves(frame)
-            return
+            if not said.get("tls_required"):
+                return
         reader = self._readers.get(frame.connection.number)
         if reader is None:
             reader = self._readers[frame.connection.number] = Reader()
         kind, values = frame.type, frame.values
+        if kind == "INFO":
+            reader.tls_required = True
+        elif frame.sender == "server":
+            reader.plain = None
         if kind in ("MSG", "HMSG"):
             count_delivery(reader, frame)
         elif kind == "SUB":
@@ -169,6 +178,8 @@ class Clients(Rule):
             reader.pings[1 - frame.side][:] = [
                 each for each in reader.pings[1 - frame.side] if each.time_ns > frame.time_ns
             ]
+        elif kind == "CONNECT":
+            reader.plain = ref_of(frame) if reader.tls_required else None
         elif kind == "-ERR":
             self._error(frame, reader)
         if frame.sender is not None and reader.client is None:
@@ -226,6 +237,9 @@ class Clients(Rule):
         reader = self._readers.pop(connection.number, None)
         if reader is None:
             return
+        if reader.plain is not None:
+            self._not_tls(connection, reader.plain)
+            return
         for side in (0, 1):
             self._silent(connection, reader, side)
         client = connection.initiator if connection.initiator is not None else reader.client
@@ -242,6 +256,11 @@ class Clients(Rule):
             begin = health.directions[client].zero_intervals[0][0]
             how = "it does not read as fast as the server sends"
             self._slow(connection, reader, how, time_ns=begin, severity="warning")
+
+    def _not_tls(self, connection: Connection, place: FrameRef) -> None:
+        """A client went on in the clear, and the server said nothing any more."""
+        what = f"{self.report.names.short(connection)} speaks without TLS, and the server requires it"
+        self.report.add(CODES["tls-required"], what, connection.number, frame=place)
 
     def _slow(self, connection: Connection, reader: Reader, how: str, **where: Any) -> None:
         who, health = self.report.names.short(connection), connection.health
@@ -311,6 +330,6 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Clients, Crashes, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
-    publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.")),
+    publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),
 )

@@ -1,4 +1,4 @@
-"""Publishes that JetStream did not store although it answered, and requests to it that nobody takes."""
+"""Publishes that JetStream did not store although it answered, and requests to it that nobody takes or answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import orjson
 from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM
+from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, ref_of
@@ -19,11 +20,16 @@ CODES = codes_of("nats")
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
-DELETE = ".API.STREAM.DELETE."
+DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
+"""Parts of subjects; the last one is that of a pull, which waits for messages."""
 MOST_IDS = 65_536
 """Message ids that are remembered with a digest of what was published with them."""
 MOST_KNOWN = 1024
-"""Subjects and deleted streams."""
+"""Subjects, deleted streams, consumers."""
+MANY_PULLS = 2
+"""So many pulls in a row without answer are worth an error."""
+LATE_NS = 500_000_000
+"""A server answers a pull this long after it expired, at the latest."""
 
 
 class Publish(NamedTuple):
@@ -51,6 +57,77 @@ class Dropped:
     first: FrameRef
     frames: list[FrameRef] = field(default_factory=list)
     messages: int = 0
+
+
+def consumer_of(subject: str, part: str) -> str:
+    """``stream, consumer name`` of the subject of a request about a consumer."""
+    stream, _, consumer = subject.partition(part)[2].partition(".")
+    return printable(f"{stream}, consumer {consumer}")
+
+
+class Pull(NamedTuple):
+    """A request for messages of a consumer, until a time at which the server answers in any case."""
+
+    of: str
+    """The consumer."""
+    place: FrameRef
+    until_ns: int
+
+
+class Pulls:
+    """Pulls that nobody answers: their consumer is gone."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.open: Newest[str, Pull] = Newest(MOST_IDS)
+        """By reply subject."""
+        self._answered: Newest[str, int] = Newest(MOST_KNOWN)
+        """Time of the last answer, by consumer."""
+        self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
+
+    def request(self, frame: Frame, subject: str, reply: str) -> None:
+        if DELETE_CONSUMER in subject:
+            deleted = self.report.names.short(frame.connection), ref_of(frame)
+            self._deleted.put(consumer_of(subject, DELETE_CONSUMER), deleted)
+        elif NEXT in subject:
+            try:
+                expires_ns = orjson.loads(bytes(frame.values.get("data", b"")))["expires"]
+                until_ns = frame.time_ns + int(expires_ns) + LATE_NS
+            except (LookupError, TypeError, ValueError):
+                return
+            self.open.put(reply, Pull(consumer_of(subject, NEXT), ref_of(frame), until_ns))
+
+    def answer(self, frame: Frame) -> None:
+        """The server sent a message of a consumer, or a status to who pulls."""
+        values = frame.values
+        for answered in (self.open.pop(values.get("subject", ""), None), acknowledged(values.get("reply", ""))):
+            if answered is not None:
+                self._answered.put(answered.of, frame.time_ns)
+
+    def finish(self) -> None:
+        left: dict[str, list[Pull]] = {}
+        for pull in self.open.values():
+            connection = pull.place.connection
+            end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
+            whole = not any(side.lossy or not side.captured for side in connection.directions)
+            if whole and pull.until_ns <= end_ns and pull.place.time_ns > (self._answered.get(pull.of) or 0):
+                left.setdefault(pull.of, []).append(pull)
+        for consumer, pulls in left.items():
+            if len(pulls) >= MANY_PULLS:
+                self._report(consumer, pulls)
+
+    def _report(self, consumer: str, pulls: list[Pull]) -> None:
+        first, last = pulls[0].place, pulls[-1].place
+        who = self.report.names.short(first.connection)
+        what = f"{who} pulls from {consumer}, and JetStream answers nothing"
+        problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=first)
+        problem.count, problem.last_ns = len(pulls), last.time_ns
+        for pull in pulls:
+            self.report.cite(problem, pull.place)
+        deleted = self._deleted.get(consumer)
+        if deleted is not None:
+            by, place = deleted
+            problem.likely = f"{by} deleted it at {self.report.seconds(place.time_ns)} (frame {place.number})"
 
 
 class Stored:

@@ -214,6 +214,8 @@ class Publishing(NamedTuple):
     """Generated field of answers to publishes; empty: all have it. Others answer requests of the same type."""
     other_streams: str = ""
     """Beginning of streams that are none: what is published there is a request."""
+    compared: str = ""
+    """Beginning of streams whose writers compare and set: a refusal is usual there."""
 
 
 class Called(NamedTuple):
