@@ -19,6 +19,7 @@ from wiredecode.protocols.shared.amqp import (
     Node,
     message,
     plain,
+    reader,
     record,
 )
 from wiredecode.protocols.shared.amqp.constructors import Category, key_text, unused_key
@@ -663,11 +664,11 @@ def _nested(levels: int, opening: bytes = b"\xd0") -> bytes:
     return b"\0\x53\x77" + b"".join(heads) + b"\x45"
 
 
-def test_nesting_limit() -> None:
+def test_nesting_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _both(_nested(MAX_DEPTH)) is not None
     assert _both(_nested(MAX_DEPTH + 1)) is None
-    assert record(_nested(MAX_DEPTH + 1), bytes.hex, max_depth=MAX_DEPTH + 1) is not None
-    assert message(_nested(MAX_DEPTH + 1), max_depth=MAX_DEPTH + 1) is not None
+    monkeypatch.setattr(reader, "MAX_DEPTH", MAX_DEPTH + 1)
+    assert _both(_nested(MAX_DEPTH + 1)) is not None
 
 
 HEAD = b"\0\x53\x77"
@@ -697,15 +698,15 @@ def test_endless_nesting_is_refused_quickly(name: str) -> None:
     assert grows_with_length_only(refuse, 4_000)
 
 
-def test_element_limit() -> None:
+def test_element_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"\0\x53\x77\xd0" + (4 + 1000).to_bytes(4, "big") + (1000).to_bytes(4, "big") + b"\x40" * 1000
     assert _both(data) == {"value": [None] * 1000}
     for limit, fits in [(1001, True), (1000, False)]:  # the section counts as well
-        assert (record(data, bytes.hex, max_elements=limit) is not None) == fits
-        assert (message(data, max_elements=limit) is not None) == fits
+        monkeypatch.setattr(reader, "MAX_ELEMENTS", limit)
+        assert (_both(data) is not None) == fits
 
 
-def test_elements_without_width_are_limited() -> None:
+def test_elements_without_width_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     def array(count: int) -> bytes:
         return b"\0\x53\x77\xf0\0\0\0\5" + count.to_bytes(4, "big") + b"\x40"
 
@@ -714,8 +715,8 @@ def test_elements_without_width_are_limited() -> None:
         assert _both(array(count)) is None
     two = b"\0\x53\x77\xc0\x09\2" + b"\xe0\2\x03\x40" * 2
     for limit, fits in [(6, True), (5, False)]:  # counted over the whole message
-        assert (record(two, bytes.hex, max_zero_width=limit) is not None) == fits
-        assert (message(two, max_zero_width=limit) is not None) == fits
+        monkeypatch.setattr(reader, "MAX_ZERO_WIDTH_ELEMENTS", limit)
+        assert (_both(two) is not None) == fits
 
 
 @pytest.mark.parametrize("code", ["d0", "d1", "f0"])

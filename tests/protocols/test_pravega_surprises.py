@@ -18,7 +18,7 @@ from tests.support import Part, Run, capture, careful_values, craft, dissect, ev
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Rejected, Undecided, Verdict
-from wiredecode.protocols.pravega import layers
+from wiredecode.protocols.pravega import layers, messages
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 from wiredecode.protocols.pravega.layers_older import OLDER
@@ -391,8 +391,10 @@ def test_an_event_too_large_is_stepped_over() -> None:
     assert [piece.events.source[8:] for piece in pieces if piece.events] == [b"next"]
 
 
-def test_what_is_kept_of_unfinished_events_is_bounded() -> None:
-    runs = SegmentReaders(max_buffer=1000, max_segments=10)
+def test_what_is_kept_of_unfinished_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "MAX_EVENT_BUFFER", 1000)
+    monkeypatch.setattr(messages, "MAX_SEGMENTS", 10)
+    runs = SegmentReaders()
     for number in range(100):
         runs.feed(number, 0, HEADER.pack(0, 10_000) + bytes(300))
         assert runs.buffered <= 1000 and len(runs.table) <= 10

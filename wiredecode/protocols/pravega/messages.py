@@ -211,8 +211,7 @@ class SegmentReader:
 class SegmentReaders:
     """All runs of a connection, within its limits."""
 
-    def __init__(self, max_buffer: int = MAX_EVENT_BUFFER, max_segments: int = MAX_SEGMENTS) -> None:
-        self.max_buffer, self.max_segments = max_buffer, max_segments
+    def __init__(self) -> None:
         self.table: OrderedDict[object, SegmentReader] = OrderedDict()
         self.buffered = 0
 
@@ -220,11 +219,11 @@ class SegmentReaders:
         reader = self.table.get(key)
         if reader is None:
             reader = self.table[key] = SegmentReader()
-            if len(self.table) > self.max_segments:
+            if len(self.table) > MAX_SEGMENTS:
                 self.buffered -= len(self.table.popitem(last=False)[1].buffer)
         self.table.move_to_end(key)
         before = len(reader.buffer)
-        found = reader.feed(offset, data, self.max_buffer - self.buffered + before)
+        found = reader.feed(offset, data, MAX_EVENT_BUFFER - self.buffered + before)
         self.buffered += len(reader.buffer) - before
         return reader, found
 

@@ -80,13 +80,7 @@ class Node:
         return self.constructor.category in (Category.FIXED, Category.VARIABLE)
 
 
-def record(
-    data: bytes,
-    show: Show,
-    max_depth: int = MAX_DEPTH,
-    max_elements: int = MAX_ELEMENTS,
-    max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
-) -> dict[str, Json] | None:
+def record(data: bytes, show: Show) -> dict[str, Json] | None:
     """The message as JSON-ready values, or None if the bytes are no AMQP 1.0 message.
 
     Only the sections that are there: header, delivery_annotations, message_annotations, properties,
@@ -100,17 +94,12 @@ def record(
     if size < 4 or data[0]:
         return None
     try:
-        return _sections(data, show, max_depth, [max_elements, max_zero_width, None], VALUES)
+        return _sections(data, show, MAX_DEPTH, [MAX_ELEMENTS, MAX_ZERO_WIDTH_ELEMENTS, None], VALUES)
     except DAMAGE:
         return None
 
 
-def message(
-    data: bytes,
-    max_depth: int = MAX_DEPTH,
-    max_elements: int = MAX_ELEMENTS,
-    max_zero_width: int = MAX_ZERO_WIDTH_ELEMENTS,
-) -> list[Node] | None:
+def message(data: bytes) -> list[Node] | None:
     """The sections of an AMQP 1.0 message, in order, or None if the bytes are none.
 
     A section is a described node named after it (header, properties, data, sequence, value ...) whose
@@ -118,7 +107,7 @@ def message(
     """
     nodes: list[Node] = []
     try:
-        _sections(data, bytes.hex, max_depth, [max_elements, max_zero_width, nodes], TRACED)
+        _sections(data, bytes.hex, MAX_DEPTH, [MAX_ELEMENTS, MAX_ZERO_WIDTH_ELEMENTS, nodes], TRACED)
     except DAMAGE:
         return None
     return nodes or None
