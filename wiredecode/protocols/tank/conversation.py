@@ -32,7 +32,7 @@ from wiredecode.protocols.tank.conversation_topics import (
 )
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.messages import add_messages, reread
+from wiredecode.protocols.tank.messages import add_messages, read_rows
 
 MAX_PEER_OUTSTANDING = 64
 """Requests of a replica that are remembered: it waits for one answer at a time."""
@@ -66,8 +66,6 @@ class TankConversation(Conversation):
         self.outstanding: Outstanding[tuple[int, int], TopicsRequest] = Outstanding()
         self.style: Style | None = None
         """Of the records that are made at the moment."""
-        self.rows = False
-        """Messages were asked for: from then on frames are read with the rows of theirs, in one pass."""
         self.contents: Contents | None = None
         """What the frame just decoded holds."""
         self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
@@ -91,7 +89,7 @@ class TankConversation(Conversation):
         if decoder is None or length > MAX_PAYLOAD_BYTES:
             self._decode_unknown(frame, code, length, style)
             return
-        decoder.read(frame, style, rows=self.rows)
+        decoder.read(frame, style)
         if decoder.handler is not None:
             decoder.handler(self, frame)
         if style is not None and frame.layers:
@@ -99,10 +97,8 @@ class TankConversation(Conversation):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.contents is not None:
-            if not self.rows:
-                reread(frame, self.contents)
+            read_rows(frame, self.contents)
             add_messages(frame, self.contents, out)
-        self.rows = True
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured."""
@@ -176,7 +172,7 @@ class TankConversation(Conversation):
         cut = frame.status != OK
         if cut:
             topics, shown = whole(topics, "partitions"), whole(shown, "partitions")
-        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle", rows=self.rows)
+        contents = self.contents = Contents(frame, self.style, "topics[{}].partitions[{}].bundle")
         addressed = []
         for i, (topic, raw_topic) in enumerate(zip(shown, topics, strict=True)):
             entries, raw_entries = topic["partitions"], raw_topic["partitions"]
@@ -309,7 +305,7 @@ class TankConversation(Conversation):
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
         """Number the messages of the chunks; tell what is cut."""
         chunks = record.get("chunks") or []
-        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle", rows=self.rows)
+        contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
         raw = raw_chunks(frame, chunks) if self.style is not None else None
         position = HEADER.size + 4 + record.get("header_length", 0)
         announced = [

@@ -45,12 +45,10 @@ class Contents:
     messages are only counted. ``path`` is where bundle k of element i stands.
     """
 
-    def __init__(self, frame: Frame, style: Style | None, path: str, *, rows: bool = False) -> None:
+    def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
         self.frame, self.style, self.path = frame, style, path
-        self.rows = rows
-        """The rows of messages are wanted."""
-        self.inflated: dict[tuple[int, int], list[Any] | bytes] = {}
-        """Without a style: the rows of compressed bundles by where they stand, or what rows are read from."""
+        self.inflated: dict[tuple[int, int], bytes] = {}
+        """Without a style: what the rows of compressed bundles are read from, by where they stand."""
         self.damaged = frame.status != OK
         """Bytes are missing or make no sense: the last bundle may be incomplete."""
         self.messages = 0
@@ -180,9 +178,9 @@ class Contents:
         plain = self._inflate(bundle, bundle, path)
         if plain is None:
             return None
-        values: Bundled = compiler.decoder(Bundle, "rows" if self.rows else "walk")(plain, 0, len(plain))[0]
+        values: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
         messages = values["messages"]
-        self.inflated[place] = messages if self.rows else plain
+        self.inflated[place] = plain
         if "partial_message" in values:
             bundle["partial_message"] = values["partial_message"]
             self._report_rest(messages, path)

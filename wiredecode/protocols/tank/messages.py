@@ -54,8 +54,8 @@ def _place_of(frame: Frame, i: int, k: int) -> int:
     return k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
 
 
-def reread(frame: Frame, contents: Contents) -> None:
-    """Get the rows of a frame that was decoded without."""
+def read_rows(frame: Frame, contents: Contents) -> None:
+    """Put the rows of messages in place of their number."""
     if frame.layer is None or all(isinstance(each.bundle.get("messages"), list) for each in contents.numbered):
         return
     values = compiler.decoder(frame.layer, "rows")(frame.buffer, frame.start, frame.stop)[0]
@@ -82,10 +82,8 @@ def rows_of(bundle: Bundled) -> list[Row]:
 
 
 def _inflated_rows(contents: Contents, numbered: Numbered) -> list[Row]:
-    found = contents.inflated.get(numbered.path, [])
-    if isinstance(found, bytes):
-        found = compiler.decoder(Bundle, "rows")(found, 0, len(found))[0]["messages"]
-    rows: list[Row] = found
+    plain = contents.inflated.get(numbered.path)
+    rows: list[Row] = [] if plain is None else compiler.decoder(Bundle, "rows")(plain, 0, len(plain))[0]["messages"]
     return rows
 
 
