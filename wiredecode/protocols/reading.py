@@ -30,19 +30,15 @@ class FrameDecoder:
         self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
         self._style: Style | None = None
 
-    def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
-        """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields.
-
-        ``rows``, without a style: bulk arrays as the rows of their elements; or the values of all fields, where the
-        frame is damaged.
-        """
+    def read(self, frame: Frame, style: Style | None) -> None:
+        """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields."""
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
             if frame.is_cut:
                 raise compiler.TruncatedField
             if style is None:
-                frame.values, reached = (self._rows if rows else self._walk)(buffer, start, stop)
+                frame.values, reached = self._walk(buffer, start, stop)
             else:
                 if self._style is not style:
                     self._style, self._record = style, compiler.decoder(self.layer, "record", style)
@@ -59,10 +55,6 @@ class FrameDecoder:
     @cached_property
     def _walk(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
         return compiler.decoder(self.layer, "walk")
-
-    @cached_property
-    def _rows(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:
-        return compiler.decoder(self.layer, "rows")
 
     @cached_property
     def _head(self) -> Callable[[bytes, int, int], tuple[dict[str, Any], int]]:

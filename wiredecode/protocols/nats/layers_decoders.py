@@ -39,9 +39,9 @@ class OperationDecoder(FrameDecoder):
     def __reduce__(self) -> tuple[Any, ...]:
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
-    def read(self, frame: Frame, style: Style | None, *, rows: bool = False) -> None:
+    def read(self, frame: Frame, style: Style | None) -> None:
         if frame.is_cut or not (style is None or self.simple):
-            super().read(frame, style, rows=rows)
+            super().read(frame, style)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         body = buffer.find(b"\n", start, stop) + 1
@@ -57,7 +57,7 @@ class OperationDecoder(FrameDecoder):
             if style is not None and self.secret and not self.secret.isdisjoint(values):
                 raise compiler.TruncatedField
         except compiler.FAILED:
-            super().read(frame, style, rows=rows)
+            super().read(frame, style)
             return
         frame.layer, frame.type, frame.values = self.layer, self.type, values
         if style is not None:

@@ -99,10 +99,6 @@ class RabbitMQConversation(Conversation):
         self.opened = False
         self.challenged = False
         """The server asked for more: what the client sends next is not a user name and a password."""
-        self.rows = False
-        """Elements were asked for: from then on frames are read with the places of theirs, in one pass."""
-        self.add: Callable[[Frame, Messages], None] | None = None
-        """What adds messages, once they were asked for."""
 
     def dispensable(self, frame: Frame) -> bool:
         return True
@@ -127,7 +123,7 @@ class RabbitMQConversation(Conversation):
             decoder = DECODERS[code << 16 | version] = make_decoder(code, version)
         if style is not None:
             sub_batches.new_budget()
-        decoder.read(frame, style, rows=self.rows)
+        decoder.read(frame, style)
         if code == SASL_AUTHENTICATE and frame.values.get("mechanism", "") not in names.MECHANISMS:
             UNTOLD_SASL.read(frame, style)  # what is no mechanism may be anything
         if frame.length > SMALL_FRAME:
@@ -165,11 +161,9 @@ class RabbitMQConversation(Conversation):
         return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        if self.add is None:
-            from wiredecode.protocols.rabbitmq_stream.messages import add_rows
+        from wiredecode.protocols.rabbitmq_stream.messages import add_rows
 
-            self.rows, self.add = True, add_rows
-        self.add(frame, out)
+        add_rows(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
         record = frame.layers.get(NAME) if frame.layers else None

@@ -18,19 +18,16 @@ from wiredecode.protocols.shared.compression import Budget
 
 
 def add_rows(frame: Frame, out: Messages) -> None:
-    """Add the messages of a frame that was read with rows; of others as :func:`add_messages`."""
-    chunk: dict[str, Any] = frame.values.get("chunk", {})
-    values: Any = chunk or frame.values
-    name = "entries" if chunk else "messages"
-    rows = values.get(name)
-    if frame.layer is None or not isinstance(rows, list) or frame.status != OK:
-        add_messages(frame, out)
-        return
-    values[name] = len(rows)
-    bodies = [row[-1] for row in rows]
+    """Add the messages of a frame; of a damaged one, or one with sub-batches, as :func:`add_messages`."""
+    values: Any = frame.values
+    bodies: list[Any] = [None]
+    if frame.layer is not None and isinstance(_entries(values), int) and frame.status == OK:
+        values = compiler.decoder(frame.layer, "rows")(frame.buffer, frame.start, frame.stop)[0]
+        bodies = [row[-1] for row in _entries(values)]
     if None in bodies:  # sub-batches
         add_messages(frame, out)
         return
+    chunk, rows = values.get("chunk"), _entries(values)
     first, time_ns = None, None
     if chunk:
         first, time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])

@@ -56,7 +56,7 @@ def _place_of(frame: Frame, i: int, k: int) -> int:
 
 def read_rows(frame: Frame, contents: Contents) -> None:
     """Put the rows of messages in place of their number."""
-    if frame.layer is None or all(isinstance(each.bundle.get("messages"), list) for each in contents.numbered):
+    if frame.layer is None or not any(isinstance(each.bundle.get("messages"), int) for each in contents.numbered):
         return
     values = compiler.decoder(frame.layer, "rows")(frame.buffer, frame.start, frame.stop)[0]
     for numbered in contents.numbered:
