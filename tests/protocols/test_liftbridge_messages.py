@@ -17,7 +17,9 @@ from tests.protocols.test_nats_messages import collected, records, unhex
 from tests.protocols.test_nats_messages import expected as expected_of_nats
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import record
+from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge.layers import Publish
 from wiredecode.protocols.liftbridge.layers_reading import MAX_KNOWN, READERS, read
 from wiredecode.protocols.nats.protocol import Nats
@@ -138,9 +140,10 @@ def test_acks_are_messages_of_nats() -> None:
 
 def test_what_is_remembered_of_messages_is_bounded_and_long_ones_are_not_remembered() -> None:
     payloads = [envelope(b"\x1a\x03%03d" % number) for number in range(MAX_KNOWN + 1)]
-    first = read(Publish, payloads[0], None)
-    assert read(Publish, payloads[0], None).fields is first.fields
+    frame = Frame(Connection(1, ("a", "b"), (1, 4222)), 0, b"", 0, 0, 0, 0, 0, [1], 1, 0, 0)
+    first = read(frame, Publish, payloads[0], 0, None)
+    assert read(frame, Publish, payloads[0], 0, None).fields is first.fields
     long = envelope(b"\x1a\xac\x02" + bytes(300))
-    assert [read(Publish, each, None).fields["value"] for each in [*payloads, long]][:2] == [b"000", b"001"]
+    assert [read(frame, Publish, each, 0, None).fields["value"] for each in [*payloads, long]][:2] == [b"000", b"001"]
     assert 0 < len(READERS[Publish].known) <= MAX_KNOWN
     assert long not in READERS[Publish].known

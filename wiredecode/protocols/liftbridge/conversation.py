@@ -29,7 +29,7 @@ from wiredecode.protocols.liftbridge.conversation_memory import (
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
 from wiredecode.protocols.liftbridge.layers_operations import ActivityStreamEvent, Cursor
-from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, carry, find_problem, generate, read
+from wiredecode.protocols.liftbridge.layers_reading import CarriedLayer, read
 from wiredecode.protocols.liftbridge.layers_replication import SHORT_HEADER
 from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.names_operations import entries_spelled
@@ -42,57 +42,45 @@ if TYPE_CHECKING:
 
 def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
     """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
-    data, start = message.payload, message.start
+    data, start, whole = message.payload, message.start, not frame.is_cut
     frame.protocol = NAME
     if len(data) < SHORT_HEADER:
-        _decode_cut(frame, data, start, style)
+        reading = read(frame, Unknown, data, start, style, cut=True)
+        frame.type = None
+        reading.carry()
+        if whole:
+            frame.status = MALFORMED
+            text = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
+            frame.find("error", "malformed", "truncated-envelope", text, NAME, (start, reading.stop))
         return None
-    code, whole = data[7], not frame.is_cut
+    code = data[7]
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
-    reading = read(layer, data, style, cut=not whole)
-    carry(frame, reading, data, start, style)
+    reading = read(frame, layer, data, start, style, cut=not whole)
+    reading.carry()
     if data[4:7] not in USUAL_HEADERS or layer is Unknown:
         check_header(frame, data, start)
     if reading.problem is not None:
-        find_problem(frame, reading, start, len(data))
+        reading.find_problem()
     if whole and "crc" in reading.fields:
-        check_crc(frame, reading, data, start, style)
+        check_crc(reading, start)
     if layer is not Unknown:
         if whole and code == names.REPLICATION_RESPONSE:
-            check_entries(frame, reading, data, start, style)
+            check_entries(reading, start)
         if code in CHECKED_TYPES or reading.unusual:
-            check_contents(frame, code, reading)
+            check_contents(code, reading)
         if message.subject is not None and (shape := NAMESPACE_BEFORE.get(code)) is not None:
             memory.learn_from(frame, shape, message.subject)
         meaning = memory.meaning(message.subject)
-        _relate(frame, message, code, reading, style, memory, meaning)
+        _relate(message, code, reading, memory, meaning)
         if code == names.PUBLISH and meaning.tail:
-            _stored(frame, meaning, data, start, reading, style)
+            _stored(meaning, start, reading)
     return memory.copy_of(frame, message)
 
 
-def _decode_cut(frame: Frame, data: bytes, start: int, style: Style | None) -> None:
-    """An envelope whose header is not whole."""
-    frame.type = None
-    carry(frame, read(Unknown, data, style, cut=True), data, start, style)
-    if not frame.is_cut:
-        frame.status = MALFORMED
-        message = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
-        frame.find("error", "malformed", "truncated-envelope", message, NAME, (start, start + len(data)))
-
-
-def _relate(
-    frame: Frame,
-    message: CarriedMessage,
-    code: int,
-    reading: ReadLayer,
-    style: Style | None,
-    memory: Memory,
-    meaning: Meaning,
-) -> None:
+def _relate(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Memory, meaning: Meaning) -> None:
     """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
-    fields, facts, expected = reading.fields, meaning.facts, meaning.message_type
+    frame, fields, facts, expected = reading.frame, reading.fields, meaning.facts, meaning.message_type
     subject, hop, namespace = message.subject, None, meaning.namespace
     if code == names.PUBLISH:
         if not meaning.numbered and "partition" not in fields and frame.status == OK:
@@ -128,7 +116,7 @@ def _relate(
         facts = facts if namespace is None else {"namespace": namespace, **facts}
     for name, value in facts.items():
         if not fields.get(name):
-            generate(frame, reading, style, name, value)
+            reading.generate(name, value)
     if expected is not None and expected != code:
         because = "the subject" if hop is None else "the request"
         what = f"{because} asks for {names.MESSAGE_TYPES[expected]}: servers reject {names.MESSAGE_TYPES[code]}"
@@ -139,17 +127,16 @@ FIRST_PARTITION = {"partition": 0}
 RESPONSES = frozenset(names.REQUESTS.values())
 
 
-def _stored(frame: Frame, meaning: Meaning, data: bytes, start: int, reading: ReadLayer, style: Style | None) -> None:
+def _stored(meaning: Meaning, start: int, reading: CarriedLayer) -> None:
     """The value of a message for one of Liftbridge's own streams."""
-    kind = meaning.tail.partition(".")[0]
-    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(kind)
+    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(meaning.tail.partition(".")[0])
     if layer is None or "value" not in reading.fields:
         return
-    decoded = compiler.careful(reading.layer, data, 0, len(data))
+    decoded = compiler.careful(reading.layer, reading.data, 0, len(reading.data))
     value = decoded.values["value"]
-    inner = read(layer, value, style)
+    inner = read(reading.frame, layer, value, start + decoded.ranges["value"][1] - len(value), reading.style)
     if inner.problem is None:
-        carry(frame, inner, value, start + decoded.ranges["value"][1] - len(value), style)
+        inner.carry()
 
 
 # The metadata group: bootstrap, dials, and the RPCs of Raft streams.
@@ -166,13 +153,12 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
     if not mark:
         _dialled(frame, subject, data, start, style, memory)
     elif rest in ("bootstrap", "bootstrap.reply"):
-        _claim(frame, "RaftBootstrap", read(raft.RaftBootstrap, data, style), data, start, style, namespace)
+        _claim(read(frame, raft.RaftBootstrap, data, start, style), namespace)
     elif rest.endswith(".accept"):
         request = raft.RaftConnectRequest(data)
         inbox = request.fields.get("inbox")
         if request.problem is None and isinstance(inbox, str) and len(inbox) <= MAX_KEY_CHARACTERS:
-            reading = read(raft.RaftConnectRequest, data, style)
-            _claim(frame, "RaftConnectRequest", reading, data, start, style, namespace)
+            _claim(read(frame, raft.RaftConnectRequest, data, start, style), namespace)
             reply = message.reply
             if reply:
                 frame.expects_response = True
@@ -183,13 +169,11 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
     return memory.copy_of(frame, message) if frame.protocol == NAME else None
 
 
-def _claim(
-    frame: Frame, name: str, reading: ReadLayer, data: bytes, start: int, style: Style | None, namespace: str | None
-) -> None:
-    frame.protocol, frame.type = NAME, name
-    carry(frame, reading, data, start, style)
+def _claim(reading: CarriedLayer, namespace: str | None) -> None:
+    reading.frame.protocol, reading.frame.type = NAME, reading.layer.__name__
+    reading.carry()
     if namespace is not None:
-        generate(frame, reading, style, "namespace", namespace)
+        reading.generate("namespace", namespace)
 
 
 def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
@@ -200,8 +184,7 @@ def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style |
         return
     hop = memory.answer(("reply", subject), frame)
     namespace = None if hop is None else hop.facts["namespace"]
-    reading = read(raft.RaftConnectResponse, data, style)
-    _claim(frame, "RaftConnectResponse", reading, data, start, style, namespace)
+    _claim(read(frame, raft.RaftConnectResponse, data, start, style), namespace)
     memory.raft.accept(subject, inbox)
     if hop is not None and frame.request is None:
         link(frame, hop)
@@ -221,19 +204,19 @@ def _stream(
     pieces = memory.raft.feed(key, data) or [RpcPiece(raft.RaftBytes, data, 0)]
     for index, piece in enumerate(pieces):
         at = None if piece.start is None else start + piece.start
-        reading = read(piece.layer, piece.data, style)
+        reading = read(frame, piece.layer, piece.data, at, style)
         if index == 0:
             frame.protocol, frame.type = NAME, _type_of(piece)
             if namespace is not None:
-                generate(frame, reading, style, "namespace", namespace)
+                reading.generate("namespace", namespace)
             entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
             if entries:
-                generate(frame, reading, style, "operations", entries)
-        carry(frame, reading, piece.data, at, style)
-        find_problem(frame, reading, at, len(piece.data))
+                reading.generate("operations", entries)
+        reading.carry()
+        reading.find_problem()
         if piece.remark is not None:
             severity, group, code, message = REMARKS[piece.remark]
-            where = None if at is None else (at, at + len(piece.data))
+            where = None if at is None else (at, reading.stop)
             frame.find(severity, group, code, message, raft.NAME, where)
         elif issubclass(piece.layer, raft.Rpc):
             frame.code = piece.data[0] if frame.code is None else frame.code

@@ -5,10 +5,9 @@ from __future__ import annotations
 import crc32c
 
 from wiredecode.fields import compiler, printable
-from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, Frame
 from wiredecode.protocols.liftbridge import NAME, names
-from wiredecode.protocols.liftbridge.layers_reading import ReadLayer, find_problem, generate
+from wiredecode.protocols.liftbridge.layers_reading import CarriedLayer, number_in
 from wiredecode.protocols.liftbridge.layers_replication import (
     CHECKED_FROM,
     CRC_FLAG,
@@ -62,32 +61,33 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
         frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", where)
 
 
-def check_crc(frame: Frame, reading: ReadLayer, data: bytes, start: int, style: Style | None) -> None:
+def check_crc(reading: CarriedLayer, start: int) -> None:
     """Verify the CRC-32C of the envelope, which covers the payload."""
-    stored, actual = reading.fields["crc"], crc32c.crc32c(data[data[5] :])
-    generate(frame, reading, style, "crc_status", "good" if actual == stored else "bad")
+    stored, actual = reading.fields["crc"], crc32c.crc32c(reading.data[reading.data[5] :])
+    reading.generate("crc_status", "good" if actual == stored else "bad")
     if actual != stored:
         message = f"CRC-32C of the payload is {actual:#010x}, the header says {stored:#010x}: servers reject it"
-        frame.find("error", "checksum", "envelope-crc", message, f"{NAME}.crc", (start + 8, start + 12))
+        reading.frame.find("error", "checksum", "envelope-crc", message, f"{NAME}.crc", (start + 8, start + 12))
 
 
-def check_entries(frame: Frame, reading: ReadLayer, data: bytes, start: int, style: Style | None) -> None:
+def check_entries(reading: CarriedLayer, start: int) -> None:
     """Verify the CRC-32C and the format of each stored message of a ReplicationResponse."""
-    shown = reading.fields.get("entries") if style is not None else None
+    frame, data = reading.frame, reading.data
+    shown = reading.fields.get("entries") if reading.style is not None else None
     count, odd = verify(data, max(data[5], SHORT_HEADER) + REPLICATION_HEADER, len(data))
     for entry in shown[:count] if shown else ():
         entry["crc_status"] = "good"
     bad = [message for message in odd if message.stored != message.actual]
     if odd and not reading.unusual and shown is None:  # entries were stepped over by their sizes alone
         reading.problem = compiler.careful(reading.layer, data, 0, len(data)).problem
-        find_problem(frame, reading, start, len(data))
+        reading.find_problem()
     for message in bad:
         if shown is not None and message.number < len(shown):
             shown[message.number]["crc_status"] = "bad"
     for message in odd[:MAX_ODD_MESSAGES]:
         _find_odd(frame, message, start)
     if count:
-        generate(frame, reading, style, "messages_crc_status", "bad" if bad else "good")
+        reading.generate("messages_crc_status", "bad" if bad else "good")
     if len(odd) > MAX_ODD_MESSAGES:
         text = f"{len(bad)} of {count} stored messages have a bad CRC"
         frame.find("error", "checksum", "message-crc", text, f"{NAME}.entries")
@@ -111,9 +111,9 @@ CHECKED_TYPES = (names.ACK, 5, 8, 9)
 """Types whose contents :func:`check_contents` looks at."""
 
 
-def check_contents(frame: Frame, message_type: int, reading: ReadLayer) -> None:
+def check_contents(message_type: int, reading: CarriedLayer) -> None:
     """Of :data:`CHECKED_TYPES` and what is unusual: tell refusals, operations without their message, unknown fields."""
-    fields = reading.fields
+    frame, fields = reading.frame, reading.fields
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")
         frame.find("note", "response", "refused", f"the message was refused: {name}", f"{NAME}.ack_error")
@@ -121,21 +121,17 @@ def check_contents(frame: Frame, message_type: int, reading: ReadLayer) -> None:
         message = f"the server may not join: {printable(fields['error'])}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")
     elif message_type == 9 and "error" in fields:
-        error = ReadLayer(reading.layer, fields["error"])
-        code = names.GRPC_CODES.get(error.number("code"), error.number("code"))
-        message = f"the operation was refused: {code}: {printable(error.fields.get('msg', ''))}"
+        number = number_in(fields["error"], "code")
+        code = names.GRPC_CODES.get(number, number)
+        message = f"the operation was refused: {code}: {printable(fields['error'].get('msg', ''))}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")
     elif message_type == 8 and reading.problem is None:
         op = reading.number("op")
         if f"{names.OPS.get(op, '').lower()}_op" not in fields:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
-    if reading.unusual and reading.problem is None and not frame.is_cut and frame.status != MALFORMED:
-        _find_unusual(frame, fields)
-
-
-def _find_unusual(frame: Frame, fields: object) -> None:
-    if _holds_unknown(fields):
+    whole = reading.problem is None and not frame.is_cut and frame.status != MALFORMED
+    if reading.unusual and whole and _holds_unknown(fields):
         message = "fields that are not known, repeated, or of another type"
         frame.find("note", "protocol", "unknown-fields", message, f"{NAME}.unknown_fields")
 

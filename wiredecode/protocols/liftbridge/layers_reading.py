@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,19 +13,65 @@ from wiredecode.protocols.shared.pairing import Newest
 
 
 @dataclass(slots=True)
-class ReadLayer:
-    """What was read of a layer: its values, or with a style its record (a number of an enumeration has ``_code``)."""
+class CarriedLayer:
+    """A layer in a frame: its values, or with a style its record (a number of an enumeration has ``_code``)."""
 
+    frame: Frame
     layer: type[Layer]
+    data: bytes
+    start: int | None
+    """Where it starts in the frame; None: it came in several frames."""
+    style: Style | None
     fields: dict[str, Any]
     problem: Truncated | None = None
     unusual: bool = False
     """The fast decoder had to pass."""
 
+    @property
+    def stop(self) -> int:
+        assert self.start is not None
+        return self.start + len(self.data)
+
     def number(self, name: str) -> Any:
         """The number of an enumeration; 0 where it was left out."""
-        value = self.fields.get(name, 0)
-        return value if value.__class__ is int else self.fields.get(f"{name}_code", value)
+        return number_in(self.fields, name)
+
+    def carry(self) -> None:
+        """Add the layer to the frame, and to its record; of several of one name the later ones are in ``further``."""
+        frame, values = self.frame, None if self.unusual or self.style is not None else self.fields
+        frame.inner = [*frame.inner, Inner(self.layer, self.data, self.start, values)]
+        if self.style is None:
+            return
+        frame.layers = frame.layers if frame.layers is not None else {}
+        name = self.layer.filter_name
+        if name in frame.layers:  # several RPCs in one message
+            frame.layers[name].setdefault("further", []).append(self.fields)
+        else:
+            frame.layers[name] = self.fields
+
+    def find_problem(self) -> None:
+        """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
+        frame, problem = self.frame, self.problem
+        if problem is None or frame.is_cut:
+            return
+        frame.status = MALFORMED
+        message = problem.reason
+        if not message:
+            message = f"{problem.field} needs {problem.needed} bytes, there are {problem.had} left"
+        where = None if self.start is None else (self.start + problem.start, self.stop)
+        frame.find("error", "malformed", "field-cut", message, f"{self.layer.filter_name}.{problem.field}", where)
+
+    def generate(self, name: str, value: Any) -> None:
+        """A generated field of the layer."""
+        self.frame.generate(name, value)
+        if self.style is not None:
+            self.fields[name] = value
+
+
+def number_in(fields: Mapping[str, Any], name: str) -> Any:
+    """The number of an enumeration in values or a record; 0 where it was left out."""
+    value = fields.get(name, 0)
+    return value if value.__class__ is int else fields.get(f"{name}_code", value)
 
 
 class Reader(NamedTuple):
@@ -43,7 +89,9 @@ READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
 
 
-def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = False) -> ReadLayer:
+def read(
+    frame: Frame, layer: type[Layer], data: bytes, start: int | None, style: Style | None, *, cut: bool = False
+) -> CarriedLayer:
     """Read ``data`` from its first byte on; ``cut``: its end was not captured."""
     known = READERS.get(layer)
     if known is None or known.style is not style:
@@ -51,50 +99,15 @@ def read(layer: type[Layer], data: bytes, style: Style | None, *, cut: bool = Fa
         known = READERS[layer] = Reader(style, compiler.decoder(layer, mode, style), Newest(MAX_KNOWN))
     short = style is None and not cut and len(data) <= MAX_KNOWN_BYTES
     if short and (fields := known.known.get(data)) is not None:
-        return ReadLayer(layer, fields)
+        return CarriedLayer(frame, layer, data, start, style, fields)
     try:
         if cut:
             raise compiler.TruncatedField
         fields = known.decode(data, 0, len(data))[0]
         if short:
             known.known.put(data, fields)
-        return ReadLayer(layer, fields)
+        return CarriedLayer(frame, layer, data, start, style, fields)
     except compiler.FAILED:
         decoded = compiler.careful(layer, data, 0, len(data), cut=cut)
         fields = decoded.written() if style is None else layer.present(decoded.values, style)
-        return ReadLayer(layer, fields, decoded.problem, unusual=True)
-
-
-def carry(frame: Frame, reading: ReadLayer, data: bytes, start: int | None, style: Style | None) -> None:
-    """Add the layer to the frame, and to its record; of several of one name the later ones stand in ``further``."""
-    if style is None:
-        values = None if reading.unusual else reading.fields
-        frame.inner = [*frame.inner, Inner(reading.layer, data, start, values)]
-        return
-    frame.inner = [*frame.inner, Inner(reading.layer, data, start)]
-    frame.layers = frame.layers if frame.layers is not None else {}
-    name = reading.layer.filter_name
-    if name in frame.layers:  # several RPCs in one message
-        frame.layers[name].setdefault("further", []).append(reading.fields)
-    else:
-        frame.layers[name] = reading.fields
-
-
-def find_problem(frame: Frame, reading: ReadLayer, start: int | None, length: int) -> None:
-    """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
-    problem = reading.problem
-    if problem is None or frame.is_cut:
-        return
-    frame.status = MALFORMED
-    message = problem.reason
-    if not message:
-        message = f"{problem.field} needs {problem.needed} bytes, there are {problem.had} left"
-    where = None if start is None else (start + problem.start, start + length)
-    frame.find("error", "malformed", "field-cut", message, f"{reading.layer.filter_name}.{problem.field}", where)
-
-
-def generate(frame: Frame, reading: ReadLayer, style: Style | None, name: str, value: Any) -> None:
-    """A generated field of the layer."""
-    frame.generate(name, value)
-    if style is not None:
-        reading.fields[name] = value
+        return CarriedLayer(frame, layer, data, start, style, fields, decoded.problem, unusual=True)
