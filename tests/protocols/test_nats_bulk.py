@@ -17,7 +17,7 @@ from tests.support import Part, dialogue, dissect
 from wiredecode.capture import open_capture
 from wiredecode.frames.block import BlockMessages, Cut, FrameBlock
 from wiredecode.frames.frame import NOTHING, OK, Frame
-from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices, Valid
+from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge.conversation import Session
 from wiredecode.protocols.liftbridge.names import MAGIC
@@ -293,9 +293,6 @@ def listed(column: Any, count: int) -> list[Any]:
         return [None if start < 0 else column.buffer[start:stop] for start, stop in spans]
     if isinstance(column, Coded):
         return [column.values[code] for code in column.codes.tolist()]
-    if isinstance(column, Valid):
-        told = zip(column.values.tolist(), column.valid.tolist(), strict=True)
-        return [value if valid else None for value, valid in told]
     if isinstance(column, HeaderLists):
         pairs = list(zip(listed(column.keys, 0), listed(column.values, 0), strict=True))
         lists = zip(column.stops.tolist(), column.stops.tolist()[1:], column.valid.tolist(), strict=False)

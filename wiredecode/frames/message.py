@@ -85,14 +85,6 @@ class Coded:
 
 
 @dataclass(slots=True, eq=False)
-class Valid:
-    """A column of integers, null where ``valid`` is false."""
-
-    values: npt.NDArray[Any]
-    valid: npt.NDArray[np.bool_]
-
-
-@dataclass(slots=True, eq=False)
 class HeaderLists:
     """A column of headers: those of row i are pairs ``stops[i]`` up to ``stops[i + 1]``; null where not ``valid``."""
 
@@ -103,7 +95,7 @@ class HeaderLists:
     valid: npt.NDArray[np.bool_]
 
 
-Column = str | int | None | npt.NDArray[Any] | Slices | Coded | Valid | HeaderLists
+Column = str | int | None | npt.NDArray[Any] | Slices | Coded | HeaderLists
 """A column of a block: one value for all rows, or one of these per row."""
 
 

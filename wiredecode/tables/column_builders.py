@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wiredecode.arrays import Bools, Int64s
-from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices, Valid
+from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices
 
 T = TypeVar("T")
 Order = Int64s | None
@@ -74,11 +74,6 @@ class Texts:
         if isinstance(column, Coded):
             known = np.array([*map(self.code, column.values), -1], np.int32)
             self.codes.append(known[column.codes])
-        elif isinstance(column, Slices):
-            spans = zip(column.starts.tolist(), column.stops.tolist(), strict=True)
-            found = (None if start < 0 else column.buffer[start:stop] for start, stop in spans)
-            texts = (None if text is None else text.decode("utf-8", "backslashreplace") for text in found)
-            self.codes.append(np.fromiter(map(self.code, texts), np.int32, count))
         else:
             self.codes.append(np.full(count, self.code(column), np.int32))
 
@@ -102,37 +97,35 @@ class Integers:
         self.values: list[npt.NDArray[Any]] = []
         self.valid: list[Bools] = []
 
-    def add(self, column: Column | Sequence[int | None], count: int) -> None:
-        if isinstance(column, Valid):
-            values, valid = column.values, column.valid
-        elif isinstance(column, np.ndarray):
-            values, valid = column, np.ones(count, np.bool_)
-        else:
+    def add(self, column: Column, count: int) -> None:
+        if not isinstance(column, np.ndarray):
             assert column is None or isinstance(column, int)
-            values, valid = np.full(count, column or 0, self.dtype), np.full(count, column is not None)
-        self.values.append(values.astype(self.dtype, copy=False))
+            column, valid = np.full(count, column or 0, self.dtype), np.full(count, column is not None)
+        else:
+            valid = np.ones(count, np.bool_)
+        self.values.append(column.astype(self.dtype, copy=False))
         self.valid.append(valid)
 
     def add_each(self, numbers: Sequence[int | None], rows: Int64s) -> None:
         """``numbers[rows[i]]`` for row i."""
-        column = self.column(numbers)
-        self.values.append(column.values[rows])
-        self.valid.append(column.valid[rows])
+        values, valid = self.column(numbers)
+        self.values.append(values[rows])
+        self.valid.append(valid[rows])
 
     def add_lists(self, lists: Sequence[Sequence[int | None] | None], counts: Sequence[int]) -> None:
         """A number per row, or None for all rows of a frame."""
         there, present = given(lists, counts)
-        column = self.column(present)
         values, valid = np.zeros(len(there), self.dtype), there.copy()
-        values[there], valid[there] = column.values, column.valid
+        values[there], valid[there] = self.column(present)
         self.values.append(values)
         self.valid.append(valid)
 
-    def column(self, numbers: Sequence[int | None]) -> Valid:
+    def column(self, numbers: Sequence[int | None]) -> tuple[npt.NDArray[Any], Bools]:
+        """The numbers, and which there are."""
         try:
-            return Valid(np.array(numbers, self.dtype), np.ones(len(numbers), np.bool_))
+            return np.array(numbers, self.dtype), np.ones(len(numbers), np.bool_)
         except TypeError:
-            return Valid(np.array([number or 0 for number in numbers], self.dtype), not_none(numbers))
+            return np.array([number or 0 for number in numbers], self.dtype), not_none(numbers)
 
     def array(self, order: Order) -> pa.Array:
         return flat(self.kind, in_order(self.values, order), in_order(self.valid, order))
