@@ -29,7 +29,7 @@ from wiredecode.protocols.nats.conversation_memory import (
 )
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, OPERATION_NAME
 from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.layers_decoders import decoder_for, delivered_from, hide_headers, secret_decoder
+from wiredecode.protocols.nats.layers_decoders import decoder_for, hide_headers, secret_decoder
 from wiredecode.protocols.nats.layers_grammars import (
     DEDICATED,
     GRAMMARS,
@@ -145,15 +145,6 @@ class NatsConversation(Conversation):
         get, between = frame.values.get, frame.dialect not in (None, names.CLIENT)
         message = CarriedMessage(payload, start, get("subject"), get("reply"), get("sid"), between)
         mark_copy(frame, session.decode(frame, message, style))
-
-    def dispensable(self, frame: Frame) -> bool:
-        """What a server delivers of a carried protocol's messages: others know them from whoever published them."""
-        said = self.sides[frame.side]
-        start = delivered_from(frame) if frame.status == OK and self.link == names.CLIENT else None
-        if start is None or frame.offset != said.reached or not self.memory.carried.marked(frame.buffer, start):
-            return False
-        said.reached += frame.length
-        return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages

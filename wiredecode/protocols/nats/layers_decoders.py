@@ -123,10 +123,3 @@ def secret_layer(layer: type[Layer]) -> type[Layer]:
 @cache
 def secret_decoder(decoder: FrameDecoder) -> FrameDecoder:
     return OperationDecoder(secret_layer(decoder.layer), decoder.type)
-
-
-def delivered_from(frame: Frame) -> int | None:
-    """Where the payload of a MSG begins; None: it is another operation, or names a reply subject."""
-    buffer, start = frame.buffer, frame.start
-    end = buffer.find(b"\r\n", start, frame.stop)
-    return end + 2 if buffer[start : start + 4] == b"MSG " and buffer.count(b" ", start, end) == 3 else None

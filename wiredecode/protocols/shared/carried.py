@@ -134,10 +134,6 @@ class CarriedSessions:
                 return session
         return None
 
-    def marked(self, buffer: bytes, start: int) -> bool:
-        """Whether a payload begins as those of a carried protocol do."""
-        return buffer[start : start + PREFIX_BYTES] in self._prefixes
-
     def client_named(self, client: str, connection: int) -> Mapping[str, str]:
         """See :meth:`CarriedSession.client_named`."""
         for beginning, name in self._client_names:
