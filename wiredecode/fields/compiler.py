@@ -1,6 +1,6 @@
 """From a layer's ``fields_desc`` to straight-line Python: the fast reader of the same declarations.
 
-For each layer three decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
+For each layer two decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
 ``walk``     values of the fields; bulk arrays are stepped over, and the number of elements stands for them: this
@@ -12,9 +12,10 @@ the buffer and the frame's first byte and end in it, so that nothing is cut out 
              the field that their layer is ``numbered_by``, told as index and value of those that do not follow by one.
              ``marked`` are the elements with the field that their layer is ``marked_by``: index and where that starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
-``careful``  values and byte ranges of everything, and what was readable of a frame that is cut or malformed
+``values``   values of all fields, those of bulk arrays too
 
-All but the last check bounds but do not explain: when one fails, :func:`careful` says where and why.
+They check bounds but do not explain: when one fails, :func:`careful` says where and why. It reads the layer as Scapy
+does: values and byte ranges of everything, and what was readable of a frame that is cut or malformed.
 :func:`source` returns the generated text, to be read.
 """
 
@@ -30,7 +31,7 @@ from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import Truncated
 from wiredecode.fields.kind import TruncatedField as TruncatedField
-from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.layer import Layer, Range, Style, moved
 
 FAILED = (TruncatedField, Truncated, UnicodeDecodeError)
 """What the fast decoders raise: ask :func:`careful` then."""
@@ -38,7 +39,7 @@ FAILED = (TruncatedField, Truncated, UnicodeDecodeError)
 
 @dataclass(slots=True)
 class Decoded:
-    """What the careful decoder read: plain values, byte ranges by path, the position reached, the problem if any."""
+    """What :func:`careful` read: plain values, byte ranges by path, the position reached, the problem if any."""
 
     layer: type[Layer]
     values: dict[str, Any]
@@ -77,6 +78,11 @@ def walk(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], 
     return values, reached
 
 
+def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
+    found: dict[str, Any] = decoder(layer, "values")(b, p, e)[0]
+    return found
+
+
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:
     row, reached = decoder(layer, "record", style)(b, p, e)
     return row, reached
@@ -87,14 +93,13 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
 
     ``cut``: what follows was not captured, so that values which end there and may go on are not known.
     """
-    values: dict[str, Any] = {}
-    ranges: dict[str, Range] = {}
-    problem = None
-    try:
-        reached = decoder(layer, "careful")(b, p, e, values, ranges) - p
-    except Truncated as short:
+    packet = layer.within(b, p, e)
+    values = packet.values()
+    ranges = {path: (start - p, stop - p) for path, (start, stop) in packet.flat_ranges()}
+    problem, reached = packet.problem, packet.stop - p
+    if problem is not None:
+        problem = moved(problem, problem.field, problem.start - p)
         reached = max((end for _, end in ranges.values()), default=0)
-        problem = short.with_traceback(None)  # which would keep the buffer
     if cut:
         forget_cut(layer, values, ranges, b[p:e])
         values = _written(layer, values, ranges, "")  # what is absent may have been behind the cut

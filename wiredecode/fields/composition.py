@@ -39,7 +39,7 @@ class Struct(Kind):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        return em.structure(self.layer, self.name)
+        return em.structure(self.layer)
 
     def randval(self) -> Any:
         return structure(self.layer)
@@ -70,18 +70,11 @@ class Bounded(Struct):
     def emit(self, em: Emitter) -> str:
         size = em.reference(self.size)
         em.flush()
-        outer, start, stop = em.variable("z"), em.variable("t"), em.variable("q")
-        em.line(f"{outer}, {start}, {stop} = e, p, p + {size}")
-        if not em.careful:
-            em.line(f"if {stop} > e: raise TruncatedField")
-        em.line(f"e = min(e, {stop})")
-        value = em.structure(self.layer, self.name)
+        outer = em.variable("z")
+        em.line(f"{outer}, e = e, p + {size}")
+        em.line(f"if e > {outer}: raise TruncatedField")
+        value = em.structure(self.layer)
         em.line(f"e = {outer}")
-        if em.careful:
-            with em.block(f"if {stop} > e:"):
-                for name in self.until_end:
-                    em.line(f"{value}.pop({name!r}, None); r.pop({em.path(f'{self.name}.{name}')}, None)")
-                em.line(f"raise Truncated({em.path(self.name)}, {size}, e - {start}, {start} - o)")
         return value
 
 

@@ -5,7 +5,6 @@ The kinds call the methods of :class:`Emitter` from their ``emit``. ``compiler.p
 
 from __future__ import annotations
 
-import copy
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 from wiredecode.fields.composition import Array, Optional, Struct, plain
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.fields.kind import Kind, Truncated, TruncatedField
+from wiredecode.fields.kind import Kind, TruncatedField
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Bits, Number, UInt24
 from wiredecode.fields.sized import Binary, Sized
@@ -32,8 +31,6 @@ class Scope:
 
     layer: type[Layer]
     target: str
-    prefix: str
-    """Variable that holds the path of this structure, in the careful decoder."""
     created: bool = False
     pending: list[tuple[str, str]] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
@@ -88,8 +85,7 @@ class Sink(StrEnum):
 class Emitter:
     """Writes the Python of one decoder: what kinds call from their ``emit``.
 
-    In the code that they write ``b`` is the buffer, ``p`` the position, ``e`` the end, and in the careful decoder ``o``
-    the start of the frame and ``r`` the ranges; ``q`` is free for use.
+    In the code that they write ``b`` is the buffer, ``p`` the position, ``e`` the end; ``q`` is free for use.
     """
 
     ended: bool = False
@@ -99,14 +95,11 @@ class Emitter:
 
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
-        self.careful = mode == "careful"
-        """Values and byte ranges are read, and problems are told in full."""
         self.sink = Sink(mode) if mode in (*Sink,) else None
         self.scopes: list[Scope] = []
         """The structures being read."""
         self.namespace: dict[str, Any] = {
             "TruncatedField": TruncatedField,
-            "Truncated": Truncated,
             "error": struct.error,
             "itertools": itertools,
         }
@@ -120,11 +113,7 @@ class Emitter:
 
     def text(self) -> str:
         if not self.lines:
-            self.line("o = p") if self.careful else None
-            self.scope(self.layer, "d0", "x0", created=self.careful)
-        if self.careful:
-            start = ["def decode(b, p, e, d0, r):", "    x0 = ''"]
-            return "\n".join([*start, *self.lines, "    return p", ""])
+            self.scope(self.layer, "d0")
         end = ["    return d0, p", "  except error: raise TruncatedField from None", ""]
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
@@ -173,17 +162,9 @@ class Emitter:
         found: str = self.scopes[-1].reaches[name]
         return found
 
-    def path(self, name: str) -> str:
-        """The expression of the path of a field of this structure, in the careful decoder."""
-        return f"{self.scopes[-1].prefix} + {name!r}"
-
-    def require(self, stop: str, name: str, needed: str) -> None:
+    def require(self, stop: str) -> None:
         """Check that the bytes up to ``stop`` are in the frame."""
-        if self.careful:
-            with self.block(f"if {stop} > e:"):
-                self.line(f"raise Truncated({self.path(name)}, {needed}, e - p, p - o)")
-        else:
-            self.line(f"if {stop} > e: raise TruncatedField")
+        self.line(f"if {stop} > e: raise TruncatedField")
 
     def step(self, size: str) -> None:
         """Step over bytes that nothing looks at."""
@@ -222,8 +203,6 @@ class Emitter:
         if order and any(_order(other) not in (order, "") for other, _ in self.run):
             self.flush()
         self.run.append((kind, value))
-        if self.careful:
-            self.flush()
         return value
 
     def number(self, kind: Number) -> str:
@@ -239,7 +218,7 @@ class Emitter:
         counts, it checks these, too, for a length is never negative. It may lie after the end of the frame: then that
         check fails; after that of the buffer ``error`` is raised.
         """
-        if self.careful or kind.signed or len(kind.fixed or "") != 1 or not (self.run or kind.width > 1):
+        if kind.signed or len(kind.fixed or "") != 1 or not (self.run or kind.width > 1):
             return None
         value = self.fixed(kind)
         if len(self.run) == 1 and kind.width == 1:  # its byte order parted it from what is before it
@@ -257,11 +236,11 @@ class Emitter:
         if not run:
             return
         size = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in run)
-        if not self.careful and not any(self._is_read(kind, value, keep) for kind, value in run):
+        if not any(self._is_read(kind, value, keep) for kind, value in run):
             self.step(str(size))
             return
         self.line(f"q = p + {size}")
-        self.require("q", run[-1][0].name, str(size))
+        self.require("q")
         self._unpack(run, keep)
         self.line("p = q")
 
@@ -294,35 +273,20 @@ class Emitter:
         """Read a value with the kind's own ``read``, which must not need the layer."""
         self.flush()
         value = self.variable(kind.name)
-        self.guarded(kind, f"{value}, p = {self.constant(kind.read)}(b, p, e, None)")
+        self.line(f"{value}, p = {self.constant(kind.read)}(b, p, e, None)")
         return value
-
-    def guarded(self, kind: Kind, code: str) -> None:
-        """Add a line that may raise :class:`Truncated`: careful tells its positions in the frame."""
-        if not self.careful:
-            self.line(code)
-            return
-        with self.block("try:"):
-            self.line(code)
-        with self.block("except Truncated as s:"):
-            self.line("s.start -= o")
-            self.line(f"raise s.inside({self.path(kind.name)}, s.partial) from None")
 
     # Structures and arrays.
 
-    def structure(self, layer: type[Layer], name: str) -> str:
+    def structure(self, layer: type[Layer]) -> str:
         """Read a structure; return the dict that holds it."""
-        target, prefix = self.variable("d"), self.variable("x")
-        if self.careful:
-            self.line(f"{target} = {{}}")
-            self.line(f"{self.scopes[-1].target}[{name!r}] = {target}")
-            self.line(f"{prefix} = {self.path(name + '.')}")
-        self.scope(layer, target, prefix, created=self.careful)
+        target = self.variable("d")
+        self.scope(layer, target)
         return target
 
-    def scope(self, layer: type[Layer], target: str, prefix: str, created: bool = False) -> dict[str, str]:
+    def scope(self, layer: type[Layer], target: str, created: bool = False) -> dict[str, str]:
         """Read the fields of a structure into a dict; return the variables that hold them."""
-        self.scopes.append(Scope(layer, target, prefix, created))
+        self.scopes.append(Scope(layer, target, created))
         kinds = layer.in_order
         either = self._alternatives(kinds) if self.stepping else None
         for kind in kinds[:-2] if either else kinds:
@@ -342,9 +306,6 @@ class Emitter:
 
     def _field(self, kind: Kind) -> None:
         scope = self.scopes[-1]
-        start = self.variable("s")
-        if self.careful:
-            self.line(f"{start} = p")
         value = kind.emit(self)
         scope.variables[kind.name] = value
         if kind.name in scope.measured:
@@ -353,10 +314,6 @@ class Emitter:
             self.line(f"{reach} = p + {value}")
         if not self.stepping:
             self.store(kind, value)
-        if self.careful:
-            self.flush_dict()
-            back = f" - {kind.back}" if kind.back else ""
-            self.line(f"r[{self.path(kind.name)}] = ({start}{back} - o, p - o)")
 
     def _optional(self, kind: Optional) -> None:
         self.flush()
@@ -492,8 +449,6 @@ class Emitter:
             self.scopes[-1].pending.append(("marked", "marked"))
         if listed:
             self.line(f"{elements} = []")
-            if self.careful:
-                self.line(f"{self.scopes[-1].target}[{kind.name!r}] = {elements}")
         loop = f"for {index} in range({count}):" if count else f"for {index} in itertools.count():"
         with self.block(loop):
             if not count:
@@ -512,13 +467,13 @@ class Emitter:
     def _at_once(self, kind: Array) -> bool:
         element = kind.element
         plain_number = isinstance(element, Number) and len(element.fixed or "") == 1 and not element.names
-        return plain_number and not (self.careful or kind.size or self.stepping)
+        return plain_number and not (kind.size or self.stepping)
 
     def _fixed_array(self, kind: Array, count: str) -> str:
         element = kind.element
         assert isinstance(element, Number)
         self.line(f"q = p + {count} * {element.width}")
-        self.require("q", kind.name, count)
+        self.require("q")
         items = f"{self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
         if kind.bulk and self.sink is not None:
             elements = count
@@ -535,40 +490,22 @@ class Emitter:
         """Read one element of an array into a list."""
         element = kind.element
         if not isinstance(element, Struct):
-            self._scalar_element(element, elements, index)
+            value = element.emit(self)
+            self.flush()
+            if not self.stepping:
+                shown = element.shown(self, value) if self.mode == "record" else value
+                self.line(f"{elements}.append({shown})")
             return
-        target, prefix = self.variable("d"), self.variable("x")
-        if self.careful:
-            self.line(f"{target} = {{}}")
-            self.line(f"{elements}.append({target})")
-            where = f'{self.scopes[-1].prefix} + f"{kind.name}[{{{index}}}]"'
-            self.line(f"{prefix}e, s_{prefix} = {where}, p")
-            self.line(f"{prefix} = {prefix}e + '.'")
-        variables = self.scope(element.layer, target, prefix, created=self.careful)
+        target = self.variable("d")
+        variables = self.scope(element.layer, target)
         if self.stepping and element.layer.numbered_by:
             number = variables[element.layer.numbered_by]
             self.line(f"if {number} != following: numbers.append(({index}, {number}))")
             self.line(f"following = {number} + 1")
-        if self.careful:
-            self.line(f"r[{prefix}e] = (s_{prefix} - o, p - o)")
-        elif not self.stepping:
+        if not self.stepping:
             self.line(f"{elements}.append({target})")
         elif self._has_rows(kind):
             self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
-
-    def _scalar_element(self, element: Kind, elements: str, index: str) -> None:
-        prefix = self.variable("x")
-        if self.careful:
-            self.line(f'{prefix} = {self.scopes[-1].prefix} + f"{element.name}[{{{index}}}]"')
-            self.scopes.append(Scope(self.scopes[-1].layer, "", prefix))
-            element = unnamed(element)
-        value = element.emit(self)
-        self.flush()
-        if self.careful:
-            self.scopes.pop()
-        if not self.stepping:
-            shown = element.shown(self, value) if self.mode == "record" else value
-            self.line(f"{elements}.append({shown})")
 
 
 def _order(kind: Kind) -> str:
@@ -582,13 +519,3 @@ def masked(value: str, mask: int, wanted: int) -> str:
     if wanted == mask and mask.bit_count() == 1:
         return f"{value} & {mask}"
     return f"{value} & {mask} == {wanted}"
-
-
-def unnamed(element: Kind) -> Kind:
-    """A copy without a name of its own: the path of an element ends with its index."""
-    element = copy.copy(element)
-    element.name = ""
-    if isinstance(element, Sized) and isinstance(element.length, Number):
-        element.length = copy.copy(element.length)
-        element.length.name = ""
-    return element

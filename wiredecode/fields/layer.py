@@ -360,29 +360,11 @@ class TaggedLayer(Layer):
     @classmethod
     def emit_tagged(cls, em: Emitter) -> None:
         target = em.scopes[-1].target
-        if em.careful:
-            read = em.constant(cls.read_carefully)
-            em.line(f"p = {read}(b, p, e, o, {target}, r, {em.scopes[-1].prefix})")
-        else:
-            em.line(f"p = {em.constant(cls.read_plainly)}(b, p, e, {target}, {em.constant(em.style)})")
-
-    @classmethod
-    def read_carefully(
-        cls, b: bytes, p: int, e: int, o: int, target: dict[str, Any], ranges: dict[str, Range], prefix: str
-    ) -> int:
-        """These fields for the careful decoder: ranges count from ``o``."""
-        reader = cls()
-        stop = reader.read_tagged(b, p, e)
-        target.update(reader.values())
-        for path, (first, last) in reader.flat_ranges():
-            ranges[prefix + path] = (first - o, last - o)
-        if reader.problem is not None:
-            raise moved(reader.problem, prefix + reader.problem.field, reader.problem.start - o)
-        return stop
+        em.line(f"p = {em.constant(cls.read_plainly)}(b, p, e, {target}, {em.constant(em.style)})")
 
     @classmethod
     def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
-        """These fields for the other decoders, where no faster code is generated."""
+        """These fields, where no faster code is generated."""
         reader = cls()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:

@@ -244,19 +244,19 @@ class LongForm(int):
     raw: bytes
 
 
-def varint(data: bytes, position: int, end: int, name: str, origin: int = 0) -> tuple[int, int]:
-    """Read a varint; return it and the place after it. Raises :class:`Truncated`, places relative to ``origin``."""
+def varint(data: bytes, position: int, end: int, name: str) -> tuple[int, int]:
+    """Read a varint; return it and the place after it. Raises :class:`Truncated`."""
     value = byte = index = 0
     for index in range(VARINT_BYTES):
         if position + index >= end:
-            raise Truncated(name, index + 1, end - position, position - origin)
+            raise Truncated(name, index + 1, end - position, position)
         byte = data[position + index]
         value |= (byte & 0x7F if index < VARINT_BYTES - 1 else byte) << 7 * index
         if byte < 0x80 or index == VARINT_BYTES - 1:
             break
     stop = position + index + 1
     if byte >= 0x80:
-        raise Truncated(name, VARINT_BYTES + 1, VARINT_BYTES, position - origin)
+        raise Truncated(name, VARINT_BYTES + 1, VARINT_BYTES, position)
     value &= MASK32
     raw = data[position:stop]
     if raw != shortest(value):
@@ -304,9 +304,6 @@ class Varint32(Kind):
     def emit(self, em: Emitter) -> str:
         em.flush()
         value = em.variable(self.name)
-        if em.careful:
-            em.line(f"{value}, p = {em.constant(varint)}(b, p, e, {em.path(self.name)}, o)")
-            return value
         em.line("if p >= e: raise TruncatedField")
         em.line(f"{value} = b[p]")
         em.line(f"if {value} < 128: p += 1")

@@ -118,7 +118,7 @@ class Sized(Kind):
             em.line(f"q = p + {count} if {count} >= 0 else e + 1")
         else:
             em.line(f"q = p + {count}")
-        em.require("q", self.name, count)
+        em.require("q")
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
         else:
@@ -157,7 +157,7 @@ class Text(Sized):
         return value.encode("utf-8", "surrogateescape")
 
     def sliced(self, em: Emitter) -> str:
-        return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+        return "b[p:q].decode()"
 
     def is_stepped_over(self, em: Emitter) -> bool:
         return False
@@ -170,7 +170,7 @@ class Text(Sized):
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)
 
-    # The fast decoder needs no shown(): text that is not UTF-8 sends it to the careful one.
+    # The compiled decoders need no shown(): text that is not UTF-8 they leave to the layer.
 
 
 class Binary(Sized):

@@ -89,7 +89,7 @@ def begin_line(em: Emitter, name: str, word: bytes) -> bool:
     kinds = [plain(kind) for kind in declared]
     first = next(index for index, kind in enumerate(kinds) if kind.name == name)
     last = next((at for at, kind in enumerate(kinds) if at > first and on_line(kind) == "end"), first)
-    if em.careful or first == last or any(on_line(kind) != "token" for kind in kinds[first + 1 : last]):
+    if first == last or any(on_line(kind) != "token" for kind in kinds[first + 1 : last]):
         return False
     required = next((at for at in range(first, last) if isinstance(declared[at], Optional)), last) - first
     tokens, count, stop, line = (em.variable(part) for part in ("t", "n", "stop", "line"))
@@ -144,7 +144,7 @@ class Piece(Kind):
         return str(value).encode("utf-8", "surrogateescape")
 
     def strict(self) -> Callable[[bytes], Any]:
-        """Like :meth:`decode` for the fast decoders, which leave text that is not UTF-8 to the careful one."""
+        """Like :meth:`decode` for the compiled decoders, which leave text that is not UTF-8 to the layer."""
         return bytes.decode
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
@@ -168,9 +168,8 @@ class Piece(Kind):
         em.flush()
         start, stop, value = em.variable("s"), em.variable("q"), em.variable(self.name)
         layer = em.constant(em.scopes[-1].layer)
-        em.guarded(self, f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
-        decode = em.constant(self.decode if em.careful else self.strict())
-        em.line(f"{value} = {decode}(b[{start}:{stop}])")
+        em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
+        em.line(f"{value} = {em.constant(self.strict())}(b[{start}:{stop}])")
         return value
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -433,8 +432,6 @@ class Mark(Hidden):
         return position, stop, stop
 
     def emit(self, em: Emitter) -> str:
-        if em.careful:
-            return super().emit(em)
         em.flush()
         stop = em.variable("q")
         em.line(f"{stop} = p + {len(self.mark)}")

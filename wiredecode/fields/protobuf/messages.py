@@ -307,9 +307,6 @@ class Message(TaggedLayer):
 
     @classmethod
     def emit_tagged(cls, em: Emitter) -> None:
-        if em.careful:
-            super().emit_tagged(em)
-            return
         target = em.scopes[-1].target
         with em.block("try:"):
             em.line(NEXT_TAG)

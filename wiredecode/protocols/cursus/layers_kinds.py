@@ -88,7 +88,7 @@ class Stretch(Kind):
         return value
 
     def sliced(self, em: Emitter) -> str:
-        return f"{em.constant(text)}(b[p:q])" if em.careful else "b[p:q].decode()"
+        return "b[p:q].decode()"
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         return printable(value)

@@ -151,18 +151,11 @@ class Entries(Array):
             return count
         entries, index, end = em.variable("l"), em.variable("n"), em.variable("e")
         em.line(f"{entries} = []")
-        if em.careful:
-            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {entries}")
         em.line(f"{index}, {end} = 0, e")
         size = em.constant(read_size)
         with em.block(f"while {end} - p > {ENTRY_HEADER}:"):
             em.line(f"e = p + {ENTRY_HEADER} + {size}(b, p + {SIZE_AT})[0]")
-            if em.careful:
-                where = f"{em.path(self.name)} + f'[{{{index}}}]'"
-                short = f"e - p - {ENTRY_HEADER}, {end} - p - {ENTRY_HEADER}, p + {ENTRY_HEADER} - o"
-                em.line(f"if e > {end}: raise Truncated({where}, {short})")
-            else:
-                em.line(f"if e > {end}: raise TruncatedField")
+            em.line(f"if e > {end}: raise TruncatedField")
             em.element(self, entries, index)
             em.line(f"{index} += 1")
         em.line(f"e = {end}")

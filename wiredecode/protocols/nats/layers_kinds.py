@@ -118,10 +118,6 @@ class Remainder(Binary):
     def emit(self, em: Emitter) -> str:
         value, count = em.variable(self.name), em.variable("c")
         em.line(f"{count} = {em.reference('size')} - {em.reference(COUNT)}")
-        if em.careful:
-            with em.block(f"if {count} < 0:"):
-                em.line(f"raise {em.constant(Malformed)}({em.path(self.name)}, {TOO_SMALL!r}, p - o)")
-        else:
-            em.line(f"if {count} < 0: raise TruncatedField")
+        em.line(f"if {count} < 0: raise TruncatedField")
         self.emit_value(em, value, count)
         return value

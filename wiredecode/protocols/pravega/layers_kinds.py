@@ -92,7 +92,7 @@ class JavaText(Text):
         return encode_java(value)
 
     def sliced(self, em: Emitter) -> str:
-        return f"{em.constant(lenient_java if em.careful else strict_java)}(b[p:q])"
+        return f"{em.constant(strict_java)}(b[p:q])"
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else escape_surrogates(str(value))

@@ -283,10 +283,14 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
 
 
 def values_of(frame: Frame) -> Mapping[str, Any]:
-    """All values of a frame's layer, those of bulk arrays too; slow, for frames that are rare."""
+    """All values of a frame's layer, those of bulk arrays too."""
     if frame.layer is None:
         return {}
-    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+    where = frame.layer, frame.buffer, frame.start, frame.stop
+    try:
+        return compiler.values(*where)
+    except compiler.FAILED:
+        return compiler.careful(*where).values
 
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:

@@ -77,18 +77,13 @@ class GappedMessage(Layer):
 
 
 @contextmanager
-def greedy(em: Emitter, elements: str, start: str) -> Iterator[None]:
+def greedy(em: Emitter, start: str) -> Iterator[None]:
     """Generate a loop's body that reads one element; when it does not fit, what was read of it is undone."""
     em.line(f"{start} = p")
-    if em.careful:
-        em.line(f"{start}_r = len(r)")
     with em.block("try:"):
         yield
-    with em.block(f"except {'Truncated' if em.careful else 'TruncatedField'}:"):
+    with em.block("except TruncatedField:"):
         em.line(f"p = {start}")
-        if em.careful:
-            em.line(f"{elements}.pop()")
-            em.line(f"while len(r) > {start}_r: r.popitem()")
         em.line("break")
 
 
@@ -123,12 +118,10 @@ class Messages(Array):
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
         em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
         em.line(f"{elements} = []")
-        if em.careful:
-            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         stepping, em.stepping = em.stepping, em.sink is not None
         with em.block(f"for {index} in range({MAX_MESSAGES}):"):
             em.line("if p >= e: break")
-            with greedy(em, elements, start):
+            with greedy(em, start):
                 with em.block(f"if {last} > {index} > 0:"):
                     em.element(self, elements, index)
                 with em.block("else:"):
@@ -235,10 +228,8 @@ class Bundles(Array):
         em.flush()
         index, elements, start, limit = (em.variable(name) for name in ("n", "l", "s", "z"))
         em.line(f"{index}, {elements}, {limit} = 0, [], e")
-        if em.careful:
-            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         with em.block("while p < e:"):
-            with greedy(em, elements, start):
+            with greedy(em, start):
                 em.element(self, elements, index)
             em.line(f"{index} += 1")
         em.line(f"e = {limit}")
@@ -334,25 +325,13 @@ class Chunks(Array):
         end_of_header = em.reach("header_length")
         em.line(f"{whole} = {end_of_header} - {header} - {HEADER_LENGTH} + {payload}")
         em.line(f"{elements}, {limit} = [], e")
-        if em.careful:
-            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {elements}")
         with em.block(f"for {index} in range(len({lengths})):"):
             with em.block(f"if {limit} < {whole} and p + {lengths}[{index}] > {limit}:"):
-                self._emit_cut(em, f"{lengths}[{index}]", elements, index)
+                em.line("raise TruncatedField")
             em.line(f"e = min({limit}, p + {lengths}[{index}])")
             em.element(self, elements, index)
         em.line(f"e = {limit}")
         return elements
-
-    def _emit_cut(self, em: Emitter, length: str, elements: str, index: str) -> None:
-        if not em.careful:
-            em.line("raise TruncatedField")
-            return
-        start = em.variable("t")
-        em.line(f"{start} = p")
-        em.element(self.cut, elements, index)
-        path = f'{em.scopes[-1].prefix} + f"{self.name}[{{{index}}}]"'
-        em.line(f"raise Truncated({path}, {length}, e - {start}, {start} - o)")
 
 
 # What the fields of a bundle mean together.

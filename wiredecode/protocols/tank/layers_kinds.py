@@ -122,16 +122,11 @@ class Tail(Struct):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        target, prefix = em.variable("d"), em.variable("x")
+        target = em.variable("d")
         em.line(f"{target} = {{}}")
-        if em.careful:
-            em.line(f"{em.scopes[-1].target}[{self.name!r}] = {target}")
-            em.line(f"{prefix} = {em.path(self.name + '.')}")
         with em.block("try:"):
-            em.scope(self.layer, target, prefix, created=True)
-        with em.block(f"except {'Truncated' if em.careful else 'TruncatedField'}:"), em.block("if p < e:"):
+            em.scope(self.layer, target, created=True)
+        with em.block("except TruncatedField:"), em.block("if p < e:"):
             em.line(f"{target}['cut'] = {'show(b[p:e])' if em.mode == 'record' else 'b[p:e]'}")
-            if em.careful:
-                em.line(f"r[{prefix} + 'cut'] = (p - o, e - o)")
             em.line("p = e")
         return target
