@@ -204,19 +204,29 @@ class Layer(Packet):
         """The dissected values as plain data, as the compiled decoder gives them."""
         return {name: _values(value) for name, value in self.fields.items()}
 
-    def flat_ranges(self, prefix: str = "") -> Iterator[tuple[str, Range]]:
-        """``(path, range)`` of every field, elements and members included: ``messages[0].data``."""
+    def flat_ranges(self, prefix: str = "", *, outer_first: bool = False) -> Iterator[tuple[str, Range]]:
+        """``(path, range)`` of every field, elements and members included: ``messages[0].data``.
+
+        What a structure or array holds comes before it; in tagged fields, and with ``outer_first``, after it.
+        """
+        tagged = {kind.name for kind in self.fields_desc if kind.tagged}
         for name, value in self.fields.items():
-            path = prefix + name
-            if name in self.ranges:
-                yield path, self.ranges[name]
+            path, first = prefix + name, outer_first or name in tagged
+            own = [(path, self.ranges[name])] if name in self.ranges else []
+            if first:
+                yield from own
             if isinstance(value, Layer):
-                yield from value.flat_ranges(path + ".")
+                yield from value.flat_ranges(path + ".", outer_first=first)
             for index, element in enumerate(value if isinstance(value, list) else ()):
                 if isinstance(element, Layer):
-                    if element.problem is None:
-                        yield f"{path}[{index}]", (element.start, element.stop)
-                    yield from element.flat_ranges(f"{path}[{index}].")
+                    whole = [] if element.problem is not None else [(f"{path}[{index}]", (element.start, element.stop))]
+                    if first:
+                        yield from whole
+                    yield from element.flat_ranges(f"{path}[{index}].", outer_first=first)
+                    if not first:
+                        yield from whole
+            if not first:
+                yield from own
 
     @classmethod
     def holds_secrets(cls) -> bool:

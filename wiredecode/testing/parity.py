@@ -1,7 +1,7 @@
 """One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
 
-Scapy's reader is the reference. Held against it: the compiled decoders ``careful``, ``head``, ``walk``, ``rows`` and
-``record``. What is well-formed is built again to its bytes.
+Scapy's reader is the reference, by itself and inside of a buffer. Held against it: the compiled decoders ``head``,
+``walk``, ``rows`` and ``record``. What is well-formed is built again to its bytes.
 """
 
 from __future__ import annotations
