@@ -34,15 +34,15 @@ def test_several_connections_are_listed_with_how_to_choose(run: Run, basic: Path
     assert found.code == 0
     assert found.lines[0].split() == [
         "#",
-        "FRAMES",
-        "BYTES",
-        "SECONDS",
-        "PROTOCOL",
-        "CLIENT",
+        "frames",
+        "bytes",
+        "seconds",
+        "protocol",
+        "client",
         "→",
-        "SERVER",
-        "ENDED",
-        "WHO",
+        "server",
+        "ended",
+        "who",
     ]
     assert len(found.lines) == 8
     assert " ".join(found.lines[2].split()) == (

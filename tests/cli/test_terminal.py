@@ -187,8 +187,8 @@ def test_what_identifies_and_explains_stays_in_statistics() -> None:
     heads = [line.split() for line in lines if line.startswith("connection ")]
     assert heads[0] == ["connection", "severity", "code", "count", "message"]
     assert heads[1][:3] == ["connection", "client", "server"]
-    assert "no room for src, dst, group, first" in lines
-    assert "no room for" in text
+    assert "no room for src, dst, group, first: --json" in lines
+    assert "in all rows: protocol cursus" in text
     assert "74,706" in on_terminal(200, "stats", damaged, "-q", "--table", "connections", no_color=True)
 
 
@@ -211,3 +211,26 @@ def test_lines_tell_operations_of_liftbridge_and_what_they_are_done_to(run: Run)
         "exists=true is_leader=true stream=foo-stream partition=1",
     ):
         assert words in told, words
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_connections_fit_the_terminal_and_say_once_what_all_have(width: int) -> None:
+    lines = on_terminal(
+        width, "follow", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "-q", no_color=True
+    ).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert "client → 127.0.0.3:5552" in lines[0]
+    assert "protocol" not in lines[0]
+    assert "locator-wd-co" in lines[6]
+
+
+def test_lines_name_the_protocol_from_the_second_one_on() -> None:
+    one = on_terminal(120, "pcap", CAPTURES / "rabbitmq-stream" / "c43_basic.pcap", "--summary", "-q", no_color=True)
+    assert "rabbitmq" not in one
+    assert "(1.640 ms)" in one.splitlines()[2]
+    two = on_terminal(120, "pcap", LIFTBRIDGE, "--summary", "-q", no_color=True).splitlines()
+    heads = [place for place, line in enumerate(two) if line.split()[:2] == ["frame", "time"]]
+    assert len(heads) == 2
+    assert "protocol" not in two[heads[0]]
+    assert "protocol" in two[heads[1]]
+    assert " liftbridge " in two[heads[1] + 1]

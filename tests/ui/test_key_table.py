@@ -70,7 +70,7 @@ for _name, _prompt in (
 ):
     asks(_name, _prompt)
 for _name, _title in (
-    ("c", "CLIENT → SERVER"),
+    ("c", "client → server"),
     ("F", "Findings"),
     ("S", "Statistics"),
     ("T", "Timeline"),

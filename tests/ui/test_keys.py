@@ -218,7 +218,7 @@ def test_search_goes_on_from_frame_to_frame() -> None:
     drive(BASIC, test)
 
 
-SCREENS = {"c": "CLIENT → SERVER", "F": "to do", "S": "Latency", "T": "clients", "w": "connection #"}
+SCREENS = {"c": "client → server", "F": "to do", "S": "Latency", "T": "clients", "w": "connection #"}
 """What each screen shows somewhere."""
 
 

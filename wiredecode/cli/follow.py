@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -150,7 +151,8 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             chosen.extend(spoken)
             session.shows_totals = False  # the second pass shows them
             return
-        for line in table(rows) if rows else ():
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in table(rows, width) if rows else ():
             session.output.text(line + "\n")
         damage.raise_again()
 
@@ -200,6 +202,7 @@ class Following:
             messages=self.messages,
             select=only,
         )
+        self.session.chosen = f"are of connection #{number}"
 
     def run(self) -> int:
         """Show the connection; return the exit code."""

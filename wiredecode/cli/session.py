@@ -83,6 +83,8 @@ class Session:
         self.look: Callable[[PacketBatch], None] | None = None
         """Is shown the packets before they are decoded."""
         self.shown: int | None = None
+        self.chosen = "match the filter"
+        """What the frames do that ``display`` chooses, for the totals."""
         """Frames shown so far, if not all are."""
         self.on_terminal = sys.stdout.isatty()
         """True if frames are written to the terminal as they come: progress would be in their way."""
@@ -277,7 +279,7 @@ class Session:
         shown = ""
         if self.shown is not None:
             whole = not how and self.shown != self.count
-            shown = shown_text(totals, self.shown, whole=whole, matching=self.display is not None)
+            shown = shown_text(totals, self.shown, whole=whole, chosen=self.chosen if self.display is not None else "")
         say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
         if self.display is not None:
             for hint in filter_hints(totals, self.display):

@@ -10,6 +10,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.groups import group
 from wiredecode.cli.output import Output, complain, text_bytes, wants_color
+from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "consumers")
 MAX_ROWS = 40
 """Of a table on a terminal."""
+MOST_NAMED = 6
+"""Columns without room that are named; of more the number is said."""
+IN_MICROSECONDS = ", in microseconds"
 MESSAGE = "message"
 MESSAGE_WIDTH = 32
 """Columns of a message on a terminal, at least: it goes on in the next line."""
@@ -90,7 +94,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
-    from wiredecode.stats.shown import counted_grid, shown_columns
+    from wiredecode.stats.shown import constants, counted_grid, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
 
@@ -101,12 +105,14 @@ def _show_tables(found: Found, *, color: bool) -> None:
     for place, (statistic, table) in enumerate(found):
         if place:
             console.print()
-        console.print(Text(statistic.title, theme.HEAD))
+        console.print(Text(statistic.title.removesuffix(IN_MICROSECONDS) if terminal else statistic.title, theme.HEAD))
         if not table.num_rows:
             console.print(Text("none", "dim"))
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
         names = shown_columns(table, table.schema.names)
+        same = constants(table, [name for name in names if name not in statistic.narrow]) if terminal else {}
+        names = [name for name in names if name not in same]
         left_out: list[str] = []
 
         def width(names: list[str], shown: pa.Table = shown) -> int:
@@ -114,13 +120,19 @@ def _show_tables(found: Found, *, color: bool) -> None:
             needed = console.measure(counted_grid(shown, narrow, people=terminal), options=wide).maximum
             return needed + MESSAGE_WIDTH * (MESSAGE in names)
 
-        optional = [name for name in names if name not in shown_columns(table, statistic.narrow)]
+        narrow = shown_columns(table, statistic.narrow)
+        optional = [*(name for name in names if name in statistic.preferred)]
+        optional += [name for name in names if name not in narrow and name not in optional]
         while optional and width(names) > console.width:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
         console.print(counted_grid(shown, names, people=terminal))
-        if left_out:
-            console.print(Text(f"no room for {', '.join(left_out)}", "dim"))
+        if telling := [f"{name} {value}" for name, value in same.items() if value]:
+            console.print(Text(f"in all rows: {escape(', '.join(telling))}", "dim"))
+        if len(left_out) > MOST_NAMED:
+            console.print(Text(f"{len(left_out)} more columns: --json", "dim"))
+        elif left_out:
+            console.print(Text(f"no room for {', '.join(map(heading, left_out))}: --json", "dim"))
     output.flush()
     hidden = [statistic.name for statistic, table in found if terminal and table.num_rows > MAX_ROWS]
     if hidden:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 CONNECTION = "connection"
+MICROSECONDS = "_us"
+"""How columns of durations end; people see them with their unit."""
+UNITS = ((1e6, "s"), (1e3, "ms"), (1, "µs"))
 
 
 def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
@@ -23,8 +26,38 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
+def constants(table: pa.Table, columns: Sequence[str]) -> dict[str, Any]:
+    """The columns of a table of several rows that have one value in all of them, and that value."""
+    if table.num_rows < 2:
+        return {}
+    same = [name for name in columns if is_constant(table, name)]
+    return {name: values(table.column(name).slice(0, 1).combine_chunks())[0] for name in same}
+
+
+def is_constant(table: pa.Table, name: str) -> bool:
+    kind = table.schema.field(name).type
+    return not pa.types.is_nested(kind) and len(table.column(name).unique()) == 1
+
+
+def heading(name: str) -> str:
+    """The name of a column for people: without its unit, which the values have."""
+    return name.removesuffix(MICROSECONDS)
+
+
+def duration(microseconds: float) -> str:
+    """Three digits, and a unit: ``1.62 ms``, ``119 ms``."""
+    size, unit = next((each for each in UNITS if microseconds >= each[0]), UNITS[-1])
+    number = microseconds / size
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    text = f"{number:,.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
+
+
 def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
+    """These columns as a grid. ``people``: with separators of thousands, and durations with their unit."""
     shown = table.select(columns)
+    if people:
+        shown = shown.rename_columns([heading(name) for name in columns])
     cells = (_cells(*column, people=people) for column in zip(columns, shown.columns, strict=True))
     return grid(shown.schema, zip(*cells, strict=True))
 
@@ -39,6 +72,8 @@ def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
         return [None if number is None else f"#{number}" for number in found]
     if pa.types.is_timestamp(column.type):
         return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
+    if people and name.endswith(MICROSECONDS):
+        return [None if number is None else duration(number) for number in found]
     separator = "," if people else ""
     if pa.types.is_floating(column.type):
         return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in found]

@@ -29,6 +29,8 @@ class Statistic:
     """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
     order: tuple[str, ...]
     """Columns that rows are sorted by, nulls last; ``-name``: the largest first."""
+    preferred: tuple[str, ...] = ()
+    """Columns that go after the others, where the terminal is narrow."""
 
 
 STATISTICS = (
@@ -92,8 +94,9 @@ STATISTICS = (
             *("connection", "client", "server", "protocol", "start", "seconds"),
             *("client_frames", "client_bytes", "server_frames", "server_bytes"),
         ),
-        ("connection", "client", "server", "name", "ended_by"),
+        ("connection", "client", "server", "name"),
         ("start", "client", "server", "connection"),
+        ("client_bytes", "server_bytes", "client_retransmissions", "server_retransmissions", "ended_by", "seconds"),
     ),
 )
 CONSUMERS = Statistic(

@@ -42,9 +42,19 @@ class Survey:
         return self._display is None or activity.connection.number in self._fitting
 
 
-def table(rows: Iterable[Activity]) -> list[str]:
-    """The connections as aligned lines below a heading; escaped."""
-    cells: list[tuple[str, ...]] = [("#", "FRAMES", "BYTES", "SECONDS", "PROTOCOL", "CLIENT → SERVER", "ENDED", "WHO")]
+NUMBERS = ("#", "frames", "bytes", "seconds")
+MOST_WHO = 200
+LEAST_WIDTHS = {"who": 14, "ended": 11}
+"""Columns that these keep where the terminal is narrow, in the order in which they are cut."""
+
+
+def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
+    """The connections as aligned lines below a heading; escaped. ``width``: columns of the terminal, if it is one.
+
+    On a terminal, what all connections have in common is left out (protocol), or is in the heading (server).
+    """
+    heads = ["#", "frames", "bytes", "seconds", "protocol", "client → server", "ended", "who"]
+    cells: list[tuple[str, ...]] = []
     for row in rows:
         ends, client = row.connection.called, row.client_side
         seconds = "-" if row.began_ns is None else f"{(row.ended_ns - row.began_ns) / 1e9:.3f}"
@@ -53,13 +63,28 @@ def table(rows: Iterable[Activity]) -> list[str]:
         ends = escape(end_text(row.connection, client)), escape(names(row.connection))
         counts = f"#{row.connection.number}", f"{sum(row.frames):,}", f"{row.captured:,}"
         cells.append((*counts, seconds, protocol, way, *ends))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for line in cells:  # the first four are numbers; of the last not all is shown if it is long
-        texts = [f"{cell:>{width}}" for cell, width in zip(line[:4], widths, strict=False)]
-        texts += [f"{cell:<{width}}" for cell, width in zip(line[4:-1], widths[4:], strict=False)]
-        lines.append("  ".join([*texts, shorten(line[-1], 200)]).rstrip())
-    return lines
+    columns = dict(zip(heads, zip(*cells, strict=True), strict=True))
+    if width is not None and len(cells) > 1:
+        if len(set(columns["protocol"])) == 1:
+            del columns["protocol"]
+        servers = {way.partition(" → ")[2] for way in columns["client → server"]}
+        if len(servers) == 1:
+            clients = tuple(way.partition(" → ")[0] for way in columns.pop("client → server"))
+            ended, who = columns.pop("ended"), columns.pop("who")
+            columns |= {f"client → {servers.pop()}": clients, "ended": ended, "who": who}
+    widths = {head: max(map(len, (head, *column))) for head, column in columns.items()}
+    widths["who"] = min(widths["who"], MOST_WHO)
+    for head, least in LEAST_WIDTHS.items():
+        needed = sum(widths.values()) + 2 * (len(widths) - 1)
+        widths[head] -= max(0, min(needed - (width or needed), widths[head] - least))
+    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
+    return ["  ".join(map(_cell, widths.items(), line)).rstrip() for line in lines]
+
+
+def _cell(column: tuple[str, int], text: str) -> str:
+    """A value in its column: numbers to the right, long texts cut at the end."""
+    head, width = column
+    return f"{text:>{width}}" if head in NUMBERS else f"{shorten(text, width):<{width}}"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
-    """A table whose names and cells are escaped and shortened; columns of numbers align right."""
+    """A table whose names and cells are escaped and shortened; columns of numbers, and of durations, align right."""
     import pyarrow as pa
 
     table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)

@@ -18,7 +18,7 @@ from wiredecode.view.times import USUAL, Times
 ELLIPSIS = "…"
 WIDE, WIDER, WIDEST = 100, 120, 160
 """From these widths on there is room for microseconds, for the protocol, and for addresses."""
-ROOMY = 60
+ROOMY = 45
 """Details of so many columns always tell the latency, others where all fits."""
 ADDRESS = 21
 """Columns of an address. Where there is no room for addresses the number of the connection identifies."""
@@ -32,6 +32,9 @@ USUAL_WIDTH = 16
 """Columns of a value where that never fits: then the least telling is left out."""
 OTHER_WIDTH = 24
 """Columns of the other values, where not all fits."""
+OUTCOMES = frozenset({"response_code", "error_code", "error", "description", "reason", "closing_reason", "status"})
+"""Values that say how it went: of them at least :data:`OUTCOME_WIDTH` columns are kept."""
+OUTCOME_WIDTH = 32
 FINDING_SHARE = 2
 """Findings get at most one part in so many of the details."""
 
@@ -55,13 +58,13 @@ class Columns(NamedTuple):
         return f"{front}{protocol}{'type':<{self.type}} details"
 
 
-def columns(width: int) -> Columns:
-    """The columns for a terminal of ``width``."""
+def columns(width: int, several: bool = True) -> Columns:
+    """The columns for a terminal of ``width``; ``several``: lines of more than one protocol were written."""
     return Columns(
         number=7 if width >= WIDE else 5,
         time=11 if width >= WIDE else NARROW_TIME,
         address=ADDRESS if width >= WIDEST else 0,
-        protocol=0 if width < WIDER else 10 if width < WIDEST else 15,
+        protocol=0 if width < WIDER or not several else 10 if width < WIDEST else 15,
         type=16 if width < WIDE else 20 if width < WIDER else MAX_TYPE,
     )
 
@@ -78,18 +81,27 @@ class ScreenLines:
     ) -> None:
         self._color, self._times, self._width = color, times, width
         self._lines = SummaryLines(times=times)
+        self._protocol: str | None = None
+        self._several = False
 
     def header(self) -> str:
         """The line above all others."""
         width = self._width()
-        form = columns(width)
+        form = columns(width, self._several)
         text = form.heading(form.time if self._times.is_usual else self._times.width, CONNECTION)
         return painted(cut(text, width), theme.HEAD, color=self._color) + "\n"
 
     def line(self, frame: Frame, first_ns: int) -> str:
-        """The line of ``frame``, with its newline."""
+        """The line of ``frame``, with its newline; with the second protocol the column of protocols begins."""
+        if frame.protocol and not self._several and frame.protocol != self._protocol:
+            self._several, self._protocol = self._protocol is not None, frame.protocol
+            if self._several and self._width() >= WIDER:
+                return self.header() + self._line(frame, first_ns)
+        return self._line(frame, first_ns)
+
+    def _line(self, frame: Frame, first_ns: int) -> str:
         width = self._width()
-        form = columns(width)
+        form = columns(width, self._several)
         before, arrow, after = self._head(frame, first_ns, form)
         kind = cut_middle(frame.type or frame.status, MAX_TYPE)
         room = width - cell_len(before) - 1 - cell_len(after) - max(form.type, cell_len(kind)) - 1
@@ -164,7 +176,8 @@ def fit(pairs: list[Pair], first: int, width: int) -> str:
 
 
 def _text(pairs: list[Pair], limit: int) -> str:
-    return " ".join(f"{name}={cut_middle(value, limit)}" for name, value in pairs)
+    least = {name: max(limit, OUTCOME_WIDTH) for name in OUTCOMES}
+    return " ".join(f"{name}={cut_middle(value, least.get(name, limit))}" for name, value in pairs)
 
 
 def cut(text: str, width: int) -> str:

@@ -52,15 +52,15 @@ def totals_text(totals: Totals, *, how: str = "", verbose: bool = False, width: 
     return escape_lines([title, *lines] if title else lines)
 
 
-def shown_text(totals: Totals, shown: int, *, whole: bool, matching: bool) -> str:
+def shown_text(totals: Totals, shown: int, *, whole: bool, chosen: str) -> str:
     """How many frames were shown (or packets, if no frames were read), and of how many where the capture was read to
-    its end (``whole``); "" for all."""
+    its end (``whole``); "" for all. ``chosen``: what they do, as "match the filter"; empty: they are in a time."""
     packets = totals.tcp_packets and not totals.connections
     noun, total = ("packet", totals.packets) if packets else ("frame", sum(totals.frames.values()))
-    what = "match the filter" if matching else "are in the time asked for"
+    what = chosen or "are in the time asked for"
     if not whole:
         return counted(shown, noun)
-    if shown == total and not matching:
+    if shown == total and not chosen:
         return ""
     if not shown:
         return f"no {noun}: none of {total:,} {what.replace('match', 'matches').replace('are', 'is')}"
