@@ -192,7 +192,7 @@ class Dissection:
         return find_answers(open_capture(self.paths), self.limits, self.decode_as, stable_ids=self.ids == STABLE)
 
     def _frames(self) -> Generator[Frame]:
-        from wiredecode.view.notebook import keep_raw, style
+        from wiredecode.view.notebook import style
 
         display, packets = self._display(), open_capture(self.paths)
         shown = style(show_secrets=self.show_secrets)
@@ -202,7 +202,6 @@ class Dissection:
             return
         for frame in self._whole(dissector.frames(display.watch(packets))):
             if display.matches(frame):
-                frame.layers = keep_raw(frame.layers)
                 yield frame
 
     def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Style
@@ -25,11 +24,6 @@ def style(*, show_secrets: bool = False) -> Style:
     return Style(Raw, show_secrets)
 
 
-def keep_raw(value: Any) -> Any:
-    """A record whose bytes were left as they are, as :func:`style` would have made it."""
-    return _replaced(value, bytes, Raw)
-
-
 def frame_line(frame: Frame) -> str:
     """Number, addresses, type and key facts, on one line."""
     from wiredecode.view.summary import SummaryLines, remark
@@ -43,7 +37,7 @@ def frame_line(frame: Frame) -> str:
 
 def frame_fields(frame: Frame) -> dict[str, Any]:
     """The layers of the frame's record, with bytes as bytes."""
-    found: dict[str, Any] = _replaced(frame.layers or {}, Raw, attrgetter("raw"))
+    found: dict[str, Any] = _shown(frame.layers or {}, bytes)
     return found
 
 
@@ -55,17 +49,17 @@ def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, 
     return {
         **row,
         "packets": list(frame.packets),
-        "layers": _replaced(frame.layers or {}, Raw, lambda value: BYTES[form](value.raw)),
+        "layers": _shown(frame.layers or {}, BYTES[form]),
     }
 
 
-def _replaced(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """A record whose values of a type are others."""
-    if isinstance(value, kind):
-        return change(value)
+def _shown(value: Any, show: Callable[[bytes], Any]) -> Any:
+    """A record whose bytes are shown."""
+    if isinstance(value, Raw):
+        return show(value.raw)
     if isinstance(value, dict):
-        return {name: _replaced(inner, kind, change) for name, inner in value.items()}
-    return [_replaced(inner, kind, change) for inner in value] if isinstance(value, list) else value
+        return {name: _shown(inner, show) for name, inner in value.items()}
+    return [_shown(inner, show) for inner in value] if isinstance(value, list) else value
 
 
 def frame_text(frame: Frame, width: int, *, full: bool = False, hexdump: bool = False) -> str:

@@ -203,7 +203,8 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     if isinstance(kind, Array):
         return _count
     if isinstance(kind, Number) and kind.names:
-        return Named({value: fact(name) for value, name in kind.names.items()}).__getitem__
+        known = {value: fact(name) for value, name in kind.names.items()}
+        return lambda value: known.get(value) or str(value)
     if isinstance(kind, Number) and type(kind).readable is Number.readable:
         return str
     if isinstance(kind, Number):  # times, truth values, flags
@@ -213,16 +214,13 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
     return fact
 
 
-class Named(dict[int, str]):
-    """Texts of numbers that have a name; of others the number."""
-
-    def __missing__(self, value: int) -> str:
-        return str(value)
-
-
 def _any(value: Any) -> str:
     """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
-    return SHOWN[value.__class__](value)
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list):
+        return fact(",".join(map(str, value)))
+    return fact(value if value is None or isinstance(value, str | bytes) else str(value))
 
 
 def _count(value: Any) -> str:
@@ -246,23 +244,3 @@ def fact(value: str | bytes | None) -> str:
         return f"{len(value)} bytes"
     text = escape(shorten_middle(without_secrets(value, redacted), FACT_CHARACTERS))
     return f'"{text}"' if " " in text or not text else text
-
-
-def _size(value: bytes) -> str:
-    return f"{len(value)} bytes"
-
-
-def _other(value: Any) -> str:
-    if isinstance(value, list):
-        value = ",".join(map(str, value))
-    return fact(value if isinstance(value, str | bytes) else str(value))
-
-
-class ByType(dict[type, Callable[[Any], str]]):
-    """How values are shown of whose kind the type does not follow."""
-
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
-        return _other
-
-
-SHOWN = ByType({str: fact, int: str, bytes: _size, type(None): fact})
