@@ -120,6 +120,12 @@ class Array(Kind):
         elif self.count is not None:
             count, position = self.count.read(data, position, end, layer)
         stop = min(end, position + layer.fields[self.size]) if self.size else end
+        return self.read_elements(data, position, stop, layer, count)
+
+    def read_elements(
+        self, data: bytes, position: int, stop: int, layer: Structure, count: int | None
+    ) -> tuple[list[Any], int]:
+        """So many elements, or those up to ``stop``."""
         values: list[Any] = []
         for index in itertools.count() if count is None else range(count):
             if count is None and position >= stop:

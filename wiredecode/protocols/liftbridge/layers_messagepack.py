@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Malformed, Rest, Struct, Text, Truncated, printable, text
-from wiredecode.fields.layer import Layer, TaggedLayer, moved
+from wiredecode.fields.layer import Layer, TaggedLayer
 from wiredecode.protocols.liftbridge import layers_packing as packing
 
 
@@ -88,19 +88,7 @@ class Maps(Keyed, Array):
             return [], item.stop
         if item.value > packing.MAX_ELEMENTS:
             raise Malformed(self.name, f"more than {packing.MAX_ELEMENTS} elements", item.stop)
-        values: list[Any] = []
-        position = item.stop
-        for index in range(item.value):
-            try:
-                value, position = self.element.read(data, position, end, layer)
-            except Truncated as short:
-                if short.partial is not None:
-                    values.append(short.partial)
-                problem = moved(short, f"{self.name}[{index}]{short.field.removeprefix(self.name)}", short.start)
-                problem.partial = values
-                raise problem from None
-            values.append(value)
-        return values, position
+        return self.read_elements(data, item.stop, end, layer, item.value)
 
     def written(self, value: Any, code: int) -> bytes:
         if not value and code in (packing.NIL, 0):
@@ -145,11 +133,9 @@ class PackedTexts(Keyed, Array):
         return packing.write_count(len(texts), 0, "array") + b"".join(raws)
 
     def written(self, value: Any, code: int) -> bytes:
-        return (
-            bytes([packing.NIL])
-            if not value and code in (packing.NIL, 0)
-            else packing.write_raw(self.packed(value), code)
-        )
+        if not value and code in (packing.NIL, 0):
+            return bytes([packing.NIL])
+        return packing.write_raw(self.packed(value), code)
 
 
 def read_texts(data: bytes) -> list[str] | None:
