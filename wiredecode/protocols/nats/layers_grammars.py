@@ -9,37 +9,21 @@ from wiredecode.protocols.nats import layers
 from wiredecode.protocols.nats.layers_options import LEAF_MARKS
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 
-ANYWHERE: dict[str, type[Layer]] = {
-    "INFO": layers.Info,
-    "CONNECT": layers.Connect,
-    "PING": layers.Ping,
-    "PONG": layers.Pong,
-    "+OK": layers.Ok,
-    "-ERR": layers.Err,
-    "PUB": layers.Pub,
-    "HPUB": layers.HPub,
-    "SUB": layers.Sub,
-    "UNSUB": layers.Unsub,
-    "MSG": layers.Msg,
-    "HMSG": layers.HMsg,
-}
-OF_ROUTES: dict[str, type[Layer]] = {
-    "RS+": layers.RouteSub,
-    "RS-": layers.RouteUnsub,
-    "LS+": layers.OriginSub,
-    "LS-": layers.OldOriginUnsub,
-    "A+": layers.AccountSub,
-    "A-": layers.AccountUnsub,
-    "RMSG": layers.RouteMsg,
-    "HMSG": layers.RouteHMsg,
-    "LMSG": layers.OriginMsg,
-}
-OF_LEAFS: dict[str, type[Layer]] = {
-    "LS+": layers.LeafSub,
-    "LS-": layers.LeafUnsub,
-    "HMSG": layers.DedicatedHMsg,
-    "LMSG": layers.LeafMsg,
-}
+
+def by_name(*operations: type[Layer]) -> dict[str, type[Layer]]:
+    """Layers by the name of their operation."""
+    return {layer.fields_desc[0].word.decode(): layer for layer in operations}
+
+
+ANYWHERE = by_name(
+    *(layers.Info, layers.Connect, layers.Ping, layers.Pong, layers.Ok, layers.Err),
+    *(layers.Pub, layers.HPub, layers.Sub, layers.Unsub, layers.Msg, layers.HMsg),
+)
+OF_ROUTES = by_name(
+    *(layers.RouteSub, layers.RouteUnsub, layers.OriginSub, layers.OldOriginUnsub),
+    *(layers.AccountSub, layers.AccountUnsub, layers.RouteMsg, layers.RouteHMsg, layers.OriginMsg),
+)
+OF_LEAFS = by_name(layers.LeafSub, layers.LeafUnsub, layers.DedicatedHMsg, layers.LeafMsg)
 
 GRAMMARS: dict[str, dict[str, type[Layer]]] = {
     CLIENT: {**OF_ROUTES, **ANYWHERE},
@@ -49,29 +33,19 @@ GRAMMARS: dict[str, dict[str, type[Layer]]] = {
 }
 """Layers by kind of link, then by operation."""
 
-DEDICATED: dict[str, type[Layer]] = {
-    "RS+": layers.DedicatedSub,
-    "RS-": layers.DedicatedUnsub,
-    "LS+": layers.DedicatedOriginSub,
-    "LS-": layers.DedicatedOldOriginUnsub,
-    "RMSG": layers.DedicatedMsg,
-    "HMSG": layers.DedicatedHMsg,
-    "LMSG": layers.DedicatedOriginMsg,
-}
+DEDICATED = by_name(
+    *(layers.DedicatedSub, layers.DedicatedUnsub, layers.DedicatedOriginSub, layers.DedicatedOldOriginUnsub),
+    *(layers.DedicatedMsg, layers.DedicatedHMsg, layers.DedicatedOriginMsg),
+)
 """What is different on the route of one account."""
 
 WITH_ORIGIN: dict[bool, type[Layer]] = {False: layers.OriginUnsub, True: layers.DedicatedOriginUnsub}
 """``LS-`` where both ends announced ``lnocu``, by whether the route is of one account."""
 
-LAYERS: tuple[type[Layer], ...] = tuple(
-    dict.fromkeys(
-        [
-            *(layer for grammar in GRAMMARS.values() for layer in grammar.values()),
-            *DEDICATED.values(),
-            *WITH_ORIGIN.values(),
-            layers.Unknown,
-        ]
-    )
+LAYERS: tuple[type[Layer], ...] = (
+    *dict.fromkeys(layer for table in (*GRAMMARS.values(), DEDICATED) for layer in table.values()),
+    *WITH_ORIGIN.values(),
+    layers.Unknown,
 )
 
 
