@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -211,54 +211,26 @@ class Emitter:
         self.flush(keep=value)
         return value
 
-    def length(self, kind: Number) -> tuple[str, int] | None:
-        """Read the length of what comes next, and what is before it, without a check; None: that cannot be done.
-
-        Return its variable, and the bytes read, over which the caller steps: when it checks the bytes that the length
-        counts, it checks these, too, for a length is never negative. It may lie after the end of the frame: then that
-        check fails; after that of the buffer ``error`` is raised.
-        """
-        if kind.signed or len(kind.fixed or "") != 1 or not (self.run or kind.width > 1):
-            return None
-        value = self.fixed(kind)
-        if len(self.run) == 1 and kind.width == 1:  # its byte order parted it from what is before it
-            self.flush(keep=value)
-            return value, 0
-        return value, self._unpack(self._take_run(), value)
-
-    def _take_run(self) -> Run:
-        run, self.run = self.run, []
-        return run
-
     def flush(self, keep: str = "") -> None:
         """Read the fixed fields that wait; ``keep`` is a variable that is needed, whatever else."""
-        run = self._take_run()
+        run, self.run = self.run, []
         if not run:
             return
-        size = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in run)
-        if not any(self._is_read(kind, value, keep) for kind, value in run):
-            self.step(str(size))
-            return
-        self.line(f"q = p + {size}")
-        self.require("q")
-        self._unpack(run, keep)
-        self.line("p = q")
-
-    def _is_read(self, kind: Kind, value: str, keep: str) -> bool:
-        return not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name)
-
-    def _unpack(self, run: Run, keep: str) -> int:
-        """Generate the reading of a run of fixed fields at ``p``; return how many bytes it takes."""
         order = next((_order(kind) for kind, _ in run if _order(kind)), ">")
         codes, values = [], []
         for kind, value in run:
             code = kind.fixed or ""
-            if self._is_read(kind, value, keep):
+            if not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name):
                 codes.append(code)
                 values.append(value)
             else:
                 codes.append(f"{struct.calcsize('>' + code)}x")
         layout = struct.Struct(order + "".join(codes))
+        if not values:
+            self.step(str(layout.size))
+            return
+        self.line(f"q = p + {layout.size}")
+        self.require("q")
         if codes == ["B"]:
             self.line(f"{values[0]} = b[p]")
         else:
@@ -267,7 +239,7 @@ class Emitter:
             if isinstance(kind, UInt24) and value in values:
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
-        return layout.size
+        self.line("p = q")
 
     def call(self, kind: Kind) -> str:
         """Read a value with the kind's own ``read``, which must not need the layer."""
@@ -288,16 +260,13 @@ class Emitter:
         """Read the fields of a structure into a dict; return the variables that hold them."""
         self.scopes.append(Scope(layer, target, created))
         kinds = layer.in_order
-        either = self._alternatives(kinds) if self.stepping else None
-        for kind in kinds[:-2] if either else kinds:
+        for kind in kinds:
             if isinstance(kind, Optional):
                 self._optional(kind)
             else:
                 self._field(kind)
             if self.ended:
                 break
-        if either:
-            self._either(*either)
         self.flush()
         self.flush_dict(final=True)
         if len(kinds) < len(layer.fields_desc):
@@ -326,54 +295,13 @@ class Emitter:
             self.line(f"{there} = {condition}")
             condition = there
         with self.block(f"if {condition}:"):
-            self._note_mark(kind)
+            if self.mark and kind.name == scope.layer.marked_by:
+                self.line(self.mark)
             self._field(kind.kind)
             self.flush()
             self.flush_dict()
         if self.stepping and self.picked(kind.name):
             self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
-
-    def _note_mark(self, kind: Kind) -> None:
-        if self.mark and kind.name == self.scopes[-1].layer.marked_by:
-            self.line(self.mark)
-
-    def _alternatives(self, kinds: Sequence[Kind]) -> tuple[Optional, Optional, int, int] | None:
-        """The last two fields, where one is there if the next byte says so and else the other; mask and value."""
-        match kinds[-2:]:
-            case [Optional() as one, Optional() as other] if other.when.absent == one.name and one.when.next_byte:
-                if not (self.picked(one.name) or self.picked(other.name)):
-                    return one, other, *one.when.next_byte
-        return None
-
-    def _either(self, one: Optional, other: Optional, mask: int, value: int) -> None:
-        """Step over one of two that the next byte chooses; the fixed fields before are read with the second one.
-
-        Where that byte is the first one of a length, the length is read first: that is faster.
-        """
-        run, self.run = self.run, [*self.run]
-        kind = other.kind
-        plain = isinstance(kind, Sized) and isinstance(kind.length, Number) and kind.length.order == ">"
-        found = kind.read_length(self) if plain and isinstance(kind, Sized) else None
-        if found is not None and isinstance(kind, Sized) and isinstance(kind.length, Number):
-            bits = 8 * (kind.length.width - 1)
-            condition = masked(found[0], mask << bits, value << bits)
-        else:
-            before = sum(struct.calcsize(f">{kind.fixed}") for kind, _ in run)
-            place = f"p + {before}" if before else "p"
-            condition = f"{place} < e and {masked(f'b[{place}]', mask, value)}"
-        self.run = run
-        with self.block(f"if {condition}:"):
-            self.flush()
-            self._note_mark(one)
-            self._field(one.kind)
-            self.flush()
-        with self.block("else:"):
-            if found is not None and isinstance(kind, Sized):
-                kind.emit_value(self, self.variable(kind.name), *found)
-            else:
-                self.run = run
-                self._field(kind)
-                self.flush()
 
     def store(self, kind: Kind, value: str) -> None:
         """Keep a value for the dict of the structure."""
@@ -512,10 +440,3 @@ def _order(kind: Kind) -> str:
     if isinstance(kind, Number) and kind.width > 1:
         return kind.order
     return ""
-
-
-def masked(value: str, mask: int, wanted: int) -> str:
-    """Whether a value has these bits under a mask."""
-    if wanted == mask and mask.bit_count() == 1:
-        return f"{value} & {mask}"
-    return f"{value} & {mask} == {wanted}"

@@ -141,26 +141,6 @@ class When:
                 return Node(name, value=pattern)
         raise TypeError(f"{name}() cannot be called so: {self.expression!r}")
 
-    # Conditions of a known form, which readers can take a short cut for.
-
-    @property
-    def absent(self) -> str | None:
-        """The field that must not be there, if that is the whole condition."""
-        match self.root:
-            case Node("not", (Node("has", _, str(name)),)):
-                return name
-        return None
-
-    @property
-    def next_byte(self) -> tuple[int, int] | None:
-        """Mask and value of the next byte, if they are the whole condition."""
-        match self.root:
-            case Node("compare", (masked, Node("constant", _, int(value))), ("==",)):
-                match masked:
-                    case Node("sum", (Node("peek", _, 1), Node("constant", _, int(mask))), "&"):
-                        return mask, value
-        return None
-
     # As Python.
 
     def code(self, terms: Any) -> str:

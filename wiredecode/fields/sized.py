@@ -86,9 +86,6 @@ class Sized(Kind):
 
     def emit(self, em: Emitter) -> str:
         value = em.variable(self.name)
-        if (found := self.read_length(em)) is not None:
-            self.emit_value(em, value, *found)
-            return value
         if isinstance(self.length, Number):
             count = em.number(self.length)
         else:
@@ -103,17 +100,11 @@ class Sized(Kind):
                 self.emit_value(em, value, count)
         return value
 
-    def read_length(self, em: Emitter) -> tuple[str, int] | None:
-        """Generate the reading of the length in front, see :meth:`Emitter.length`, if it only counts bytes."""
-        return em.length(self.length) if isinstance(self.length, Number) and self.null is None else None
-
-    def emit_value(self, em: Emitter, value: str, count: str, read: int = 0) -> None:
-        """Generate the reading of ``count`` bytes; ``read`` bytes before them were read and not checked yet."""
+    def emit_value(self, em: Emitter, value: str, count: str) -> None:
+        """Generate the reading of ``count`` bytes."""
         if self.is_stepped_over(em) and not (isinstance(self.length, Number) and self.length.signed):
-            em.step(f"{read} + {count}" if read else count)
+            em.step(count)
             return
-        if read:
-            em.line(f"p += {read}")
         if isinstance(self.length, Number) and self.length.signed:  # a negative length leads nowhere
             em.line(f"q = p + {count} if {count} >= 0 else e + 1")
         else:
