@@ -12,6 +12,7 @@ from tests.support import capture, dissect
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.nats.conversation_jetstream import acknowledged
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.trace import Collector, Criteria, Finder, chosen, group
 from wiredecode.trace.text import hops
@@ -106,3 +107,19 @@ def test_only_answers_of_jetstream_are_read(data: bytes, finding: str, generated
 def test_an_error_of_the_api_needs_no_number() -> None:
     frame = answered(b"$JS.API.STREAM.INFO.A", b'{"type":"io.nats.jetstream.api.v1.x","error":{"code":404}}')
     assert [each.message for each in frame.findings] == ["no description (404, err_code None)"]
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        ("$JS.ACK.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
+        ("$JS.ACK.hub.ACCHASH.s.c.2.7.5.1700.9", ("s", "c", 2, 7, 9)),
+        ("$JS.ACK._.ACCHASH.s.c.2.7.5.1700.9.token", ("s", "c", 2, 7, 9)),
+        ("$JS.ACK.s.c.2.7.5.1700", None),
+        ("$JS.ACK.s.c.x.7.5.1700.9", None),
+        (f"$JS.ACK.s.c.{'9' * 5000}.7.5.1700.9", None),
+        ("$JS.API.INFO", None),
+    ],
+)
+def test_subjects_for_acks(subject: str, expected: tuple[str, str, int, int, int] | None) -> None:
+    assert acknowledged(subject) == expected
