@@ -445,6 +445,7 @@ CASES: dict[str, dict[str, Case | See]] = {
             "--whole-connections",
             has("connection_name", of="out.pcapng"),
         ),
+        "--overview": See("tests/cli/test_overview.py::test_a_pipe_gets_frames_only"),
         "--follow-file": See("tests/cli/test_tshark.py::test_a_file_that_grows_is_followed_until_ctrl_c"),
     },
     "sniff": {

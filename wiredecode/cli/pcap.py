@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,7 @@ def pcap(
     follow_file: bool = Option(False, "--follow-file", help="Read on as the file grows, until Ctrl-C, like tail -f."),
     two_passes: options.TwoPasses = False,
     summary_json: options.SummaryJson = None,
+    with_overview: bool = Option(False, "--overview", hidden=True),
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
 
@@ -78,6 +80,10 @@ def pcap(
     session = kind.of(captures, source, select=display, two_passes=two_passes, **selected, **frames.wanted)
     if write is not None:
         return _write(session, captures, write, summary_json, whole=whole_connections)
+    if with_overview and sys.stdout.isatty():
+        from wiredecode.cli.overview import overview
+
+        session.output.text(overview(captures))
     return session.run(frames.shower(session), summary_json)
 
 

@@ -150,6 +150,8 @@ class CommandLine:
             return ["sniff", *self.live, *self.words]
         if self.statistic is not None:
             return self._stats(files)
+        if not self.named and not self.words and "-" not in files:
+            self.words.append("--overview")
         dashed = any(file.startswith("-") and file != "-" for file in files)
         return ["pcap", *self.words, *(["--"] if dashed else []), *files]
 

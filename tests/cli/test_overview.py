@@ -1,0 +1,57 @@
+"""What stands above the frames of ``wiredecode FILE`` on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from wiredecode.cli import overview
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+STORY = CAPTURES / "stories" / "slow-consumer.pcap"
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def test_a_file_alone_begins_with_what_is_in_it_and_what_is_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)
+    lines = run(str(STORY)).lines
+    assert lines[:6] == [
+        "packets      961 in 4.737 s, from 2026-11-22 04:14:10 UTC",
+        "protocols    NATS (1,845 frames)",
+        "connections  4",
+        f"problems     2 errors, 1 warning: wiredecode check {STORY}",
+        f"next         wiredecode check, stats, follow, ui {STORY}",
+        "",
+    ]
+    assert lines[6].startswith("Frame 1 ")
+
+
+def test_what_asks_for_more_begins_with_frames(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_terminal(monkeypatch)
+    for words in (("pcap", str(STORY)), (str(STORY), "-c", "3")):
+        assert run(*words).lines[0].startswith("Frame 1 "), words
+    monkeypatch.setattr(overview, "MOST_BYTES", 1000)
+    assert run(str(STORY)).lines[0].startswith("Frame 1 ")
+
+
+def test_a_truncated_file_keeps_its_overview_and_complains_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_terminal(monkeypatch)
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(STORY.read_bytes()[:50_001])
+    result = run(str(cut))
+    assert result.code == 2
+    assert result.lines[0].startswith("packets      ")
+    assert result.err.count("truncated") == 1
+
+
+def test_a_pipe_gets_frames_only(run: Run) -> None:
+    assert run("pcap", str(STORY), "--overview").lines[0].startswith("Frame 1 ")
+    assert run(str(STORY)).lines[0].startswith("Frame 1 ")
