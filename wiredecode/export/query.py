@@ -75,6 +75,8 @@ class Table:
             except CaptureError as error:
                 self.errors += error.errors
                 self.unreadable = not reader.totals.packets
+        except GeneratorExit:  # the query has enough
+            raise
         except BaseException as error:
             self.failure = error
             raise
