@@ -21,7 +21,6 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Bits, Number, UInt24
 from wiredecode.fields.sized import Binary, Sized
 from wiredecode.fields.sized import redacted as hide
-from wiredecode.fields.textfields import token_line
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
 
@@ -37,8 +36,6 @@ class Scope:
     presences: dict[str, str] = field(default_factory=dict)
     reaches: dict[str, str] = field(default_factory=dict)
     """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
-    line: Any = None
-    """The line of text being read, see :mod:`wiredecode.fields.textfields`."""
 
     @cached_property
     def needed(self) -> set[str]:
@@ -178,18 +175,11 @@ class Emitter:
 
     def tokens(self) -> str:
         """The number of tokens left on a line of text."""
-        line = token_line(self)
-        if line is None:
-            return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
-        return f"({line.left(self)})"
+        return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
 
     def token(self) -> str:
         """The next of them."""
-        line = token_line(self)
-        if line is None:
-            return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
-        index = line.variable(self)
-        return f"({line.tokens}[{index}] if {index} < {line.count} else b'')"
+        return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
 
     def _blanks(self) -> str:
         return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))

@@ -5,8 +5,7 @@ does not miss (how many blanks stood between two tokens, leading zeros, lower ca
 :class:`TextLayer` remembers it in ``spelling`` where it differs from this package's own way of writing, so that
 building gives the same bytes again; a layer built from values writes the usual way.
 
-Tokens stand on a line: up to LF, or to the end of the frame for protocols that count bytes. A line that begins with a
-:class:`Word` and holds tokens only is split once by the compiled decoder; other lines are read piece by piece.
+Tokens stand on a line: up to LF, or to the end of the frame for protocols that count bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from wiredecode.fields.composition import Optional, plain
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.sized import printable, text
 from wiredecode.fields.tokens import BLANKS, line_stop, token_pattern
-
-STRAY = (b"\v", b"\f")
-"""Blanks to ``bytes.split`` that separate no tokens; like a stray CR they need a closer look."""
 
 
 class TextLayer(Layer):
@@ -33,81 +28,6 @@ class TextLayer(Layer):
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
         super().__init__(*args, **kw)
-
-
-# How the compiled decoder reads a line of tokens.
-
-
-class Line:
-    """A line while the code that reads it is generated: in ``tokens``, of which ``index`` is the next.
-
-    The index is a number as long as it is the same for every frame, then the name of a variable.
-    """
-
-    def __init__(self, tokens: str, count: str, stop: str, sure: int) -> None:
-        self.tokens, self.count, self.stop = tokens, count, stop
-        self.index: int | str = 1
-        self.sure = sure
-        """Tokens known to be there."""
-
-    def variable(self, em: Emitter) -> str:
-        """The index as a variable: from here on it depends on the frame."""
-        if isinstance(self.index, int):
-            name: str = em.variable("k")
-            em.line(f"{name} = {self.index}")
-            self.index = name
-        return self.index
-
-    def left(self, em: Emitter) -> str:
-        """The expression for the number of tokens left."""
-        return f"{self.count} - {self.variable(em)}"
-
-    def next_token(self, em: Emitter) -> str:
-        """The expression of the next token."""
-        if isinstance(self.index, int):
-            self.index += 1
-            if self.index > self.sure:
-                em.line(f"if {self.count} < {self.index}: raise TruncatedField")
-            return f"{self.tokens}[{self.index - 1}]"
-        em.line(f"if {self.index} >= {self.count}: raise TruncatedField")
-        em.line(f"{self.index} += 1")
-        return f"{self.tokens}[{self.index} - 1]"
-
-
-def token_line(em: Emitter) -> Line | None:
-    """The line of tokens being read in one go, if the decoder being generated does that here."""
-    line: Line | None = em.scopes[-1].line
-    return line
-
-
-def begin_line(em: Emitter, name: str, word: bytes) -> bool:
-    """Generate the splitting of the line that the field ``name`` begins with ``word``; tell whether it was done.
-
-    It is, if the line holds tokens only.
-    """
-    declared = em.scopes[-1].layer.fields_desc
-    kinds = [plain(kind) for kind in declared]
-    first = next(index for index, kind in enumerate(kinds) if kind.name == name)
-    last = next((at for at, kind in enumerate(kinds) if at > first and on_line(kind) == "end"), first)
-    if first == last or any(on_line(kind) != "token" for kind in kinds[first + 1 : last]):
-        return False
-    required = next((at for at in range(first, last) if isinstance(declared[at], Optional)), last) - first
-    tokens, count, stop, line = (em.variable(part) for part in ("t", "n", "stop", "line"))
-    em.line(f"{stop} = b.find(b'\\n', p, e)")
-    em.line(f"{line} = b[p:{stop}]")
-    strays = " or ".join(f"{stray!r} in {line}" for stray in STRAY)
-    em.line(f"if {stop} < 0 or {line}.find(b'\\r') != len({line}) - 1 or {strays}: raise TruncatedField")
-    em.line(f"{tokens} = {line}.split()")
-    em.line(f"{count} = len({tokens})")
-    em.line(f"if {count} < {required} or {tokens}[0] != {word!r}: raise TruncatedField")
-    em.line(f"if {line}[-2] in b' \\t': raise TruncatedField")
-    em.scopes[-1].line = Line(tokens, count, stop, required)
-    return True
-
-
-def on_line(kind: Kind) -> str:
-    """What a kind is to a line: ``token``, ``end``, or nothing of these."""
-    return getattr(kind, "on_line", "")
 
 
 MAX_DIGITS = 9
@@ -203,16 +123,11 @@ class Word(Piece):
     def strict(self) -> Callable[[bytes], Any]:
         return self.decode
 
-    def emit(self, em: Emitter) -> str:
-        em.flush()
-        return repr(self.word.decode()) if begin_line(em, self.name, self.word) else super().emit(em)
-
 
 class Token(Piece):
     """A run of bytes without blanks, and at least one blank before it."""
 
     before = b" "
-    on_line: ClassVar[str] = "token"
 
     def minimum(self) -> int:
         return 1
@@ -225,15 +140,6 @@ class Token(Piece):
         if start in (stop, position):
             raise Malformed(self.name, f"{self.name} is missing", position)
         return start, stop, stop
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        return super().emit(em) if line is None else self.emit_token(em, line.next_token(em))
-
-    def emit_token(self, em: Emitter, token: str) -> str:
-        value = em.variable(self.name)
-        em.line(f"{value} = {token}.decode()")
-        return value
 
 
 class Decimal(Token):
@@ -263,13 +169,6 @@ class Decimal(Token):
 
     def write(self, value: int | None, layer: Layer) -> bytes:
         return super().write(value or 0, layer)
-
-    def emit_token(self, em: Emitter, token: str) -> str:
-        value = em.variable(self.name)
-        em.line(f"{value} = {token}")
-        em.line(f"if not {value}.isdigit() or len({value}) > {self.digits}: raise TruncatedField")
-        em.line(f"{value} = int({value})")
-        return value
 
 
 class Tokens(Token):
@@ -307,16 +206,6 @@ class Tokens(Token):
 
     def present(self, value: list[str], show: Callable[[bytes], str]) -> list[str]:
         return [printable(token) for token in value]
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is None:
-            return super().emit(em)
-        index, value = line.variable(em), em.variable(self.name)
-        em.line(f"if {line.count} - {index} <= {self.leave}: raise TruncatedField")
-        em.line(f"{value} = [i.decode() for i in {line.tokens}[{index} : {line.count} - {self.leave}]]")
-        em.line(f"{index} = {line.count} - {self.leave}")
-        return value
 
 
 class LineText(Piece):
@@ -381,7 +270,6 @@ class LineEnd(Hidden):
     """Blanks, an optional CR, and LF."""
 
     delimited = True
-    on_line: ClassVar[str] = "end"
 
     def __init__(self, name: str = "line_end", doc: str = "end of the line", **kw: Any) -> None:
         kw.setdefault("default", b"\r\n")
@@ -398,15 +286,6 @@ class LineEnd(Hidden):
         if rest:
             raise Malformed(self.name, f"{len(rest)} bytes more on the line than its fields", position)
         return position, stop + 1, stop + 1
-
-    def emit(self, em: Emitter) -> str:
-        line = token_line(em)
-        if line is None:
-            return super().emit(em)
-        em.line(f"if {line.index} != {line.count}: raise TruncatedField")
-        em.line(f"p = {line.stop} + 1")
-        em.scopes[-1].line = None
-        return repr(b"\r\n")
 
 
 class Mark(Hidden):
