@@ -35,22 +35,14 @@ def gap_since(connection: Connection) -> int | None:
 def own_order(frames: list[Any], since: int | None) -> None:
     """Sort the frames of one connection by the moments that completed them, those of one moment by when they were sent.
 
-    See :func:`sent_times`. Few moments complete frames of both sides, so only these are looked at one by one.
+    See :func:`sent_times`.
     """
     frames.sort(key=attrgetter("ready"))
     if since is None or len(frames) < 2:
         return
-    ready = np.fromiter((frame.ready for frame in frames), np.int64, len(frames))
-    side = np.fromiter((frame.side for frame in frames), np.int8, len(frames))
-    both = np.flatnonzero((ready[1:] == ready[:-1]) & (side[1:] != side[:-1]) & (ready[1:] >= since))
-    for moment in dict.fromkeys(ready[both].tolist()):
-        low, high = np.searchsorted(ready, (moment, moment + 1)).tolist()
-        latest = [0, 0]
-        sent: list[tuple[int, int]] = []
-        for frame in frames[low:high]:
-            latest[frame.side] = max(latest[frame.side], frame.time_ns)
-            sent.append((latest[frame.side], len(sent)))
-        frames[low:high] = [frames[low + at] for _, at in sorted(sent)]
+    columns = ((frame.ready, frame.side, frame.time_ns) for frame in frames)
+    ready, side, time_ns = np.array([*columns], np.int64).T
+    frames[:] = [frames[at] for at in np.lexsort((sent_times(ready, side, time_ns, since), ready)).tolist()]
 
 
 def sent_times(ready: Int64s, side: Int64s, time_ns: Int64s, since: int) -> Int64s:
