@@ -249,8 +249,8 @@ class Following:
 
     def _bodies(self, frames: Iterable[Frame]) -> None:
         from wiredecode.frames.message import FrameMessages
-        from wiredecode.view.dialogue import body_line, painted
-        from wiredecode.view.theme import SIDE
+        from wiredecode.view.dialogue import body_line
+        from wiredecode.view.theme import SIDE, painted
 
         assert self.messages is not None
         for frame in frames:

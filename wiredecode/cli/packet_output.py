@@ -17,7 +17,7 @@ from wiredecode.export.selection import within
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows
-from wiredecode.view.summary import COLORS, RESET
+from wiredecode.view.theme import SEVERITY, painted
 
 if TYPE_CHECKING:
     from wiredecode.cli.frame_output import FrameOptions
@@ -97,7 +97,5 @@ def _facts(row: dict[str, Any], ends: str, *, color: bool) -> str:
     text = f"  {number:<4} {ends}  {row['transport'] or row['not_decoded']}"
     if row["flags"] is not None:
         text += f"  {row['flags']:<7} seq={row['seq']} ack={row['ack']} len={row['payload']}"
-    if not row["tcp_analysis"]:
-        return text
-    marks = f"  [{', '.join(row['tcp_analysis'])}]"
-    return text + (f"{COLORS['warning']}{marks}{RESET}" if color else marks)
+    marks = f"  [{', '.join(row['tcp_analysis'])}]" if row["tcp_analysis"] else ""
+    return text + painted(marks, SEVERITY["warning"], color=color)

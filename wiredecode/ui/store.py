@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Bools
-from wiredecode.frames.frame import OK, Frame
-from wiredecode.view.summary import SummaryLines, remark, status_text
+from wiredecode.frames.frame import Frame
+from wiredecode.view.summary import SummaryLines, remarks
 
 PAGE = 1 << 17
 """Rows that are searched at a time, and that the first map has room for."""
@@ -103,10 +103,7 @@ class RowStore:
         self.count = count
 
     def _details(self, frame: Frame) -> str:
-        text = self._lines.facts(frame)[1:]
-        if frame.status != OK and frame.type:
-            text += f"  [{status_text(frame)}]"
-        return text + "".join(f"  [{finding.severity}: {remark(finding)}]" for finding in frame.findings[:3])
+        return "  ".join([self._lines.facts(frame)[1:], *(text for _, text in remarks(frame, 3))])
 
     def _row(self, frame: Frame, size: int) -> tuple[Any, ...]:
         kind = frame.protocol or "-", frame.type or frame.status

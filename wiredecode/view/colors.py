@@ -11,7 +11,7 @@ from rich.style import Style
 from wiredecode.filter import Filter, FilterError, compile_filter
 from wiredecode.frames.escape import escape
 from wiredecode.settings import Settings, SettingsError
-from wiredecode.view.summary import RESET
+from wiredecode.view.theme import RESET
 
 if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame

@@ -16,7 +16,7 @@ from wiredecode.view import theme
 from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
-from wiredecode.view.theme import TreeOptions
+from wiredecode.view.theme import TreeOptions, painted
 from wiredecode.view.values import bytes_text
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ SHOWN_BODIES = 3
 """Message bodies of a frame."""
 NARROW, INDENT = 4, 2
 """How far answers and what belongs to a message are moved to the right."""
-ANSI = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36, "bold": 1, "dim": 2}
-
-
-def painted(text: str, style: str, *, color: bool) -> str:
-    """``text`` in one of the basic colours, for output that does not go through rich."""
-    return f"\x1b[{ANSI[style]}m{text}\x1b[0m" if color and style and text else text
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ from rich.cells import cell_len, set_cell_size
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.registry import summary_keys
 from wiredecode.view import theme
-from wiredecode.view.dialogue import painted
-from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
+from wiredecode.view.summary import SummaryLines, left_end, remarks
+from wiredecode.view.theme import painted
 from wiredecode.view.times import USUAL, Times
 
 ELLIPSIS = "…"
@@ -115,7 +115,7 @@ class ScreenLines:
         return text.rstrip() + self._paint(remarks, theme.SEVERITY[worst] if worst else "") + "\n"
 
     def _paint(self, text: str, style: str) -> str:
-        return painted(text, style, color=self._color) if text and style else text
+        return painted(text, style, color=self._color)
 
     def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
         """What stands before the arrow, the arrow, and what stands between it and the type."""
@@ -214,8 +214,8 @@ def _worst(frame: Frame) -> str:
 
 def _remarks(frame: Frame, width: int) -> str:
     """Status and findings; their codes, where there is no room for messages."""
-    status = f"  [{status_text(frame)}]" if frame.status != OK and frame.type else ""
-    text = status + "".join(f"  [{finding.severity}: {remark(finding)}]" for finding in frame.findings)
-    if cell_len(text) > width:
-        text = status + "".join(f"  [{finding.severity}: {finding.code}]" for finding in frame.findings)
-    return cut(text, width)
+    texts = [text for _, text in remarks(frame)]
+    if cell_len("  ".join(["", *texts])) > width:
+        codes = [f"[{finding.severity}: {finding.code}]" for finding in frame.findings]
+        texts[len(texts) - len(codes) :] = codes
+    return cut("  ".join(["", *texts]), width)

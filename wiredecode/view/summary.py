@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
@@ -12,6 +12,8 @@ from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
+from wiredecode.view import theme
+from wiredecode.view.theme import painted
 from wiredecode.view.times import USUAL, Times
 
 FACT_CHARACTERS = 60
@@ -22,10 +24,6 @@ MAX_FINDINGS = 3
 """Findings named on a line."""
 MAX_WAYS = 16384
 """Parts of lines kept ready."""
-
-RESET = "\x1b[0m"
-COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
-"""By severity; readable on light and dark terminals."""
 
 
 class SummaryLines:
@@ -96,21 +94,10 @@ class SummaryLines:
         return way
 
     def _remarks(self, frame: Frame) -> str:
-        text = ""
-        if frame.status != OK and frame.type:
-            text = self._paint("error" if frame.status == "malformed" else "warning", f"  [{status_text(frame)}]")
-        return text + self._findings(frame.findings)
-
-    def _findings(self, findings: Sequence[Finding]) -> str:
-        text = ""
-        for finding in findings[:MAX_FINDINGS]:
-            text += self._paint(finding.severity, f"  [{finding.severity}: {remark(finding)}]")
-        if len(findings) > MAX_FINDINGS:
-            text += f"  [{len(findings) - MAX_FINDINGS} more]"
-        return text
-
-    def _paint(self, severity: str, text: str) -> str:
-        return f"{COLORS[severity]}{text}{RESET}" if self.color else text
+        found = remarks(frame, MAX_FINDINGS)
+        text = "".join([painted(f"  {said}", theme.SEVERITY[severity], color=self.color) for severity, said in found])
+        more = len(frame.findings) - MAX_FINDINGS
+        return f"{text}  [{more} more]" if more > 0 else text
 
 
 def left_end(frame: Frame) -> int:
@@ -136,6 +123,14 @@ def values_of(inner: Inner) -> Mapping[str, Any]:
 def remark(finding: Finding) -> str:
     """A finding in a few words."""
     return escape(shorten(finding.message, 2 * FACT_CHARACTERS))
+
+
+def remarks(frame: Frame, most: int | None = None) -> list[tuple[str, str]]:
+    """Severity and text of what is wrong with a frame: its status, and its first findings."""
+    found = [(each.severity, f"[{each.severity}: {remark(each)}]") for each in frame.findings[:most]]
+    if frame.status != OK and frame.type:
+        found.insert(0, ("error" if frame.status == "malformed" else "warning", f"[{status_text(frame)}]"))
+    return found
 
 
 def status_text(frame: Frame) -> str:

@@ -23,6 +23,13 @@ VALUE = "green"
 RANGE = "dim"
 HEAD = "bold"
 # The eight basic colours only, and neither black, blue nor white: readable on light and dark terminals.
+ANSI = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36, "bold": 1, "dim": 2}
+RESET = "\x1b[0m"
+
+
+def painted(text: str, style: str, *, color: bool) -> str:
+    """``text`` in one of these colours, for output that does not go through rich."""
+    return f"\x1b[{ANSI[style]}m{text}{RESET}" if color and style and text else text
 
 
 @dataclass(frozen=True)

@@ -164,18 +164,22 @@ def sound(dialect: str, values: dict[str, Any]) -> bool:
 
 
 def fit(dialect: str, data: bytes, start: int, stop: int) -> dict[str, Any] | None:
-    """The values of the frame at ``data[start:stop]`` if it is a batch of this dialect, to the last byte."""
+    """The values of the frame at ``data[start:stop]`` if it is a batch of this dialect, to the last byte.
+
+    Of messages only the count, unless a text in them is not UTF-8.
+    """
     layer = BATCHES[dialect]
     try:
         values, reached = compiler.decoder(layer, "walk")(data, start, stop)
+        count = values["messages"]
     except UnicodeDecodeError:
         read = compiler.careful(layer, data, start, stop)
         if read.problem is not None:
             return None
-        values, reached = read.values | {"messages": len(read.values["messages"])}, start + read.stop
+        values, reached, count = read.values, start + read.stop, len(read.values["messages"])
     except compiler.TruncatedField:
         return None
-    return values if reached == stop and sound(dialect, values) else None
+    return values if reached == stop and sound(dialect, values | {"messages": count}) else None
 
 
 def may_be_seed(data: bytes, start: int, stop: int) -> bool:

@@ -32,11 +32,9 @@ LARGE_BODY = 4096
 """Above this size the lengths in a message are checked before its bytes are looked at."""
 BLOBS = frozenset({3, 4, 5, 10, 89})
 """Codes of messages that are mostly one blob."""
-MAX_NAME = 1024
-"""Longest segment name that is believed in large messages."""
 MIN_NAME = 3
 """Shorter names may be chance."""
-HELLO, APPEND_BLOCK, KEEPALIVE = -127, 3, 100
+HELLO, KEEPALIVE = -127, 100
 
 INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
