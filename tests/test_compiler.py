@@ -244,7 +244,7 @@ def test_careful_is_only_needed_for_the_broken_ones() -> None:
 
 
 class Told(Layer):
-    """An element whose row takes some of its fields, one of several bits in a byte among them."""
+    """An element of a bulk array, with several bits in a byte."""
 
     fields_desc: ClassVar[list[Kind]] = [
         UInt32("before"),
@@ -254,7 +254,6 @@ class Told(Layer):
         UInt64("after"),
         Binary("data", length=UInt8),
     ]
-    row: ClassVar[tuple[str, ...]] = ("number", "low", "data")
 
 
 class Carrier(Layer):
@@ -274,14 +273,14 @@ TOLD = (
 )
 
 
-def test_rows_hold_the_fields_that_are_named_and_only_those() -> None:
-    values, stop = compiler.decoder(Carrier, "rows")(TOLD, 0, len(TOLD))
-    assert stop == len(TOLD)
-    assert values["items"] == [(0x1122, 0x05, b"\xaa\xbb"), (0x3344, 0x1A, b"")]
-    assert "before_" not in compiler.source(Carrier, "rows"), "what no row names is not made"
+def test_values_hold_the_elements_of_bulk_arrays() -> None:
+    items = compiler.values(Carrier, TOLD, 0, len(TOLD))["items"]
+    assert [item["data"] for item in items] == [b"\xaa\xbb", b""]
+    assert [(item["number"], item["low"]) for item in items] == [(0x1122, 0x05), (0x3344, 0x1A)]
+    assert compiler.walk(Carrier, TOLD, 0, len(TOLD))[0]["items"] == 2
 
 
-def test_all_readers_agree_on_rows_bits_and_arrays_of_times_and_names() -> None:
+def test_all_readers_agree_on_bits_and_arrays_of_times_and_names() -> None:
     assert readers_agree(Carrier, TOLD)
     shown = compiler.record(Carrier, TOLD, 0, len(TOLD), Style())[0]
     assert shown["times"] == ["2023-11-14T22:13:20.000Z"]

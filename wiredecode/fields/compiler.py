@@ -4,13 +4,10 @@ For each layer two decoders are generated, on first use, from one walk over its 
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
 ``walk``     values of the fields; bulk arrays are stepped over, and the number of elements stands for them: this
-             checks the structure. Other sinks (see ``emitter.Sink``) make something else of a bulk array:
-             ``head`` ends there; ``rows`` gives of every element a tuple of the fields that its layer names in
-             ``row``, None where an optional one is absent, texts as the bytes they are on the wire; where it names
-             none, their number.
-             ``walk`` and ``rows`` also have as a value ``numbers``: the elements of a bulk array of numbers; of others
-             the field that their layer is ``numbered_by``, told as index and value of those that do not follow by one.
-             ``marked`` are the elements with the field that their layer is ``marked_by``: index and where that starts
+             checks the structure. ``head`` ends at the first bulk array.
+             ``walk`` also has as a value ``numbers``: the elements of a bulk array of numbers; of others the field that
+             their layer is ``numbered_by``, told as index and value of those that do not follow by one. ``marked`` are
+             the elements with the field that their layer is ``marked_by``: index and where that starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``values``   values of all fields, those of bulk arrays too
 

@@ -50,7 +50,7 @@ class Scope:
             if isinstance(inner, Sized) and isinstance(inner.length, str):
                 names.add(inner.length)
         bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
-        return names.union(kind.group[0].name for kind in bits if kind.name in names or kind.name in self.layer.row)
+        return names.union(kind.group[0].name for kind in bits if kind.name in names)
 
     @cached_property
     def asked(self) -> set[str]:
@@ -75,8 +75,6 @@ class Sink(StrEnum):
     """It ends: the number of elements stands for the array."""
     COUNT = "walk"
     """It steps over the elements: their number stands for them."""
-    ROWS = "rows"
-    """It steps over the elements, and makes a row of each."""
 
 
 class Emitter:
@@ -170,8 +168,7 @@ class Emitter:
 
     def picked(self, name: str) -> bool:
         """Whether the value of a field is wanted although its structure is only stepped over."""
-        layer = self.scopes[-1].layer
-        return name == layer.numbered_by or (self.sink is Sink.ROWS and name in layer.row)
+        return name == self.scopes[-1].layer.numbered_by
 
     def tokens(self) -> str:
         """The number of tokens left on a line of text."""
@@ -356,7 +353,7 @@ class Emitter:
             self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
         stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.sink is not None)
         elements, index = self.variable("l"), self.variable("n")
-        listed = not self.stepping or self._has_rows(kind)
+        listed = not self.stepping
         if self.stepping and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
             self.line("numbers, following = [], None")
             self.scopes[-1].pending.append(("numbers", "numbers"))
@@ -376,11 +373,6 @@ class Emitter:
             self.line(f"e = {limited}")
         self.stepping = stepping_before
         return elements if listed else count
-
-    def _has_rows(self, kind: Array) -> bool:
-        """Whether rows of the elements are collected while they are stepped over."""
-        element = kind.element
-        return self.sink is Sink.ROWS and isinstance(element, Struct) and bool(element.layer.row)
 
     def _at_once(self, kind: Array) -> bool:
         element = kind.element
@@ -422,8 +414,6 @@ class Emitter:
             self.line(f"following = {number} + 1")
         if not self.stepping:
             self.line(f"{elements}.append({target})")
-        elif self._has_rows(kind):
-            self.line(f"{elements}.append(({', '.join(variables[name] for name in element.layer.row)},))")
 
 
 def _order(kind: Kind) -> str:

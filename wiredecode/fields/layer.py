@@ -62,8 +62,6 @@ class Layer(Packet):
     """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """The values of fields that the wire leaves out: they have no byte range."""
-    row: ClassVar[tuple[str, ...]] = ()
-    """Of an element of a bulk array: the fields that make its row, see :mod:`wiredecode.fields.compiler`."""
     numbered_by: ClassVar[str] = ""
     """Of an element of a bulk array: the field by which what comes later refers to it."""
     marked_by: ClassVar[str] = ""

@@ -112,18 +112,14 @@ class Sized(Kind):
         em.require("q")
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
-        else:
-            self.step_over(em, value)
+        elif not self.is_stepped_over(em):
+            em.line("if q > p: b[p:q].decode()")  # nobody looks at it, but that it is no text is told
         em.line("p = q")
 
     def is_stepped_over(self, em: Emitter) -> bool:
         """Whether nothing looks at the bytes."""
-        return em.stepping and not em.picked(self.name)
-
-    def step_over(self, em: Emitter, value: str) -> None:
-        """Generate what is done with ``b[p:q]`` in an array whose elements are only stepped over."""
-        if em.picked(self.name):
-            em.line(f"{value} = b[p:q]")
+        stepping: bool = em.stepping
+        return stepping
 
     def decode(self, raw: bytes) -> Any:
         return raw
@@ -152,11 +148,6 @@ class Text(Sized):
 
     def is_stepped_over(self, em: Emitter) -> bool:
         return False
-
-    def step_over(self, em: Emitter, value: str) -> None:
-        super().step_over(em, value)
-        text = value if em.picked(self.name) else "b[p:q]"
-        em.line(f"if q > p: {text}.decode()")  # nobody looks at it, but that it is no text is told
 
     def present(self, value: str | None, show: Callable[[bytes], str]) -> str | None:
         return value if value is None else printable(value)

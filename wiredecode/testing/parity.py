@@ -1,7 +1,7 @@
 """One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
 
 Scapy's reader is the reference, by itself and inside of a buffer. Held against it: the compiled decoders ``head``,
-``walk``, ``rows`` and ``record``. What is well-formed is built again to its bytes.
+``walk``, ``values`` and ``record``. What is well-formed is built again to its bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def readers_agree(
     problem, known = decoded.problem, packet.problem
     same(problem and problem.args, known and known.args, "the problem found", layer, raw)
     if problem is not None:
-        _all_fail(layer, raw, style, ("record",) if steps else ("record", "walk", "rows"))
+        _all_fail(layer, raw, style, ("record", "values") if steps else ("record", "values", "walk"))
         return False
     same(decoded.stop, packet.stop, "where careful stops", layer, raw)
     if packet.stop == len(raw):
@@ -75,7 +75,7 @@ def _fast_agree(
     try:
         record, reached = compiler.record(layer, buffer, start, stop, style)
         walked = compiler.walk(layer, buffer, start, stop)
-        rows = compiler.decoder(layer, "rows")(buffer, start, stop)
+        values = compiler.decoder(layer, "values")(buffer, start, stop)
     except UnicodeDecodeError:
         return
     except compiler.FAILED:
@@ -86,12 +86,11 @@ def _fast_agree(
     places = {path: start + first for path, (first, _) in decoded.ranges.items()}
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
     written = decoded.written()
-    for values, _ in (walked, rows):
-        _notes_agree(layer, written, values, places)
-    same(walked, (counted(layer, written, walked[0], "walk"), end), "walk", layer, raw)
-    same(rows, (counted(layer, written, rows[0], "rows"), end), "rows", layer, raw)
+    same(values, (written, end), "the values", layer, raw)
+    _notes_agree(layer, written, walked[0], places)
+    same(walked, (counted(layer, written, walked[0]), end), "walk", layer, raw)
     head = compiler.head(layer, buffer, start, stop)
-    same(head, common(head, counted(layer, written, head, "head")), "head", layer, raw)
+    same(head, common(head, counted(layer, written, head, head=True)), "head", layer, raw)
 
 
 def _notes_agree(layer: type[Layer], written: Mapping[str, Any], found: dict[str, Any], places: Places) -> None:
@@ -146,43 +145,30 @@ def common(part: Any, whole: Any) -> Any:
     return whole
 
 
-def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], mode: str) -> Any:
-    """Values as ``walk`` gives them: of bulk arrays the number of elements; or with their ``rows``.
+def counted(layer: type[Layer], values: Mapping[str, Any], found: Mapping[str, Any], *, head: bool = False) -> Any:
+    """Values as ``walk`` or ``head`` gives them: of bulk arrays the number of elements.
 
-    ``mode`` is ``head``, ``walk`` or ``rows``. ``found``: what was given; arrays that generate code of
-    their own may give the elements or their number.
+    ``found``: what was given; arrays that generate code of their own may give the elements or their number.
     """
     made = dict(values)
     for kind in map(plain, layer.fields_desc):
         value, other = values.get(kind.name), found.get(kind.name)
         if value is None:
             continue
-        if _generates(kind) and isinstance(other, int) == (mode == "head") and mode != "walk":
-            made[kind.name] = other  # rows of its own form; the number announced, of which fewer may be there
+        if head and _generates(kind) and isinstance(other, int):
+            made[kind.name] = other  # the number announced, of which fewer may be there
             continue
         inner = kind.element.layer if isinstance(kind, Array) and isinstance(kind.element, Struct) else None
         own = _generates(kind)
         if isinstance(kind, Struct) and isinstance(other, dict):
-            made[kind.name] = counted(kind.layer, value, other, mode)
+            made[kind.name] = counted(kind.layer, value, other, head=head)
         elif isinstance(kind, Array) and (kind.bulk if not own else not isinstance(other, list)):
-            made[kind.name] = _rows(kind, value) if mode == "rows" and not own else len(value)
+            made[kind.name] = len(value)
         elif inner is not None and isinstance(other, list) and len(other) == len(value):
             pairs = zip(value, other, strict=True)
-            made[kind.name] = [counted(inner, *pair, mode) for pair in pairs]
+            made[kind.name] = [counted(inner, *pair, head=head) for pair in pairs]
     return made
 
 
 def _generates(kind: Kind) -> bool:
     return type(kind).emit not in (Struct.emit, Array.emit) and isinstance(kind, Struct | Array)
-
-
-def _rows(kind: Array, elements: list[Any]) -> Any:
-    """The rows of a bulk array, texts as the bytes they are on the wire; of elements without rows their number."""
-    element = kind.element
-    if not isinstance(element, Struct) or not element.layer.row:
-        return len(elements)
-    return [tuple(_encoded(values.get(name)) for name in element.layer.row) for values in elements]
-
-
-def _encoded(value: Any) -> Any:
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value

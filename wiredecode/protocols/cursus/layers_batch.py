@@ -45,10 +45,8 @@ LABELS = {
 """The dialects, in the order in which they are tried."""
 
 
-ROW = ("offset", "seq", "key", "data")
-"""Fields of a message that make its row, in guarded layers with ``secret_data`` ..."""
-WITHOUT = {"offset": ("nokey", "first"), "key": ("nokey", "first")}
-"""... and the dialects that do not have all of them."""
+SHORT = ("nokey", "first")
+"""The dialects whose messages have neither an offset nor a key."""
 
 
 def payload_holds_token(data: bytes, position: int, end: int) -> bool:
@@ -91,12 +89,12 @@ def header(dialect: str) -> list[Any]:
 
 def message_fields(dialect: str, guarded: bool) -> list[Any]:
     fields: list[Kind] = []
-    if dialect not in WITHOUT["offset"]:
+    if dialect not in SHORT:
         fields.append(UInt64("offset", "offset in the log; 0 from clients"))
     fields.append(UInt64("seq", "sequence number given by the producer"))
     if dialect != "first":
         fields.append(Text("producer_id", "producer"))
-    if dialect not in WITHOUT["key"]:
+    if dialect not in SHORT:
         fields.append(Text("key", "key, or aggregate of an event"))
     if dialect != "first":
         fields.append(Int64("epoch", "epoch of the producer"))
@@ -122,10 +120,6 @@ def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
             "__module__": __name__,
             "__doc__": f"A message, {LABELS[dialect]}.",
             "fields_desc": message_fields(dialect, guarded),
-            "row": (
-                *(name for name in ROW if dialect not in WITHOUT.get(name, ())),
-                *(("secret_data",) if guarded else ()),
-            ),
         },
     )
     if guarded:

@@ -13,7 +13,8 @@ from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages
 from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
 
 Row = tuple[Any, ...]
-"""The fields of a message that :data:`~wiredecode.protocols.cursus.layers_batch.ROW` names."""
+"""The fields of a message that are there of :data:`ROW`."""
+ROW = ("offset", "seq", "key", "data", "secret_data")
 
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
@@ -34,7 +35,7 @@ def add_batch(frame: Frame, compression: str | None, out: Messages) -> None:
         return
     values, found = read_rows(layer, data, start, stop)
     if found:
-        columns = dict(zip(_element(layer).row, zip(*found, strict=True), strict=True))
+        columns = dict(zip(row_of(layer), zip(*found, strict=True), strict=True))
         _add_columns(frame, values, columns, compression, out)
 
 
@@ -66,25 +67,24 @@ def _add_columns(
     )
 
 
-def _element(layer: type[Layer]) -> type[Layer]:
-    element: type[Layer] = layer.fields_desc[-1].element.layer
-    return element
+def row_of(layer: type[Layer]) -> list[str]:
+    """The fields of a message in batches of a layer that rows have."""
+    declared = {kind.name for kind in layer.fields_desc[-1].element.layer.fields_desc}
+    return [name for name in ROW if name in declared]
 
 
 def read_rows(layer: type[Layer], data: bytes, start: int, stop: int) -> tuple[Mapping[str, Any], list[Row]]:
     """The values of a batch and the rows of its messages; of a damaged one those that are whole."""
     try:
-        values, _ = compiler.decoder(layer, "rows")(data, start, stop)
+        values = compiler.values(layer, data, start, stop)
     except compiler.FAILED:
         values = compiler.careful(layer, data, start, stop).values
-        element = _element(layer)
-        last = element.fields_desc[-1].name
-        messages = values.get("messages", ())
-        return values, [_row(each, element.row) for each in messages if last in each or "secret_data" in each]
-    return values, values["messages"]
+    names, last = row_of(layer), layer.fields_desc[-1].element.layer.fields_desc[-1].name
+    messages = values.get("messages", ())
+    return values, [_row(each, names) for each in messages if last in each or "secret_data" in each]
 
 
-def _row(message: Mapping[str, Any], names: tuple[str, ...]) -> Row:
+def _row(message: Mapping[str, Any], names: list[str]) -> Row:
     found = map(message.get, names)
     return tuple(each.encode("utf-8", "surrogateescape") if isinstance(each, str) else each for each in found)
 

@@ -189,7 +189,6 @@ PublishedMessage = structure(
     *entry_fields(),
     numbered_by="publishing_id",
     marked_by="sub_batch",
-    row=("publishing_id", "data"),
 )
 Publish = command(2, publisher(), Array("messages", PublishedMessage, "messages and sub-batches", bulk=True))
 
@@ -199,7 +198,6 @@ FilteredMessage = structure(
     Text("filter_value", "what subscribers filter on; null: unfiltered", null=0xFFFF),
     Binary("data", "the message", inner=message),
     numbered_by="publishing_id",
-    row=("publishing_id", "data"),
 )
 PublishV2 = command(
     2,

@@ -44,7 +44,6 @@ class ChunkEntry(Layer):
     """An entry of a user chunk."""
 
     marked_by = "sub_batch"
-    row = ("data",)
     fields_desc = entry_fields()
 
     @classmethod

@@ -22,12 +22,12 @@ def add_rows(frame: Frame, out: Messages) -> None:
     values: Any = frame.values
     bodies: list[Any] = [None]
     if frame.layer is not None and isinstance(_entries(values), int) and frame.status == OK:
-        values = compiler.decoder(frame.layer, "rows")(frame.buffer, frame.start, frame.stop)[0]
-        bodies = [row[-1] for row in _entries(values)]
+        values = compiler.values(frame.layer, frame.buffer, frame.start, frame.stop)
+        bodies = [entry.get("data") for entry in _entries(values)]
     if None in bodies:  # sub-batches
         add_messages(frame, out)
         return
-    chunk, rows = values.get("chunk"), _entries(values)
+    chunk, entries = values.get("chunk"), _entries(values)
     first, time_ns = None, None
     if chunk:
         first, time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
@@ -36,9 +36,9 @@ def add_rows(frame: Frame, out: Messages) -> None:
         PUBLISH if first is None else DELIVER,
         bodies if out.secrets else [*map(amqp.blanked, bodies)],
         topic=frame.generated.get("stream"),
-        sequences=[number for number, _ in rows] if first is None else None,
-        offsets=None if first is None else range(first, first + len(rows)),
-        times_ns=None if time_ns is None else [time_ns] * len(rows),
+        sequences=[entry["publishing_id"] for entry in entries] if first is None else None,
+        offsets=None if first is None else range(first, first + len(entries)),
+        times_ns=None if time_ns is None else [time_ns] * len(entries),
         chunk=first,
     )
 

@@ -61,7 +61,6 @@ class Message(Layer):
     """A message that cannot have a gap: of a plain bundle, or the first or last of a sparse one."""
 
     fields_desc = message_fields()
-    row = ("flags", "timestamp", "key", "body")
 
 
 class GappedMessage(Layer):
@@ -73,7 +72,6 @@ class GappedMessage(Layer):
             When(f"flags & {names.PREVIOUS_PLUS_ONE} == 0"),
         )
     )
-    row = (*Message.row, "gap")
 
 
 @contextmanager

@@ -15,11 +15,12 @@ from wiredecode.protocols.tank.conversation_bundles import (
     sparse_ends,
     sparse_numbers,
 )
-from wiredecode.protocols.tank.layers_bundle import Bundle, GappedMessage, message_count
+from wiredecode.protocols.tank.layers_bundle import Bundle, message_count
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE, SNAPPY
 
 Row = tuple[Any, ...]
-"""The fields of a message that :class:`~wiredecode.protocols.tank.layers_bundle.Message` names."""
+"""The values of :data:`ROW` of a message."""
+ROW = ("flags", "timestamp", "key", "body", "gap")
 
 
 def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
@@ -29,8 +30,8 @@ def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
         bundle = numbered.bundle
         codec = bundle["flags"] & CODEC_MASK
         rows = rows_of(bundle) if not codec else _inflated_rows(contents, numbered) if codec == SNAPPY else []
-        if bundle.get("messages") is rows:
-            bundle["messages"] = len(rows)  # what the values of a frame hold elsewhere, too
+        if not codec and isinstance(bundle.get("messages"), list):
+            bundle["messages"] = len(bundle["messages"])  # what the values of a frame hold elsewhere, too
         if not rows:
             continue
         shares = None
@@ -58,7 +59,7 @@ def read_rows(frame: Frame, contents: Contents) -> None:
     """Put the rows of messages in place of their number."""
     if frame.layer is None or not any(isinstance(each.bundle.get("messages"), int) for each in contents.numbered):
         return
-    values = compiler.decoder(frame.layer, "rows")(frame.buffer, frame.start, frame.stop)[0]
+    values = compiler.values(frame.layer, frame.buffer, frame.start, frame.stop)
     for numbered in contents.numbered:
         if "messages" in numbered.bundle:
             numbered.bundle["messages"] = _bundle_at(values, *numbered.path)["messages"]
@@ -74,17 +75,13 @@ def _bundle_at(values: Bundled, i: int, k: int) -> Bundled:
 
 
 def rows_of(bundle: Bundled) -> list[Row]:
-    """The rows of a bundle that is not compressed; of a frame that is damaged they are made of the values."""
-    messages: list[Any] = bundle.get("messages", [])
-    if messages and isinstance(messages[0], dict):
-        return [tuple(map(message.get, GappedMessage.row)) for message in messages if "body" in message]
-    return messages
+    """The rows of a bundle that is not compressed."""
+    return [tuple(map(message.get, ROW)) for message in bundle.get("messages", []) if "body" in message]
 
 
 def _inflated_rows(contents: Contents, numbered: Numbered) -> list[Row]:
     plain = contents.inflated.get(numbered.path)
-    rows: list[Row] = [] if plain is None else compiler.decoder(Bundle, "rows")(plain, 0, len(plain))[0]["messages"]
-    return rows
+    return [] if plain is None else rows_of(compiler.values(Bundle, plain, 0, len(plain)))
 
 
 def numbers(bundle: Bundled, number: int | None, rows: list[Row]) -> range | list[int] | None:
