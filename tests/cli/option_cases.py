@@ -561,6 +561,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-v": Case("{basic} -o a.csv", "-v", VERBOSE),
     },
     "stats": {
+        "--csv-formulas": See("tests/cli/test_export.py::test_formulas_in_csv_can_be_guarded"),
         "-2": See(f"{TWO_PASSES}::test_every_command_reads_twice"),
         **reading("stats"),
         **times(

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.stats.test_confirms import confirm, declare, publish, talk
+from tests.view.frames import write
 
 pytest.importorskip("pyarrow")
 
@@ -300,3 +302,8 @@ def test_formulas_in_csv_can_be_guarded(run: Run, captures: Path, tmp_path: Path
     assert run(*words, "--csv-formulas", "guard").code == 0
     found = run("export", file, "-o", tmp_path / "a.parquet", "--csv-formulas", "guard")
     assert (found.code, found.err.count("\n")) == (2, 1)
+    evil = write(tmp_path / "evil.pcap", talk([*declare("=1+1"), publish(1), confirm(1)]))
+    confirms = ("stats", evil, "--table", "confirms", "-q")
+    assert '"=1+1"' in run(*confirms, "--csv").lines[1]
+    assert '"\'=1+1"' in run(*confirms, "--csv", "--csv-formulas", "guard").lines[1]
+    assert run(*confirms, "--csv-formulas", "guard").code == 2

@@ -72,6 +72,7 @@ def test_key_logs_reach_the_plan(run: Run, jobs: list[SparkOptions], option: str
 
 
 STATS: list[tuple[str, dict[str, Any]]] = [
+    ("--csv-formulas guard", {"csv_formulas": "guard"}),
     ("--table latency", {"table": ["latency"]}),
     ("--interval 10s", {"interval": "10s"}),
     ("--json", {"json": True}),

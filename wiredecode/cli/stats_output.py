@@ -47,6 +47,7 @@ class StatsOptions:
     interval: str = Option("auto", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
     json: bool = Option(False, "--json", help="One JSON object: per table a list of rows.")
     csv: bool = Option(False, "--csv", help="One table as CSV.")
+    csv_formulas: options.CsvFormulas = "keep"
     color: options.Color = "auto"
 
 
@@ -59,23 +60,25 @@ def requested(form: StatsOptions) -> tuple[list[Statistic], int | None]:
         raise ValueError("--json and --csv are two formats: choose one")
     if form.csv and len(statistics) > 1:
         raise ValueError("--csv writes one table: name it with --table")
+    if form.csv_formulas == "guard" and not form.csv:
+        raise ValueError("--csv-formulas goes with --csv")
     return statistics, None if form.interval == "auto" else seconds(form.interval)
 
 
 def show(found: Found, form: StatsOptions) -> None:
     """Write tables to standard output: for people, as one JSON object, or the first one as CSV."""
     if form.csv:
-        _write_csv(found[0][1])
+        _write_csv(found[0][1], guard_formulas=form.csv_formulas == "guard")
     elif form.json:
         _write_json(found)
     else:
         _show_tables(found, color=wants_color(form.color, sys.stdout))
 
 
-def _write_csv(table: pa.Table) -> None:
+def _write_csv(table: pa.Table, *, guard_formulas: bool) -> None:
     from wiredecode.export.writers import CsvWriter, Settings
 
-    writer = CsvWriter(text_bytes(), table.schema, Settings())
+    writer = CsvWriter(text_bytes(), table.schema, Settings(guard_formulas=guard_formulas))
     for batch in table.to_batches():
         writer.write(batch)
     writer.close()
