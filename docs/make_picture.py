@@ -45,10 +45,12 @@ def printed(capture: Path, words: tuple[str, ...]) -> list[str]:
     """The lines, with colours, that a command prints about a capture on a terminal of so many columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-    command = [sys.executable, "-m", "wiredecode", words[0], capture, *words[1:]]
+    command = [sys.executable, "-m", "wiredecode", words[0], capture.name, *words[1:]]
     environment = {"PYTHONPATH": str(HERE.parent), "TERM": "xterm-256color"}
     parts = []
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=capture.parent
+    ) as process:
         os.close(theirs)
         with suppress(OSError):  # the other end is closed
             while part := os.read(ours, 65536):

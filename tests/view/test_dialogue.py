@@ -90,7 +90,7 @@ def test_bodies_are_shown_a_few_of_many_and_all_when_asked_for() -> None:
     many = [layers.PublishedMessage(publishing_id=n, data=b"body %d" % n) for n in range(5)]
     publish = (CLIENT, layers.Publish(publisher_id=7, messages=many))
     assert [line.strip() for line in shown(publish) if "| " in line] == [
-        *(f'| "body {n}" {(b"body %d" % n).hex()} (6 bytes)' for n in range(3)),
+        *(f'| "body {n}" (6 bytes)' for n in range(3)),
         "| and 2 more messages (--full shows all)",
     ]
     assert any(line.endswith("| body 4 (6 bytes)") for line in shown(publish, options=TreeOptions("text", full=True)))

@@ -17,7 +17,7 @@ from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
 from wiredecode.view.theme import TreeOptions, painted
-from wiredecode.view.values import bytes_text
+from wiredecode.view.values import body_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -183,7 +183,7 @@ class Dialogue:
         bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
         most = self._options.limit(SHOWN_BODIES)
         for body in bodies[:most]:
-            text = "not captured" if body is None else bytes_text(body, self._options)
+            text = "not captured" if body is None else body_text(body, self._options)
             lines.append(DetailLine(text.strip(), theme.VALUE, "| "))
         if most is not None and len(bodies) > most:
             lines.append(DetailLine(f"and {len(bodies) - most:,} more messages (--full shows all)", "dim", "| "))

@@ -44,6 +44,12 @@ def bytes_text(data: bytes, options: TreeOptions) -> str:
     return f"{text}{'…' if len(shown) < len(data) else ''} ({len(data)} bytes)"
 
 
+def body_text(data: bytes, options: TreeOptions) -> str:
+    """A body in the chosen form; in place of hex, text as text."""
+    words = _beginning(data, options.limit(SHOWN_TEXT)) if options.bytes == "hex" else ""
+    return f"{words} ({len(data)} bytes)" if words else bytes_text(data, options)
+
+
 def text_or_hex(data: bytes) -> str:
     """Bytes in a cell: text where they are text, else hex, marked as such."""
     return _words(data) or (f"0x{data.hex()}" if data else "")
