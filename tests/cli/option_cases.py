@@ -490,7 +490,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--messages": Case("{basic} -q -n 2", "--messages", every("6334335f62617369633a6d3a3[012]3a(78){26}$")),
         "--json": Case("{basic} -q -n 2", "--json", rows_of("connection", *[2] * 23)),
         "--hex": Case("{basic} -q -n 2", "--hex", has(r"^ +000000  00 00 00 74\|00 11")),
-        "--full": Case("{basic} -q -n 2", "--full", has("(78){26}", gone=["78…"])),
+        "--full": Case("{basic} -q -n 2 --bytes base64", "--full", has("eHh4eA==", gone=["eHh4…"])),
         "--time": Case("{basic} -q -n 2", "--time epoch", has(r"^1795203900\.139476 ", gone=[r"^ +0\.010705 "])),
         "--utc": Case(
             "{basic} -q -n 2 --time absolute", "--utc", has(r"^2026-11-20T19:45:00\.139476Z", gone=[r"\+09:00"])
