@@ -1,4 +1,4 @@
-"""Results of whole captures as tables; messages with frames read one by one, and with blocks of them in bulk."""
+"""Results of whole captures as tables, with frames read one by one and with blocks of them in bulk."""
 
 from __future__ import annotations
 
@@ -39,23 +39,6 @@ def table(source: Iterable[PacketBatch], level: str, *, runs: bool) -> tuple[pa.
     for batch in batches:
         batch.validate(full=True)
     return pa.Table.from_batches(batches, reader.schema).combine_chunks(), reader.totals
-
-
-def messages_one_by_one(source: Iterable[PacketBatch]) -> pa.Table:
-    """The table of messages, each frame of which handed them out by itself: the reference of all faster ways."""
-    import pyarrow as pa
-
-    from wiredecode.dissect.dissector import Demand, Dissector
-    from wiredecode.frames.message import Messages
-    from wiredecode.tables.messages import MessageTable
-
-    messages, made = Messages(), MessageTable()
-    with suppress(CaptureError):
-        for _ in Dissector(Demand(messages=messages)).frames(source):
-            pass
-    for part in messages.drain():
-        made.add(part)
-    return pa.Table.from_batches([made.batch()]).combine_chunks()
 
 
 def difference(found: pa.Table, expected: pa.Table) -> str:
