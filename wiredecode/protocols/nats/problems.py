@@ -278,6 +278,7 @@ class Clients(Rule):
             begin = window.zero_intervals[0][0]
             closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
             problem.detail(f"before, its window was closed for {closed}")
+            problem.last_ns = max(problem.last_ns or 0, window.zero_intervals[-1][1])
         for each, sums in sorted(reader.delivered.items(), key=lambda item: -item[1].size)[:4]:
             subject = reader.subjects.get(each, "subject not seen")
             problem.detail(f"{counted(sums.messages, 'message')}, {sums.size:,} bytes sent to sid {each}, {subject}")
