@@ -70,7 +70,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
         span=span(gathering),
-        contents=[(name, name.capitalize()) for name in ("summary", "findings", "timeline", "plots", "sequence")]
+        contents=[(name, name.capitalize()) for name in ("findings", "summary", "timeline", "plots", "sequence")]
         + [(table.name, table.name.capitalize()) for table in tables],
         tiles=tiles(gathering, source.totals),
         remarks=remarks(source.totals),
