@@ -1,4 +1,4 @@
-"""What stands above the frames of ``wiredecode FILE`` on a terminal."""
+"""The lines above the frames of ``wiredecode FILE`` on a terminal; files that are missing."""
 
 from __future__ import annotations
 
@@ -55,3 +55,9 @@ def test_a_truncated_file_keeps_its_overview_and_complains_once(
 def test_a_pipe_gets_frames_only(run: Run) -> None:
     assert run("pcap", str(STORY), "--overview").lines[0].startswith("Frame 1 ")
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
+
+
+def test_a_missing_file_is_one_line_and_no_verdict(run: Run, tmp_path: Path) -> None:
+    for command in (["check"], ["check", "--json"], ["trace", "--text", "a"]):
+        result = run(command[0], tmp_path / "nosuch.pcap", *command[1:])
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), command

@@ -82,23 +82,27 @@ def check(
     final = NOT_JUDGED
 
     def work() -> None:
-        nonlocal final
         try:
             for frame in judged(session, checker):
                 if when is not None and session.within(frame.time_ns):
                     when.frame(frame)
         finally:
-            found.extend(checker.finish())
-            shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
-            said = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
-            final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
-            show(session, shown, layout, json=json)
-            if json:
-                session.output.json(said.record(checker.coverage, found))
-            elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
-                session.output.text(f"{said.text}\n")
-            if when is not None:
-                show_timeline(session, when, json=json)
+            if session.totals.packets or sys.exc_info()[0] is None:  # else nothing could be read
+                conclude()
+
+    def conclude() -> None:
+        nonlocal final
+        found.extend(checker.finish())
+        shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
+        said = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
+        final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
+        show(session, shown, layout, json=json)
+        if json:
+            session.output.json(said.record(checker.coverage, found))
+        elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
+            session.output.text(f"{said.text}\n")
+        if when is not None:
+            show_timeline(session, when, json=json)
 
     code = session.work(work)
     if checker.report.untold and not verbosity.quiet:

@@ -92,7 +92,7 @@ def trace(settings: TraceOptions) -> int:
     if code == INTERRUPTED:
         return code
     if not finder.found:
-        if not quiet:
+        if not quiet and (session.totals.packets or not code):  # else the file could not be read
             say(finder.why())
         return code or 1
     collector = Collector(finder.found)
