@@ -81,6 +81,12 @@ def test_compare_and_set_and_empty_pulls_are_no_problem(name: str) -> None:
     assert problems(name) == []
 
 
+def test_a_server_that_is_back_is_a_warning() -> None:
+    (found,) = problems("nats_rolling.pcap")
+    assert (found.name, found.severity) == ("tcp.refused", "warning")
+    assert "it accepted connections again from 0.324 s on" in found.details
+
+
 def test_a_cut_path_is_no_fault_of_a_process() -> None:
     for name in ("o_heal.pcap", "o_cut.pcap"):
         first, *_ = problems(name)

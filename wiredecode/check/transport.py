@@ -10,7 +10,7 @@ from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import client_side
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Report, Rule
+from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """So many retransmissions, and so large a share of the packets, are worth a warning."""
@@ -23,6 +23,9 @@ LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
 a server that refuses what its clients send ends them sooner."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
+
+FEW_REFUSED = 3
+"""Refused connections that are a warning if the server accepted others after them."""
 
 
 class Health(Rule):
@@ -73,7 +76,9 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
-            ends = [time_ns for _, time_ns in self._ended.pop(endpoint, ()) if time_ns is not None]
+            known = self._ended.pop(endpoint, ())
+            self._accepted_again(problem, [connection.first_ns for connection, _ in known])
+            ends = [time_ns for _, time_ns in known if time_ns is not None]
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
             at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
             if at_once:
@@ -85,6 +90,14 @@ class Health(Rule):
                 problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)
+
+    def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
+        """Say when the server took connections again; a few refused ones are then an interruption."""
+        again = min((time_ns for time_ns in begun if time_ns > (problem.last_ns or 0)), default=None)
+        if again is not None:
+            problem.detail(f"it accepted connections again from {self.report.seconds(again)} on")
+            if problem.count <= FEW_REFUSED:
+                problem.severity = "warning"
 
     def _all_ended(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
         """A server ended all connections that it had at that time."""
