@@ -16,8 +16,8 @@ from wiredecode.protocols.shared.problems import Report, Rule
 
 MOST_SERVERS = 10_000
 """Addresses of servers that are remembered."""
-MOST_LOOKED = 1000
-"""Frames of one layer that are looked into: some may hold secrets, and rarely do."""
+MOST_BYTES = 512 * 1024
+"""Bytes of frames of one layer that are searched for secrets: most frames hold none."""
 
 
 class OtherProtocols(Rule):
@@ -108,8 +108,8 @@ class ClearText(Rule):
     def frame(self, frame: Frame) -> None:
         layer = frame.layer
         assert layer is not None
-        self._looked[layer] += 1
-        if not layer.holds_secrets() or self._looked[layer] > MOST_LOOKED:
+        self._looked[layer] += frame.length
+        if not layer.holds_secrets() or self._looked[layer] > MOST_BYTES:
             self.harmless.add(layer)
             return
         if frame.status != OK:
