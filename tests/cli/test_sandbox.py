@@ -160,7 +160,7 @@ def test_a_kernel_without_landlock_is_told_in_one_line(
     monkeypatch.setattr(sandbox, "version", lambda: 0)
     found = run("pcap", captures / "rabbitmq-stream" / "c43_basic.pcap", "--sandbox")
     assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
-    assert "--sandbox needs landlock, which this kernel has not" in found.err
+    assert "--sandbox needs landlock, which this kernel does not have" in found.err
 
 
 def test_programs_that_would_be_started_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ class AnonymizeOptions(options.Reading):
     )
     bodies: bool = Option(False, "--bodies", help="Also messages and their keys: noise of the same size.")
     keep_unknown: bool = Option(
-        False, "--keep-unknown", help="Leave what is not decoded as it is: nobody knows what is in it."
+        False, "--keep-unknown", help="Keep undecoded bytes as they are: they may hold secrets."
     )
     crypto_pan: bool = Option(
         False, "--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."

@@ -46,7 +46,7 @@ class LiveCapture:
         "", "-f", "--capture-filter", metavar="BPF", help="Only packets that fit, as in 'port 5552'."
     )
     no_promiscuous: bool = Option(False, "-p", "--no-promiscuous", help="Only packets from and to this machine.")
-    duration: float | None = Option(None, metavar="SECONDS", min=0.001, help="Stop after so long.")
+    duration: float | None = Option(None, metavar="SECONDS", min=0.001, help="Stop after this time.")
     via: Program = None
     snaplen: SnapLen = MAX_SNAPLEN
     buffer: int = Option(32, "-B", "--buffer", metavar="MIB", min=1, max=2048, help="Kernel buffer size.")
@@ -64,7 +64,7 @@ class Saving:
 
     save: Path | None = Option(None, "-w", "--write", metavar="FILE", help="Save the packets as pcapng, too.")
     ring_size: int | None = Option(None, metavar="MIB", min=1, help="With -w: a new file after so much.")
-    ring_seconds: float | None = Option(None, metavar="S", min=0.1, help="With -w: a new file after so long.")
+    ring_seconds: float | None = Option(None, metavar="S", min=0.1, help="With -w: start a new file after this time.")
     ring_files: int | None = Option(None, metavar="N", min=1, help="With a ring: keep the last N files.")
 
     @cached_property

@@ -41,7 +41,7 @@ def check(
     captures: options.Captures,
     severity: Severity | None = Option(None, help="The least severity that is shown. [default: warning; with -v note]"),
     fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
-        None, help="Exit 1 if a problem is as severe, or worse; undecoded: exit 3 if bytes were not decoded."
+        None, help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if bytes were not decoded."
     ),
     json: bool = Option(False, "--json", help="One JSON object per problem, then one with the verdict (NDJSON)."),
     write: Path | None = Option(

@@ -142,11 +142,11 @@ class DecodingWithoutNames:
         None,
         metavar="SECONDS",
         min=0,
-        help="Missing bytes are given up so long, in capture time, after an ACK of all of them; in one-way captures "
-        "after the first bytes behind them. [default: 1]",
+        help="How long to wait for missing bytes after they are acknowledged, in capture time. In one-way captures the "
+        "wait begins with the next bytes. [default: 1]",
     )
     max_buffer: int | None = Option(
-        None, metavar="MIB", min=1, help="What is kept behind missing bytes, per direction. [default: 4]"
+        None, metavar="MIB", min=1, help="How much to buffer after missing bytes, per direction. [default: 4]"
     )
     limit: list[str] | None = Option(
         None,
@@ -237,9 +237,9 @@ class Span:
         None,
         "--from",
         metavar="TIME",
-        help="Only frames from then on: RFC 3339, local time without a zone, or seconds from the first packet.",
+        help="Start at this time: RFC 3339, local time without a zone, or seconds from the first packet.",
     )
-    to: str | None = Option(None, metavar="TIME", help="Only frames up to then; reading stops there.")
+    to: str | None = Option(None, metavar="TIME", help="Stop at this time.")
     utc: Utc = False
 
     @cached_property

@@ -102,7 +102,7 @@ def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False
     except (ImportError, RuntimeError):  # the latter: libseccomp is missing
         pyseccomp = None
     if not (known := version()):
-        raise NoSandbox("--sandbox needs landlock, which this kernel has not (Linux 5.13 or newer, lsm=landlock)")
+        raise NoSandbox("--sandbox needs landlock, which this kernel does not have (Linux 5.13 or newer, lsm=landlock)")
     rights = (1 << RIGHTS.get(known, 16)) - 1
     handled = struct.pack("=QQQ", rights, NETWORK if known >= 4 else 0, SCOPES if known >= 6 else 0)
     size = 24 if known >= 6 else 16 if known >= 4 else 8

@@ -300,7 +300,7 @@ class SparkRun:
         if kind_of(self.options.out) and self.options.stream is None and self.options.increment is None:
             return f"{why}; the same command adds to {out} what is not there yet"
         if self.options.stream is not None or self.options.increment is not None:
-            return f"{why}; {out} holds what was taken, and the same command goes on from there"
+            return f"{why}; {out} keeps what was decoded, and the same command continues from there"
         return f"{why}; {out} was not written, what was there before is untouched"
 
     def show_totals(self, accounts: Accounts) -> int:

@@ -45,7 +45,7 @@ class TraceOptions(options.Captures):
     own_clocks: bool = Option(
         False, "--own-clocks", help="Several captures: by their own times, however their clocks differ."
     )
-    nth: int = Option(1, min=1, metavar="N", help="Which, where several messages fit.")
+    nth: int = Option(1, min=1, metavar="N", help="Which match to trace, if there are several.")
     two_passes: options.TwoPasses = False
     json: bool = Option(False, "--json", help="One JSON object.")
 
