@@ -163,7 +163,7 @@ class Timeline:
         for finding in frame.findings:
             if finding.severity != "error" and not (finding.severity == "warning" and finding.group in EVENT_GROUPS):
                 continue
-            what = f"{short(frame.connection)}, {frame.type or frame.status}: {finding.message}"
+            what = f"{short(frame.connection)}, {frame.shown_type}: {finding.message}"
             packet = frame.packets[0] if frame.packets else None
             where = frame.number, packet, frame.connection.number
             self._add(Event(frame.time_ns, ERROR, what, f"{frame.protocol} {finding.code}", *where))

@@ -45,7 +45,7 @@ class ChosenPackets:
         types, (packets, numbers, kinds) = self._types, self._frames
         for frame in frames:
             self.frames += 1
-            kind = types.setdefault(frame.type or frame.status, len(types))
+            kind = types.setdefault(frame.shown_type, len(types))
             if frame.findings and len(self._findings) < KEPT_FINDINGS and frame.packets:
                 comments = self._findings.setdefault(max(frame.packets), [])
                 comments += [f"{one.severity}: {escape(one.message)}" for one in frame.findings][

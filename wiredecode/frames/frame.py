@@ -185,6 +185,11 @@ class Frame:
     """The record of ``layer`` and ``inner`` by filter name, if records were asked for; ``generated`` included."""
 
     @property
+    def shown_type(self) -> str:
+        """The type for people; without one ``unknown``, or the status that says why."""
+        return self.type or (self.status if self.status != OK else "unknown")
+
+    @property
     def source(self) -> str:
         """Who sent it, as ``address:port``."""
         return self.connection.endpoints[self.side]

@@ -118,7 +118,7 @@ class Gathering:
         (self.connections.get(frame.connection.number) or self._activity(frame.connection)).add(frame)
         if time_ns > self.last_ns:
             self.last_ns = time_ns
-        command = self.commands[frame.protocol, frame.type or frame.status, sender]
+        command = self.commands[frame.protocol, frame.shown_type, sender]
         command.frames += 1
         command.length += length
         if frame.expects_response:

@@ -57,7 +57,7 @@ class Skipped:
     def add(self, frame: Frame) -> None:
         self.first_ns = self.first_ns or frame.time_ns
         self.last_ns = frame.time_ns
-        self.types[frame.type or frame.status] += 1
+        self.types[frame.shown_type] += 1
 
 
 class Sequence:
@@ -122,7 +122,7 @@ class Sequence:
                 number=frame.number,
                 time_ns=frame.time_ns,
                 from_client=frame.side == left_end(frame),
-                name=escape(frame.type or frame.status),
+                name=escape(frame.shown_type),
                 facts=self._lines.facts(frame).strip(),
                 latency_ns=frame.latency_ns,
                 request=frame.request,

@@ -106,7 +106,7 @@ class RowStore:
         return "  ".join([self._lines.facts(frame)[1:], *(text for _, text in remarks(frame, 3))])
 
     def _row(self, frame: Frame, size: int) -> tuple[Any, ...]:
-        kind = frame.protocol or "-", frame.type or frame.status
+        kind = frame.protocol or "-", frame.shown_type
         number = self._kind_numbers.get(kind)
         if number is None:
             number = self._kind_numbers[kind] = min(len(self.kinds), 0xFFFF)

@@ -150,7 +150,7 @@ class Dialogue:
         margin = " " * (len(when) + INDENT + (NARROW if answers is not None else 0))
         other = f"{frame.protocol} " if frame.protocol not in ("", self._protocol) else ""
         arrow = "→" if frame.side == self._left else "←"
-        head = self._paint(f"{arrow} {other}{frame.type or frame.status}", frame.side)
+        head = self._paint(f"{arrow} {other}{frame.shown_type}", frame.side)
         number = painted(f"  frame {frame.number}", "dim", color=self._color)
         self._output.text(f"{when}{margin[len(when) :]}{head}{number}{self._remark(frame, answers)}\n")
         inner = margin + " " * INDENT

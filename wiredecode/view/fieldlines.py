@@ -88,7 +88,7 @@ class FieldLines:
             "destination": lambda frame: frame.destination,
             "protocol": lambda frame: frame.protocol,
             "length": lambda frame: str(frame.length),
-            "info": lambda frame: f"{frame.type or frame.status}{facts(frame)}",
+            "info": lambda frame: f"{frame.shown_type}{facts(frame)}",
         }
         return {
             **{f"_ws.col.{name}": get for name, get in columns.items()},

@@ -29,7 +29,7 @@ def frame_line(frame: Frame) -> str:
     from wiredecode.view.summary import SummaryLines, remark
 
     text = f"{frame.number} {frame.source} → {frame.destination} {frame.protocol or 'unknown protocol'}"
-    text += f" {frame.type or frame.status}{SummaryLines().facts(frame)}"
+    text += f" {frame.shown_type}{SummaryLines().facts(frame)}"
     if frame.status != "ok" and frame.type:
         text += f" [{frame.status}]"
     return text + "".join(f" [{finding.severity}: {remark(finding)}]" for finding in frame.findings[:1])

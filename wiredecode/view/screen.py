@@ -103,7 +103,7 @@ class ScreenLines:
         width = self._width()
         form = columns(width, self._several)
         before, arrow, after = self._head(frame, first_ns, form)
-        kind = cut_middle(frame.type or frame.status, MAX_TYPE)
+        kind = cut_middle(frame.shown_type, MAX_TYPE)
         room = width - cell_len(before) - 1 - cell_len(after) - max(form.type, cell_len(kind)) - 1
         if room < 1:
             return cut(f"{before}{arrow}{after}{kind}", width) + "\n"

@@ -50,7 +50,7 @@ class SummaryLines:
             (frame.time_ns - first_ns) / 1e9 if times is None else times.column(frame.time_ns, first_ns),
             self._ways.get(way) or self._way(frame),
             frame.protocol or "-",
-            frame.type or frame.status,
+            frame.shown_type,
             self.facts(frame),
         )
         if frame.latency_ns is not None:

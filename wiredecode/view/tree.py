@@ -76,7 +76,7 @@ def _title(frame: Frame, when: str) -> Text:
     text = Text()
     text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", theme.HEAD)
     text.append(f"{roles[0]}{ends[side]} → {roles[1]}{ends[1 - side]}  ")
-    text.append(frame.type or frame.status, theme.HEAD)
+    text.append(frame.shown_type, theme.HEAD)
     text.append(SummaryLines().facts(frame), theme.VALUE)
     if frame.status != OK:
         text.append(f"  {frame.status}", theme.STATUS[frame.status])
