@@ -108,10 +108,10 @@ class ClearText(Rule):
     def frame(self, frame: Frame) -> None:
         layer = frame.layer
         assert layer is not None
-        self._looked[layer] += frame.length
         if not layer.holds_secrets() or self._looked[layer] > MOST_BYTES:
             self.harmless.add(layer)
             return
+        self._looked[layer] += frame.length
         if frame.status != OK:
             return
         ranges = layer.within(frame.data, 0, len(frame.data)).secret_ranges()

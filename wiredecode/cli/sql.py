@@ -96,7 +96,7 @@ def sql(
     def display() -> Filter | None:
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
-    display()  # a wrong one ends the command before anything is read
+    asked = display()  # a wrong one ends the command before anything is read
     reading = {**arguments, "show_secrets": show_secrets}
     if two_passes:
         reading["answers"] = find_answers(open_capture(files), **arguments)
@@ -115,7 +115,7 @@ def sql(
             for damage in database.errors:
                 complain(str(damage))
             if not captures.verbosity.quiet:
-                _say_hints(opened, display())
+                _say_hints(opened, asked)
             return 2 if database.errors else 0
     except (QueryError, ValueError) as error:
         from wiredecode.frames.escape import escape

@@ -176,8 +176,8 @@ def fit(pairs: list[Pair], first: int, width: int) -> str:
 
 
 def _text(pairs: list[Pair], limit: int) -> str:
-    least = {name: max(limit, OUTCOME_WIDTH) for name in OUTCOMES}
-    return " ".join(f"{name}={cut_middle(value, least.get(name, limit))}" for name, value in pairs)
+    widths = limit, max(limit, OUTCOME_WIDTH)
+    return " ".join(f"{name}={cut_middle(value, widths[name in OUTCOMES])}" for name, value in pairs)
 
 
 def cut(text: str, width: int) -> str:

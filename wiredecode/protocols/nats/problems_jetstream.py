@@ -14,7 +14,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, ref_of
 
 CODES = codes_of("nats")
 MESSAGE_ID = "Nats-Msg-Id"
@@ -33,10 +33,8 @@ LATE_NS = 500_000_000
 
 
 class Publish(NamedTuple):
-    """What a message with a reply subject says of itself."""
+    """A message whose headers say that JetStream shall store it."""
 
-    for_jetstream: bool
-    """Its headers say that JetStream shall store it."""
     id: str | None
     digest: int
 
@@ -47,7 +45,7 @@ def publish_of(values: Mapping[str, Any]) -> Publish | None:
     found = keys.get(MESSAGE_ID)
     if found is None and not any(key.startswith(EXPECTED) for key in keys):
         return None
-    return Publish(True, found, crc32c(bytes(values.get("data", b""))))
+    return Publish(found, crc32c(bytes(values.get("data", b""))))
 
 
 @dataclass(slots=True)
@@ -57,6 +55,12 @@ class Dropped:
     first: FrameRef
     frames: list[FrameRef] = field(default_factory=list)
     messages: int = 0
+    last_ns: int = 0
+
+
+def whole(place: FrameRef) -> bool:
+    """Whether all that was said on a connection was captured, in both directions."""
+    return not any(direction.lossy or not direction.captured for direction in place.connection.directions)
 
 
 def consumer_of(subject: str, part: str) -> str:
@@ -109,8 +113,11 @@ class Pulls:
         for pull in self.open.values():
             connection = pull.place.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
-            whole = not any(side.lossy or not side.captured for side in connection.directions)
-            if whole and pull.until_ns <= end_ns and pull.place.time_ns > (self._answered.get(pull.of) or 0):
+            if (
+                whole(pull.place)
+                and pull.until_ns <= end_ns
+                and pull.place.time_ns > (self._answered.get(pull.of) or 0)
+            ):
                 left.setdefault(pull.of, []).append(pull)
         for consumer, pulls in left.items():
             if len(pulls) >= MANY_PULLS:
@@ -122,8 +129,7 @@ class Pulls:
         what = f"{who} pulls from {consumer}, and JetStream answers nothing"
         problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=first)
         problem.count, problem.last_ns = len(pulls), last.time_ns
-        for pull in pulls:
-            self.report.cite(problem, pull.place)
+        self.report.cite(problem, *(pull.place for pull in pulls))
         deleted = self._deleted.get(consumer)
         if deleted is not None:
             by, place = deleted
@@ -165,7 +171,9 @@ class Stored:
             if place in self._dropped or len(self._dropped) < MOST_KNOWN:
                 dropped = self._dropped.setdefault(place, Dropped(published))
                 dropped.messages += 1
-                dropped.frames = [*dropped.frames, published][:8]
+                dropped.last_ns = published.time_ns
+                if len(dropped.frames) < MOST_EVIDENCE:
+                    dropped.frames.append(published)
 
     def not_taken(self, frame: Frame, subject: str, publish: Publish | None) -> bool:
         """Nobody listens on ``subject``; whether that is known to be a matter of JetStream, and was reported."""
@@ -200,7 +208,6 @@ class Stored:
             key = dropped.first.connection.number, stream
             problem = self.report.add(CODES["messages-dropped"], what, key, frame=dropped.first)
             problem.count = problem.weight = dropped.messages
-            for place in dropped.frames:
-                self.report.cite(problem, place)
-            problem.last_ns = dropped.frames[-1].time_ns
+            self.report.cite(problem, *dropped.frames)
+            problem.last_ns = dropped.last_ns
             problem.detail(f"their {MESSAGE_ID} was used before, with other contents")

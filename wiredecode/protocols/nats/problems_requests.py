@@ -13,7 +13,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_jetstream import ACK, OWN, Acknowledged, acknowledged
-from wiredecode.protocols.nats.problems_jetstream import NEXT, Publish, Pulls, Stored, publish_of
+from wiredecode.protocols.nats.problems_jetstream import NEXT, Publish, Pulls, Stored, publish_of, whole
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
@@ -231,11 +231,6 @@ class Requests(Rule):
             self.report.concerns(problem, each.place.connection)
         got = dict.fromkeys(self.report.names.short(place.connection) for each in several for place in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
-
-
-def whole(place: FrameRef) -> bool:
-    """Whether all that was said on a connection was captured, in both directions."""
-    return not any(direction.lossy or not direction.captured for direction in place.connection.directions)
 
 
 @dataclass(slots=True)
