@@ -81,6 +81,12 @@ def test_compare_and_set_and_empty_pulls_are_no_problem(name: str) -> None:
     assert problems(name) == []
 
 
+def test_dropped_messages_last_until_the_last_of_them() -> None:
+    (found,) = problems("nats_ids_again.pcap")
+    assert found.first_ns is not None and found.last_ns is not None
+    assert 2_600_000_000 < found.last_ns - found.first_ns < 2_700_000_000
+
+
 def test_a_server_that_is_back_is_a_warning() -> None:
     (found,) = problems("nats_rolling.pcap")
     assert (found.name, found.severity) == ("tcp.refused", "warning")

@@ -68,8 +68,9 @@ class Service:
     """Requests that it answered in time."""
     pause: tuple[FrameRef, int] | None = None
     """The longest time in which it answered nothing: from this request on, in nanoseconds."""
+    late: int = 0
     waited: list[FrameRef] = field(default_factory=list)
-    """Requests that it answered late."""
+    """Requests that it answered late: how many, and the first ones."""
 
     def answered(self, place: FrameRef, time_ns: int) -> None:
         """A request that was delivered at ``place`` was answered."""
@@ -77,7 +78,9 @@ class Service:
         if took_ns < PATIENCE_NS:
             self.quick += 1
         else:
-            self.waited.append(place)
+            self.late += 1
+            if len(self.waited) < MOST_EVIDENCE:
+                self.waited.append(place)
             if self.spoke_ns <= place.time_ns and (self.pause is None or took_ns > self.pause[1]):
                 self.pause = place, took_ns
         self.spoke_ns = time_ns
@@ -178,7 +181,7 @@ class Requests(Rule):
             first = service.silent[0].time_ns if len(service.silent) > 1 else 0
             if first > service.answered_ns > 0 and whole(service.silent[0]):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
-            elif service.pause is not None and len(service.waited) > 1 and service.quick >= MANY_QUICK:
+            elif service.pause is not None and service.late > 1 and service.quick >= MANY_QUICK:
                 self._report_pause(service, *service.pause)
         for subject, several in late.items():
             of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} requests to {subject} got no answer"
@@ -208,7 +211,7 @@ class Requests(Rule):
         return problem
 
     def _report_pause(self, service: Service, first: FrameRef, pause_ns: int) -> None:
-        who, many = self.report.names.short(first.connection), len(service.waited)
+        who, many = self.report.names.short(first.connection), service.late
         what = f"{who} answered nothing for {pause_ns / 1e9:.3f} s: {many:,} requests waited"
         problem = self.report.add(
             CODES["service-silent"], what, first.connection.number, frame=first, severity="warning"
