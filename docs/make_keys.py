@@ -1,4 +1,4 @@
-"""Write the keys of wiredecode ui into docs/ui.md, and make its picture: ``python docs/make_keys.py``."""
+"""Write docs/reference/keys.md, the keys of wiredecode ui, and make its picture: ``python docs/make_keys.py``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from wiredecode.ui import keys
 from wiredecode.ui.app import Inspector
 from wiredecode.ui.model import CaptureModel
 
-PAGE = Path(__file__).parent / "ui.md"
+PAGE = Path(__file__).parent / "reference" / "keys.md"
 PICTURE = Path(__file__).parent / "images" / "ui.svg"
 CAPTURE = "captures/rabbitmq-stream/c43_basic.pcap"
-BEGIN, END = "<!-- keys -->", "<!-- end of keys -->"
-
-
-def table() -> str:
-    """All keys, as a table per group."""
-    lines = [BEGIN]
-    for shown, what in keys.text():
-        lines += ["", f"| {shown} | |", "|---|---|"] if not what else [f"| `{shown}` | {what} |"]
-    return "\n".join([*lines, "", END])
 
 
 def page() -> str:
-    """The page with the keys as they are."""
-    return re.sub(f"{BEGIN}.*{END}", lambda _: table(), PAGE.read_text(), flags=re.DOTALL)
+    """All keys, as a table per group."""
+    lines = [
+        "# Keys of the full screen",
+        "",
+        "<!-- Made by docs/make_keys.py. -->",
+        "",
+        "[About the full screen](../ui.md).",
+    ]
+    for shown, what in keys.text():
+        lines += ["", f"| {shown} | |", "|---|---|"] if not what else [f"| `{shown}` | {what} |"]
+    return "\n".join([*lines, ""])
 
 
 async def picture() -> str:

@@ -1,4 +1,4 @@
-"""Make the man page wiredecode.1 from the commands: ``python docs/make_man.py``."""
+"""Make the man page and docs/reference/commands.md from the commands: ``python docs/make_man.py``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from wiredecode.cli.app import DEBUG, command_line
 
 PAGE = Path(__file__).parent / "wiredecode.1"
+REFERENCE = Path(__file__).parent / "reference" / "commands.md"
 EXIT_CODES = (
     ("0", "Fine; also when the reader of standard output has gone."),
     ("2", "A wrong command line, or input that cannot be read or is damaged; what could be decoded has been written."),
@@ -31,8 +32,9 @@ FILES = (
 
 
 def main() -> None:
-    """Write the page."""
+    """Write both pages."""
     PAGE.write_text(page())
+    REFERENCE.write_text(reference())
 
 
 def page() -> str:
@@ -56,6 +58,39 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def reference() -> str:
+    """The page of commands, in Markdown."""
+    tree = command_line()
+    lines = ["# Commands and options", "", f"<!-- Made by docs/make_man.py with typer {version('typer')}. -->", ""]
+    lines += ["`wiredecode FILE` is `wiredecode pcap FILE`. [Exit codes](../exit-codes.md).", "", "## wiredecode", ""]
+    lines += [*_table(tree), *_block(tree.epilog)]
+    for name, command in tree.commands.items():
+        lines += [f"## {name}", "", f"`wiredecode {name} {_usage(command)}`", ""]
+        for paragraph in re.split(r"\n\s*\n", command.help.strip()):
+            lines += [_cell(paragraph), ""]
+        lines += [*_table(command), *_block(command.epilog or "")]
+    lines += ["## Environment", "", "| variable | effect |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in ENVIRONMENT]
+    return "\n".join(lines) + "\n"
+
+
+def _table(command: Any) -> Iterator[str]:
+    for heading, records in _groups(command):
+        yield f"| {heading or 'option'} | |"
+        yield "|---|---|"
+        yield from (f"| `{_cell(name)}` | {_cell(text)} |" for name, text in records)
+        yield ""
+
+
+def _block(epilog: str) -> list[str]:
+    found = _examples(epilog)
+    return ["```", *found, "```", ""] if found else []
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
 def _command(name: str, command: Any) -> Iterator[str]:
     yield f".SS wiredecode {name} {_plain(_usage(command))}"
     for paragraph in re.split(r"\n\s*\n", command.help.strip()):
@@ -75,23 +110,33 @@ def _some(command: Any, kind: str) -> list[Any]:
 
 
 def _options(command: Any) -> Iterator[str]:
-    """The options by group, as --help shows them."""
+    for heading, records in _groups(command):
+        if heading:
+            yield f".PP\n\\fI{heading}\\fR"
+        yield from (f".TP\n\\fB{_plain(name)}\\fR\n{_plain(text)}" for name, text in records)
+
+
+def _groups(command: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Options and their help by group, as --help shows them; a single group has no heading."""
     context = type(command).context_class(command)
     groups = command.groups(context) if hasattr(command, "groups") else {"": _some(command, "option")}
     for heading, some in groups.items():
-        if len(groups) > 1:
-            yield f".PP\n\\fI{heading}\\fR"
-        for option in some:
-            record = option.get_help_record(context)
-            if record is not None:
-                yield f".TP\n\\fB{_plain(record[0])}\\fR\n{_plain(' '.join(record[1].split()))}"
+        records = [one.get_help_record(context) for one in some]
+        yield (
+            heading if len(groups) > 1 else "",
+            [(name, " ".join(text.split())) for name, text in filter(None, records)],
+        )
 
 
 def _example(epilog: str) -> Iterator[str]:
     """The examples at the end of a help text, as they are."""
-    lines = [line for line in epilog.strip("\b\n").splitlines() if line.strip() and line.strip() != "Examples:"]
+    lines = _examples(epilog)
     if lines:
         yield from (".PP", "Examples:", ".PP", ".nf", *(_plain(line) for line in lines), ".fi")
+
+
+def _examples(epilog: str) -> list[str]:
+    return [line for line in epilog.strip("\b\n").splitlines() if line.strip() and line.strip() != "Examples:"]
 
 
 def _plain(text: str) -> str:

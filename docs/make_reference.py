@@ -1,7 +1,8 @@
-"""Write the reference part of the protocol pages from the declarations: ``python docs/make_reference.py``.
+"""Write docs/reference from the declarations: ``python docs/make_reference.py``.
 
-Everything below the marker of ``docs/protocols/NAME.md`` is made: messages, fields, findings, limits; and all pages of
-``docs/findings``, of the codes of ``wiredecode check``. Tests check that they are current.
+One page per protocol (messages, fields, values, findings, limits), the names of filters, the columns of all tables, the
+limits of reassembly, and a page per problem that ``wiredecode check`` reports. Tests check that they are current.
+``make_man.py`` writes the page of commands, ``make_keys.py`` that of keys.
 """
 
 from __future__ import annotations
@@ -9,44 +10,60 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from wiredecode.check.codes import codes
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.columns import COLUMNS
+from wiredecode.net import limits as net_limits
 from wiredecode.protocols.base import Protocol
-from wiredecode.protocols.catalogue import FieldEntry, catalogue, generated_entries
+from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.codes import Code
+from wiredecode.stats.tables import CONNECTION_FACTS, CONSUMERS, STATISTICS
+from wiredecode.tables.schema import declared_columns
 
-PAGES = Path(__file__).parent / "protocols"
-FINDINGS = Path(__file__).parent / "findings"
+WRITTEN = Path(__file__).parent / "protocols"
+PAGES = Path(__file__).parent / "reference"
+FINDINGS = PAGES / "findings"
 SOURCES = Path(inspect.getfile(Protocol)).parent
-MARKER = "<!-- Below: made by docs/make_reference.py from the declarations. -->"
+MADE = "<!-- Made by docs/make_reference.py: change the declarations, not this page. -->"
 SEVERITIES = ("error", "warning", "note")
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """``(page, text that it should have)`` of every protocol, and of what NATS carries."""
+    """``(page, text that it should have)`` of all but the findings."""
     for protocol in protocols():
         carried = carried_by(protocol.name)
         inner = {layer for one in carried for layer in one.layers()}
         layers = [layer for layer in protocol.layers() if layer not in inner]
         generated = generated_entries([protocol])
         own = [entry for entry in generated if entry.name.startswith(f"{protocol.name}.")]
-        yield page(protocol.name, head(protocol), layers, own)
+        yield protocol_page(protocol.name, head(protocol), layers, own)
         for one in carried:
             told = [entry for entry in generated if entry.name in one.generated and entry not in own]
-            yield page(one.name, [], one.layers(), told)
+            yield protocol_page(one.name, [], one.layers(), told)
+    yield page(
+        "filters", "Names in filters", ["Every frame has these names. [How to use them](../filters.md).", ""], names()
+    )
+    yield page("tables", "Columns of tables", ["[How to use them](../tables.md).", ""], tables())
+    yield page("limits", "Limits", ["`--limit NAME=VALUE` changes one of these.", ""], reassembly_limits())
+    yield page("index", "Reference", INDEX, [])
 
 
-def page(
+def page(name: str, title: str, first: Iterable[str], rest: Iterable[str]) -> tuple[Path, str]:
+    return PAGES / f"{name}.md", "\n".join([f"# {title}", "", MADE, "", *first, *rest]).rstrip() + "\n"
+
+
+def protocol_page(
     name: str, first: Iterable[str], layers: Iterable[type[Layer]], generated: Iterable[FieldEntry]
 ) -> tuple[Path, str]:
-    path = PAGES / f"{name}.md"
-    written = path.read_text().split(MARKER)[0].rstrip()
+    written = (WRITTEN / f"{name}.md").read_text()
+    title = written.partition("\n")[0].removeprefix("# ")
     kept = list(layers)
-    made = [*first, *messages(kept), *fields(kept, generated), *findings(name), *limits(name)]
-    return path, "\n".join([written, "", MARKER, "", "## Reference", "", *made, ""]).rstrip() + "\n"
+    made = [*messages(kept), *fields(kept, generated), *values(kept), *findings(name), *limits(name)]
+    return page(name, f"{title}: reference", [f"[About the protocol](../protocols/{name}.md).", "", *first], made)
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
@@ -74,7 +91,7 @@ def messages(layers: Iterable[type[Layer]]) -> list[str]:
     for layer in dict.fromkeys(layers):
         doc = inspect.cleandoc(layer.__doc__ or "").split("\n\n")[0] if "__doc__" in vars(layer) else ""
         rows.append((code(layer.__name__), code(layer.filter_name), doc if layer.__doc__ else ""))
-    return ["### Messages", "", *table(("layer", "prefix", "meaning"), rows)]
+    return ["## Messages", "", *table(("layer", "prefix", "meaning"), rows)]
 
 
 def fields(layers: Iterable[type[Layer]], generated: Iterable[FieldEntry]) -> list[str]:
@@ -84,7 +101,54 @@ def fields(layers: Iterable[type[Layer]], generated: Iterable[FieldEntry]) -> li
         secret = "; secret" if entry.secret else ""
         rows.append((code(entry.name), entry.type, f"{entry.meaning}{unit}{secret}"))
     rows += [(code(entry.name), f"{entry.type}, generated", entry.meaning) for entry in generated]
-    return ["### Fields", "", "Filter name, type in records, meaning.", "", *table(("field", "type", "meaning"), rows)]
+    return ["## Fields", "", "Filter name, type in records, meaning.", "", *table(("field", "type", "meaning"), rows)]
+
+
+def values(layers: Iterable[type[Layer]]) -> list[str]:
+    """Names of numbers; fields with the same names share a row."""
+    shared: dict[str, list[str]] = {}
+    for entry in catalogue(layers):
+        if entry.values:
+            named = ", ".join(f"{number} {name}" for number, name in sorted(entry.values.items()))
+            shared.setdefault(named, []).append(code(entry.name))
+    rows = [(", ".join(dict.fromkeys(where)), named) for named, where in shared.items()]
+    return ["## Values", "", *table(("field", "names of its numbers"), rows)] if rows else []
+
+
+def names() -> list[str]:
+    rows = [(code(entry.name), entry.type, entry.meaning) for entry in FRAME_ENTRIES]
+    return table(("name", "type", "meaning"), rows)
+
+
+def tables() -> Iterator[str]:
+    heads = ("column", "type", "meaning")
+    yield from ("## frames", "", *table(heads, [(code(one.name), one.kind, one.comment) for one in COLUMNS]))
+    for name in ("messages", "packets", "connections"):
+        rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
+        yield from (f"## {name}", "", *table(heads, rows))
+    yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
+    for one in (*STATISTICS, CONSUMERS):
+        more = CONNECTION_FACTS if one.name == "connections" else ()
+        yield from (
+            f"### {one.name}",
+            "",
+            f"{one.title[0].upper()}{one.title[1:]}.",
+            "",
+            ", ".join(map(code, (*one.columns, *more))),
+            "",
+        )
+
+
+def reassembly_limits() -> list[str]:
+    """The fields of ``Limits`` with their defaults and comments."""
+    tree = next(node for node in ast.parse(inspect.getsource(net_limits)).body if isinstance(node, ast.ClassDef))
+    defaults = asdict(net_limits.Limits())
+    rows = []
+    for one, text in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(one, ast.AnnAssign) and isinstance(text, ast.Expr) and ast.unparse(one.target) in defaults:
+            name = ast.unparse(one.target)
+            rows.append((code(name), f"{defaults[name]:,}", ast.literal_eval(text.value)))
+    return table(("limit", "default", "meaning"), rows)
 
 
 def sources(name: str) -> Iterator[ast.Module]:
@@ -104,7 +168,7 @@ def findings(name: str) -> list[str]:
         if len(words) == 3 and words[0] in SEVERITIES:
             rows.add((words[0], words[1], code(words[2])))
     ordered = sorted(rows, key=lambda row: (SEVERITIES.index(row[0]), row[1:]))
-    return ["### Findings", "", *table(("severity", "group", "code"), ordered)]
+    return ["## Findings", "", *table(("severity", "group", "code"), ordered)]
 
 
 def limits(name: str) -> list[str]:
@@ -120,7 +184,7 @@ def limits(name: str) -> list[str]:
             value = number(constant.value)
             if value is not None:
                 rows.append((code(target.id), f"{value:,}", str(text.value.value)))
-    return ["### Limits", "", *table(("constant", "value", "meaning"), dict.fromkeys(rows))]
+    return ["## Limits", "", *table(("constant", "value", "meaning"), dict.fromkeys(rows))]
 
 
 def number(node: ast.expr) -> int | None:
@@ -138,8 +202,15 @@ def finding_pages() -> Iterator[tuple[Path, str]]:
     """``(page, text that it should have)`` of every code of a problem, and of their list."""
     known = sorted(codes(), key=lambda one: (SEVERITIES.index(one.severity), one.code))
     rows = [(f"[{one.code}]({one.code}.md)", one.severity, one.title) for one in known]
-    head = ["# Findings", "", "What `wiredecode check` tells, by code. [How to use it](../check.md).", ""]
-    yield FINDINGS / "index.md", "\n".join([*head, *table(("code", "severity", "what is wrong"), rows)])
+    head = [
+        "# Findings",
+        "",
+        MADE,
+        "",
+        "Problems that `wiredecode check` reports. [How to use it](../../check.md).",
+        "",
+    ]
+    yield FINDINGS / "index.md", "\n".join([*head, *table(("code", "severity", "problem"), rows)])
     for one in known:
         yield FINDINGS / f"{one.code}.md", finding_page(one)
 
@@ -149,6 +220,8 @@ def finding_page(one: Code) -> str:
     shown = ["", "## See it", "", f"    wiredecode check captures/{one.capture} --severity note", ""]
     parts = [
         f"# {one.code}",
+        "",
+        MADE,
         "",
         f"**{one.severity}**: {one.title}.",
         "",
@@ -161,7 +234,25 @@ def finding_page(one: Code) -> str:
     return "\n".join([*parts, "", "## What to do", "", one.advice, *(shown if one.capture else [""])])
 
 
+INDEX = (
+    "These pages are generated from the declarations in the code, so they are always current. Do not edit them.",
+    "",
+    "| page | made by |",
+    "|---|---|",
+    "| [Commands and options](commands.md) | `docs/make_man.py` |",
+    "| [Keys of the full screen](keys.md) | `docs/make_keys.py` |",
+    "| [Names in filters](filters.md), [columns](tables.md), [limits](limits.md) | `docs/make_reference.py` |",
+    "| [Findings](findings/index.md) | `docs/make_reference.py` |",
+    "| [RabbitMQ Stream](rabbitmq_stream.md), [NATS](nats.md), [Liftbridge](liftbridge.md), [TANK](tank.md), "
+    "[Cursus](cursus.md), [Pravega](pravega.md) | `docs/make_reference.py` |",
+    "| [Measurements](measurements.md) | `python -m tests.bench --write` |",
+    "",
+    "`wiredecode fields NAME` prints the same about fields, `wiredecode COMMAND --help` about options.",
+)
+
+
 def main() -> None:
+    FINDINGS.mkdir(parents=True, exist_ok=True)
     for path, text in [*pages(), *finding_pages()]:
         path.write_text(text)
         print(path.name, len(text.splitlines()), "lines")

@@ -26,7 +26,7 @@ from tests.bench.growth import Plan
 from tests.bench.inputs import NAMES, REAL, Input, generate
 from tests.bench.tools import PYTHON, ROOT, WIREDECODE, measure, tools
 
-REPORT = ROOT / "docs" / "benchmarks.md"
+REPORT = ROOT / "docs" / "reference" / "measurements.md"
 BEGIN, END = "<!-- measured: python -m tests.bench --write -->", "<!-- end of what was measured -->"
 """``--write`` replaces what stands between them."""
 EXAMPLE = ROOT / "captures" / "rabbitmq-stream" / "c43_basic.pcap"

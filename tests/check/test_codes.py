@@ -64,4 +64,6 @@ def test_what_is_near_does_not_raise_the_code(code: Code) -> None:
 
 def test_pages_are_current() -> None:
     pages = dict(script("make_reference").finding_pages())
-    assert {path: path.read_text() for path in (DOCS / "findings").iterdir()} == pages, "python docs/make_reference.py"
+    assert {path: path.read_text() for path in (DOCS / "reference" / "findings").iterdir()} == pages, (
+        "python docs/make_reference.py"
+    )

@@ -23,11 +23,18 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def test_every_protocol_has_a_page_and_it_is_current() -> None:
+def test_every_protocol_has_pages_and_the_reference_is_current() -> None:
+    names = {one.NAME for one in BUILT_IN} | {"liftbridge"}
+    assert {path.stem for path in (DOCS / "protocols").iterdir()} == names
     pages = dict(script("make_reference").pages())
-    assert {path.stem for path in pages} == {one.NAME for one in BUILT_IN} | {"liftbridge"}
+    assert {path.stem for path in pages} == names | {"filters", "index", "limits", "tables"}
     for path, text in pages.items():
         assert path.read_text() == text, "run: python docs/make_reference.py"
+
+
+def test_the_reference_has_no_page_that_nothing_makes() -> None:
+    made = {path.name for path, _ in script("make_reference").pages()} | {"commands.md", "keys.md", "measurements.md"}
+    assert {path.name for path in (DOCS / "reference").glob("*.md")} == made
 
 
 @pytest.mark.parametrize("package", BUILT_IN, ids=lambda package: package.NAME)

@@ -17,7 +17,7 @@ RANKS = {"cause": CAUSE, "action": ACTION, "effect": EFFECT, "remark": REMARK}
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One kind of problem; its page in docs/findings is made of this."""
+    """One kind of problem; its page in docs/reference/findings is made of this."""
 
     code: str
     """``protocol.name``, or ``tcp.name``, ``capture.name`` and the like."""
