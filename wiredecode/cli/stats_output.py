@@ -100,6 +100,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     from wiredecode.stats.shown import constants, counted_grid, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+    from wiredecode.view.grid import plain
 
     terminal = sys.stdout.isatty()
     output = Output()
@@ -123,6 +124,9 @@ def _show_tables(found: Found, *, color: bool) -> None:
             needed = console.measure(counted_grid(shown, narrow, people=terminal), options=wide).maximum
             return needed + MESSAGE_WIDTH * (MESSAGE in names)
 
+        if not color and console.width == UNBOUNDED_WIDTH:
+            output.text("".join(f"{line}\n" for line in plain(counted_grid(shown, names, people=terminal))))
+            continue
         narrow = shown_columns(table, statistic.narrow)
         optional = [*(name for name in names if name in statistic.preferred)]
         optional += [name for name in names if name not in narrow and name not in optional]
