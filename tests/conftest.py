@@ -47,7 +47,7 @@ FIRST = ("tests/spark/", "tests/live/", "tests/secrets/", "tests/export/", "test
 """Files of few tests that take long begin first, so that no process waits for another one at the end."""
 
 
-LONG = ("leader-killed", "08-pipelined-small.pcap")
+LONG = ("leader-killed", "08-pipelined-small")
 """The captures of the repository with most frames, in names of files and in commands: seconds of each test."""
 
 

@@ -25,7 +25,7 @@ Numbered = list[tuple[int, int, str | None]]
 
 
 CAPTURES = sorted((ROOT / "stories").glob("*.pcap*"))
-"""Those of the protocols' own folders: the test kit, ``test_runs_give_the_rows_of_frames``."""
+"""Those of the protocols' own folders: the test kit, ``test_blocks_give_the_rows_of_frames``."""
 WITH_RUNS = {"slow-consumer.pcap"}
 MOST = 9000
 """Packets of a capture that are read: two elections, a load, and a server that is stopped."""

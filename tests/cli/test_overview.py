@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from wiredecode.cli import overview
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-STORY = CAPTURES / "stories" / "slow-consumer.pcap"
+STORY = CAPTURES / "stories" / "stream-deleted.pcap"
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,10 +22,10 @@ def test_a_file_alone_begins_with_what_is_in_it_and_what_is_wrong(run: Run, monk
     on_terminal(monkeypatch)
     lines = run(str(STORY)).lines
     assert lines[:6] == [
-        "packets      961 in 4.737 s, from 2026-11-22 04:14:10 UTC",
-        "protocols    NATS (1,845 frames)",
-        "connections  4",
-        f"problems     2 errors, 1 warning: wiredecode check {STORY}",
+        "packets      76 in 2.124 s, from 2026-11-22 07:26:42 UTC",
+        "protocols    RabbitMQ Stream (45 frames)",
+        "connections  2",
+        f"problems     1 error: wiredecode check {STORY}",
         f"next         wiredecode check, stats, follow, ui {STORY}",
         "",
     ]
@@ -45,7 +45,7 @@ def test_a_truncated_file_keeps_its_overview_and_complains_once(
 ) -> None:
     on_terminal(monkeypatch)
     cut = tmp_path / "cut.pcap"
-    cut.write_bytes(STORY.read_bytes()[:50_001])
+    cut.write_bytes(STORY.read_bytes()[:5001])
     result = run(str(cut))
     assert result.code == 2
     assert result.lines[0].startswith("packets      ")

@@ -12,7 +12,7 @@ from tests.protocols.test_liftbridge_vectors import layer_of, payload_of
 from tests.protocols.test_nats_captures import FILES, WHOLE
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.protocol import Nats
-from wiredecode.testing import ProtocolTests
+from wiredecode.testing import BlockTests
 
 LIFTBRIDGE = [
     CAPTURES / "liftbridge" / f"{name}.pcap" for name in ("30-lb-publish-ack", "31-lb-all-types", "34-lb-replication")
@@ -22,7 +22,7 @@ USUAL_LINE = re.compile(rb"[A-Z+-]+(?:[ \t]+[^ \t\r\n\v\f]+)*\r\n")
 """A line of tokens without surprises."""
 
 
-class TestNats(ProtocolTests):
+class TestNats(BlockTests):
     protocol = Nats
     vectors: ClassVar = [
         *((vector.layer, vector.raw) for vector in nats_vectors.VECTORS),

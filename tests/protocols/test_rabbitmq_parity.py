@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
+
+import pytest
 
 from tests.protocols.rabbitmq_vectors import VECTORS
 from tests.support import RABBITMQ, capture, capture_files
@@ -22,11 +25,20 @@ class TestRabbitMQStream(ProtocolTests):
     vectors: ClassVar = [(vector.layer, vector.raw) for vector in VECTORS]
     captures: ClassVar = WHOLE
     damaged: ClassVar = [path for path in FILES if path not in WHOLE]
-    cut: ClassVar = [RABBITMQ / f"c43_{name}.pcap" for name in ("basic", "multi", "subentry", "filter", "sac")]
+    cut: ClassVar = [RABBITMQ / f"c43_{name}.pcap" for name in ("basic", "superstream", "subentry", "filter", "sac")]
     steady: ClassVar = frozenset(
         {"size", "key", "version", "frame_max", "crc", "data_length", "num_records", "trailer_length", "reserved"}
         | {"record_count", "uncompressed_length"}
     )
+
+
+@pytest.mark.slow
+def test_segments_and_batches_of_several_publishers_and_consumers_do_not_matter() -> None:
+    kit = TestRabbitMQStream()
+    talk = partial(kit.spoken_in, RABBITMQ / "c43_multi.pcap")
+    kit.test_segmentation_does_not_matter(talk)
+    kit.test_batches_do_not_matter(talk)
+    kit.test_other_integers_are_linked_alike(talk)
 
 
 def test_sizes_are_filled_in_when_fields_are_left_at_their_defaults() -> None:

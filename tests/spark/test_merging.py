@@ -85,6 +85,7 @@ def joined(place: Path, files: list[TaskFile]) -> list[dict[str, Any]]:
     return [row for batch in Merger(str(place), "", tuple(wanted))(iter([numbers])) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 def test_files_of_tasks_become_one_of_each_folder_with_the_columns_of_its_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -254,11 +254,13 @@ def test_several_levels_are_decoded_together(spark: SparkSession, tmp_path: Path
         same_rows(table(spark, out / level, demand), expected([BASIC, SERVER_LINKS], demand))
 
 
+@pytest.mark.slow
 def test_packets_have_their_totals_too(spark: SparkSession, tmp_path: Path) -> None:
     accounts = write(spark, job([BASIC], tmp_path / "out", level="packets", columns="length"))
     assert accounts.totals.packets == len(packets(BASIC)) == len(table(spark, tmp_path / "out" / "packets"))
 
 
+@pytest.mark.slow
 def test_connections_that_were_decoded_apart_are_told(spark: SparkSession, tmp_path: Path) -> None:
     accounts = write(spark, job([SERVER_LINKS], tmp_path / "out", columns="type"))
     assert {port for name, port in accounts.apart if name == "nats"} == set(NATS_PORTS)
@@ -287,6 +289,7 @@ def test_a_report_that_is_told_twice_counts_once() -> None:
     assert ("a", "frames", "count", "nats", "PUB", "ok", None, 2) in list(totals_rows(accounts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["messages", "packets"])
 def test_a_filter_that_nothing_matches_gives_an_empty_table_and_the_totals(
     spark: SparkSession, tmp_path: Path, level: str
@@ -298,6 +301,7 @@ def test_a_filter_that_nothing_matches_gives_an_empty_table_and_the_totals(
     assert not [*out.rglob(f"{level}/**/*.parquet")]
 
 
+@pytest.mark.slow
 def test_the_only_input_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "lake"
     accounts = write(spark, job([tmp_path / "missing.pcap"], out))

@@ -69,6 +69,7 @@ def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSess
         same_rows(found.filter(pc.equal(found["source"], source)), expected([path], demand, source))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [BASIC, pytest.param(NATS, marks=SLOW)], ids=lambda path: path.name)
 def test_connections_cross_fifty_files_given_in_any_order(spark: SparkSession, tmp_path: Path, path: Path) -> None:
     every, demand = packets(path), TableDemand("frames", decode_as=NATS_PORTS)
@@ -87,6 +88,7 @@ def test_connections_are_those_of_one_machine(spark: SparkSession, tmp_path: Pat
     same_rows(run(spark, files, demand, buckets=2, partitions=2)[0], wanted)
 
 
+@pytest.mark.slow
 def test_packets_twice_at_the_seams_count_once(spark: SparkSession, tmp_path: Path) -> None:
     demand = TableDemand("frames")
     files = cut(tmp_path, packets(BASIC), 10, seam=4)
@@ -124,6 +126,7 @@ def test_one_bad_file_among_twenty_is_told_with_its_place_and_stops_no_other(
     assert "at byte" in told["problem"]
 
 
+@pytest.mark.slow
 def test_fail_fast_names_the_file_and_stops(spark: SparkSession, tmp_path: Path) -> None:
     from wiredecode.spark.session import one_line
 

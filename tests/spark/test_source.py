@@ -78,6 +78,7 @@ def test_packets_have_a_partition_per_file(session: SparkSession) -> None:
     same_rows(found.toArrow(), pa.concat_tables(wanted))
 
 
+@pytest.mark.slow
 def test_rotated_files_in_any_order_are_one_capture(session: SparkSession, tmp_path: Path) -> None:
     every = packets(BASIC)
     for number, low in enumerate(range(0, len(every), 20)):
@@ -96,7 +97,8 @@ def test_options_reach_the_engine(session: SparkSession) -> None:
     same_rows(found, expected([NATS], demand))
 
 
-@pytest.mark.parametrize("enabled", ["true", pytest.param("false", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("enabled", ["true", "false"])
 def test_filters_of_a_query_give_the_same_rows_whatever_the_setting(session: SparkSession, enabled: str) -> None:
     every = frames_of_both()
     middle = every["time"][every.num_rows // 2]
@@ -136,6 +138,7 @@ def test_bad_files_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptu
         assert second.startswith(f"{tmp_path}/d_cutfile.pcap: is cut in the middle of a packet record")
 
 
+@pytest.mark.slow
 def test_bad_files_are_errors_where_that_is_wanted(session: SparkSession, tmp_path: Path) -> None:
     damaged = CAPTURES / "rabbitmq-stream" / "d_cutfile.pcap"
     with pytest.raises(Exception, match=r"Unreadable: .*d_cutfile\.pcap: is cut in the middle of a packet") as told:
@@ -161,6 +164,7 @@ def test_files_of_other_file_systems_are_merged(tmp_path: Path, monkeypatch: pyt
         same_rows(pa.Table.from_batches(reader.read(part)), expected([BASIC], TableDemand(level)))
 
 
+@pytest.mark.slow
 def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: SparkSession, tmp_path: Path) -> None:
     assert load(session, str(tmp_path), columns=FEW).toArrow().num_rows == 0
     with pytest.raises(Unreadable, match=r"nowhere: does not exist"):
@@ -195,6 +199,7 @@ def test_capital_letters_of_options_do_not_matter() -> None:
     assert (asked.split_bytes, asked.paths) == (0, ("x",))
 
 
+@pytest.mark.slow
 def test_large_files_are_cut(session: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     every = packets(CAPTURES / "rabbitmq-stream" / "c43_large.pcap")

@@ -112,6 +112,7 @@ def lake(tables: dict[str, DataFrame], tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_numbers_of_one_machine(
     spark: SparkSession, lake: Path, here: dict[str, list[dict[str, Any]]], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

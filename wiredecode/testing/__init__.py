@@ -9,6 +9,7 @@ from wiredecode.testing import asserts as asserts
 from wiredecode.testing.dissection import Result as Result
 from wiredecode.testing.dissection import dissect as dissect
 from wiredecode.testing.dissection import meaning as meaning
+from wiredecode.testing.kit import BlockTests as BlockTests
 from wiredecode.testing.kit import Case as Case
 from wiredecode.testing.kit import ProtocolTests as ProtocolTests
 from wiredecode.testing.packets import Talk as Talk

@@ -320,6 +320,42 @@ class ProtocolTests:
             for one, two in zip(map(meaning, made), map(meaning, captured), strict=True):
                 assert {key: one[key] for key in COMPARED} == {key: two[key] for key in COMPARED}
 
+    def test_other_integers_are_linked_alike(self, talk: Callable[[], list[Part]]) -> None:
+        """Those that differ in every byte."""
+        assert self.with_distinct_integers(talk())
+
+    def with_distinct_integers(self, parts: list[Part]) -> list[Part]:
+        """The same conversation with other numbers: what fitted together before still does."""
+        base = self.crafted(parts, every(60_000))
+        frames = self.spoken(base.frames)
+        for frame in frames:
+            frame.buffer, frame.start = self.changed(frame), 0
+            frame.stop = len(frame.buffer)
+        changed = dialogue(frames)
+        again = self.crafted(changed, every(60_000))
+        before = self.crafted(parts, every(60_000))
+        for one, two in zip(again.frames, before.frames, strict=False):
+            difference = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
+            assert pairing(one) == pairing(two), difference
+        assert len(again.frames) == len(before.frames)
+        return changed
+
+    def changed(self, frame: Frame) -> bytes:
+        """The frame with other integers, where it stays as long and of the same fields."""
+        data = frame.data
+        if frame.layer is None or frame.missing:
+            return data
+        groups: dict[str, list[tuple[int, int]]] = {}
+        for path, start, stop in integers(frame.layer, data):
+            if path.rpartition(".")[2].removesuffix("[]") not in self.steady:
+                groups.setdefault(path, []).append((start, stop))
+        ranges = compiler.careful(frame.layer, data, 0, len(data)).ranges
+        for places in groups.values():
+            other = distinct(data, places)
+            if compiler.careful(frame.layer, other, 0, len(other)).ranges == ranges:
+                data = other
+        return data
+
     # Captures.
 
     def test_every_byte_is_accounted_for(self, path: Path) -> None:
@@ -356,61 +392,31 @@ class ProtocolTests:
         """And in batches of other sizes."""
         assert dissected(path, batch=PICKLED_BATCH, pickled=PICKLED_EVERY, stable=True) == dissected(path, stable=True)
 
-    # Runs of frames.
 
-    def test_runs_give_the_rows_of_frames(self, path: Path) -> None:
-        self.check_runs(lambda size: open_capture([path], batch_bytes=size))
+class BlockTests(ProtocolTests):
+    """For a protocol with ``bulk``, too: blocks of frames give the rows of frames that are read one by one."""
 
-    def test_runs_agree_on_integers_that_differ_in_every_byte(self, talk: Callable[[], list[Part]]) -> None:
+    def test_blocks_give_the_rows_of_frames(self, path: Path) -> None:
+        self.check_blocks(lambda size: open_capture([path], batch_bytes=size))
+
+    def test_blocks_agree_on_integers_that_differ_in_every_byte(self, talk: Callable[[], list[Part]]) -> None:
         parts = self.with_distinct_integers(talk())
         packets = craft(parts, every(1460), server_port=self.port())
-        self.check_runs(lambda size: batches(packets, max(1, size // 1000)))
+        self.check_blocks(lambda size: batches(packets, max(1, size // 1000)))
 
     @classmethod
-    def check_runs(cls, source: Callable[[int], Iterable[Any]]) -> None:
+    def check_blocks(cls, source: Callable[[int], Iterable[Any]]) -> None:
         """Rows and totals: messages with blocks as short as one frame and without, frames in batches of two sizes.
 
         ``source`` is given bytes of a batch.
         """
         expected = {level: tables.table(source(1 << 20), level, runs=False) for level in tables.LEVELS}
         with tables.shortest_runs():
-            for size in (1 << 20, 3000) if cls.protocol().bulk() else (3000,):
+            for size in (1 << 20, 3000):
                 for level in tables.LEVELS if size == 3000 else ("messages",):
                     rows, totals = tables.table(source(size), level, runs=True)
                     assert totals == expected[level][1]
                     assert rows.equals(expected[level][0]), f"{level}: {tables.difference(rows, expected[level][0])}"
-
-    def with_distinct_integers(self, parts: list[Part]) -> list[Part]:
-        """The same conversation with other numbers: what fitted together before still does."""
-        base = self.crafted(parts, every(60_000))
-        frames = self.spoken(base.frames)
-        for frame in frames:
-            frame.buffer, frame.start = self.changed(frame), 0
-            frame.stop = len(frame.buffer)
-        changed = dialogue(frames)
-        again = self.crafted(changed, every(60_000))
-        before = self.crafted(parts, every(60_000))
-        for one, two in zip(again.frames, before.frames, strict=False):
-            difference = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
-            assert pairing(one) == pairing(two), difference
-        assert len(again.frames) == len(before.frames)
-        return changed
-
-    def changed(self, frame: Frame) -> bytes:
-        """The frame with other integers, where it stays as long and of the same fields."""
-        data = frame.data
-        if frame.layer is None or frame.missing:
-            return data
-        groups: dict[str, list[tuple[int, int]]] = {}
-        for path, start, stop in integers(frame.layer, data):
-            if path.rpartition(".")[2].removesuffix("[]") not in self.steady:
-                groups.setdefault(path, []).append((start, stop))
-        ranges = compiler.careful(frame.layer, data, 0, len(data)).ranges
-        for places in groups.values():
-            other = distinct(data, places)
-            if compiler.careful(frame.layer, other, 0, len(other)).ranges == ranges:
-                data = other
-        return data
 
 
 def keys_of(record: Mapping[str, Any], before: str = "") -> Iterator[str]:
