@@ -193,7 +193,7 @@ def test_structures_inside_structures_inside_arrays() -> None:
     assert Outer(raw).values() == expected
     decoded = compiler.careful(Outer, raw, 0, len(raw))
     assert decoded.values == expected
-    assert decoded.ranges == dict(Outer(raw).flat_ranges())
+    assert decoded.ranges == Outer(raw).flat_ranges()
     assert decoded.ranges["middles[1].more[1].note"] == (9, 11)
     assert compiler.record(Outer, raw, 0, len(raw), Style())[0] == expected
     assert bytes(Outer(raw)) == raw

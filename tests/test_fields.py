@@ -133,7 +133,7 @@ def test_reads_and_writes(kind: Kind, raw: str, value: Any, shown: Any) -> None:
     assert bytes(packet) == b"\x07" + data
     decoded = compiler.careful(made, b"\x07" + data, 0, 1 + len(data))
     assert decoded.values == packet.values()
-    assert decoded.ranges == dict(packet.flat_ranges())
+    assert decoded.ranges == packet.flat_ranges()
     assert decoded.ranges["v"] == (1, 1 + len(data))
 
 

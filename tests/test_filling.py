@@ -83,7 +83,7 @@ def test_the_readers_agree_on_every_value_of_the_bits(change: int) -> None:
     raw = bytes([change, BUILT[1], BUILT[2], change, *BUILT[4:]])
     scapy, careful = Publish.within(raw, 0, len(raw)), compiler.careful(Publish, raw, 0, len(raw))
     assert careful.values == scapy.values()
-    assert careful.ranges == dict(scapy.flat_ranges())
+    assert careful.ranges == scapy.flat_ranges()
     assert careful.ranges["type"] == careful.ranges["retain"] == (0, 1)
     assert careful.ranges["low"] == (2, 4)
     if careful.problem is None:

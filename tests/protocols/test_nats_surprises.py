@@ -529,7 +529,7 @@ def test_broken_json_shows_no_password(end: bytes) -> None:
 
 def test_ranges_of_credentials_are_exact_so_that_dumps_can_hide_them() -> None:
     raw = b'CONNECT {"lang":"go", "pass" : "s3cret","user":"me"}\r\n'
-    ranges = dict(Connect(raw).flat_ranges())
+    ranges = Connect(raw).flat_ranges()
     assert raw[slice(*ranges["options.pass"])] == b"s3cret"
     assert raw[slice(*ranges["options.user"])] == b"me"
 

@@ -34,7 +34,7 @@ def test_scapy_and_the_careful_decoder_read_the_values(vector: Vector) -> None:
     decoded = compiler.careful(vector.layer, surrounded, 6, 6 + len(vector.raw))
     assert shown(packet.values()) == vector.values
     assert decoded.values == packet.values()
-    assert decoded.ranges == dict(packet.flat_ranges())
+    assert decoded.ranges == packet.flat_ranges()
     for problem in (packet.problem, decoded.problem):
         assert (problem and problem.field) == vector.problem
 

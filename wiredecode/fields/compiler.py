@@ -92,7 +92,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
     """
     packet = layer.within(b, p, e)
     values = packet.values()
-    ranges = {path: (start - p, stop - p) for path, (start, stop) in packet.flat_ranges()}
+    ranges = packet.flat_ranges(p)
     problem, reached = packet.problem, packet.stop - p
     if problem is not None:
         problem = moved(problem, problem.field, problem.start - p)

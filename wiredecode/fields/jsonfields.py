@@ -165,10 +165,10 @@ class JsonObject(TaggedLayer):
         super().__init_subclass__(**kw)
         cls.by_name = {kind.name: kind for kind in cls.fields_desc if not isinstance(kind, Others)}
 
-    def __init__(self, *args: Any, **kw: Any) -> None:
+    def begin(self) -> None:
         self.layout: list[tuple[bytes, str, bytes]] = []
         self.tail = b""
-        super().__init__(*args, **kw)
+        super().begin()
 
     @classmethod
     def minimum(cls) -> int:

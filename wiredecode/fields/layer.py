@@ -70,14 +70,28 @@ class Layer(Packet):
     """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
+        self.begin()
+        super().__init__(*args, **kw)
+
+    def begin(self) -> None:
+        """Set what a layer has besides a packet."""
         self.ranges: dict[str, Range] = {}
         self.filled: dict[str, Any] = {}
         self.problem: Truncated | None = None
         self.start = self.stop = 0
-        super().__init__(*args, **kw)
+
+    def __getattr__(self, attr: str) -> Any:
+        """Make the rest of a packet of a layer that :meth:`within` made: most of them no one uses as a packet."""
+        if attr not in PACKET_SLOTS:
+            return super().__getattr__(attr)
+        fields, explicit = self.fields, self.explicit
+        super().__init__()
+        self.fields, self.explicit = fields, explicit
+        return object.__getattribute__(self, attr)
 
     fills: ClassVar[Mapping[str, Fill]] = {}
     """How lengths, counts and the like fill themselves in on building."""
+    tagged_names: ClassVar[frozenset[str]] = frozenset()
     in_order: ClassVar[list[Kind]] = []
     """The fields that stand one after another at the front; `read_tagged` reads the others."""
 
@@ -87,6 +101,7 @@ class Layer(Packet):
             made = cls.__dict__.get("remade")
             cls.__module__ = made[0].__module__ if made else cls.__bases__[0].__module__
         cls.in_order = [kind for kind in cls.fields_desc if not kind.tagged]
+        cls.tagged_names = frozenset(kind.name for kind in cls.fields_desc if kind.tagged)
         for kind in cls.fields_desc:
             if kind.name in RESERVED:
                 raise TypeError(f"{cls.__name__}: a field cannot be called {kind.name}, Scapy uses that name")
@@ -116,7 +131,9 @@ class Layer(Packet):
     @classmethod
     def within(cls, data: bytes, position: int, end: int) -> Layer:
         """Dissect in place: the structure that starts at ``position``; ``stop`` is the position after it."""
-        layer = cls()
+        layer = cls.__new__(cls)
+        layer.begin()
+        layer.fields = {}
         layer.read_fields(data, position, end)
         return layer
 
@@ -202,29 +219,34 @@ class Layer(Packet):
         """The dissected values as plain data, as the compiled decoder gives them."""
         return {name: _values(value) for name, value in self.fields.items()}
 
-    def flat_ranges(self, prefix: str = "", *, outer_first: bool = False) -> Iterator[tuple[str, Range]]:
-        """``(path, range)`` of every field, elements and members included: ``messages[0].data``.
+    def flat_ranges(self, base: int = 0) -> dict[str, Range]:
+        """The range of every field by its path, elements and members included: ``messages[0].data``; from ``base`` on.
 
-        What a structure or array holds comes before it; in tagged fields, and with ``outer_first``, after it.
+        What a structure or array holds comes before it; in tagged fields after it.
         """
-        tagged = {kind.name for kind in self.fields_desc if kind.tagged}
+        found: dict[str, Range] = {}
+        self._add_ranges(found, "", base, False)
+        return found
+
+    def _add_ranges(self, found: dict[str, Range], prefix: str, base: int, outer_first: bool) -> None:
+        tagged, ranges = self.tagged_names, self.ranges
         for name, value in self.fields.items():
             path, first = prefix + name, outer_first or name in tagged
-            own = [(path, self.ranges[name])] if name in self.ranges else []
-            if first:
-                yield from own
+            own = (ranges[name][0] - base, ranges[name][1] - base) if name in ranges else None
+            if own is not None and first:
+                found[path] = own
             if isinstance(value, Layer):
-                yield from value.flat_ranges(path + ".", outer_first=first)
+                value._add_ranges(found, path + ".", base, first)
             for index, element in enumerate(value if isinstance(value, list) else ()):
                 if isinstance(element, Layer):
-                    whole = [] if element.problem is not None else [(f"{path}[{index}]", (element.start, element.stop))]
-                    if first:
-                        yield from whole
-                    yield from element.flat_ranges(f"{path}[{index}].", outer_first=first)
-                    if not first:
-                        yield from whole
-            if not first:
-                yield from own
+                    whole = None if element.problem is not None else (element.start - base, element.stop - base)
+                    if whole is not None and first:
+                        found[f"{path}[{index}]"] = whole
+                    element._add_ranges(found, f"{path}[{index}].", base, first)
+                    if whole is not None and not first:
+                        found[f"{path}[{index}]"] = whole
+            if own is not None and not first:
+                found[path] = own
 
     @classmethod
     def holds_secrets(cls) -> bool:
@@ -266,6 +288,7 @@ class Layer(Packet):
         """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
 
 
+PACKET_SLOTS = frozenset(Packet.__slots__) - {"_pkt", "_answered"}  # which Scapy does not set either
 RESERVED = frozenset(dir(Layer)) | {"remade"}
 """Names that no field can have."""
 

@@ -25,9 +25,9 @@ class TextLayer(Layer):
     __slots__ = ("spelling",)
     blanks: ClassVar[bytes] = BLANKS
 
-    def __init__(self, *args: Any, **kw: Any) -> None:
+    def begin(self) -> None:
         self.spelling: dict[str, tuple[bytes, bytes, bytes]] = {}
-        super().__init__(*args, **kw)
+        super().begin()
 
 
 MAX_DIGITS = 9

@@ -41,7 +41,7 @@ def readers_agree(
     packet = layer(raw) if raw else layer.within(raw, 0, 0)  # Scapy takes no bytes for none to dissect
     decoded = compiler.careful(layer, FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw))
     same(decoded.values, packet.values(), "careful values", layer, raw)
-    same(decoded.ranges, dict(packet.flat_ranges()), "careful ranges", layer, raw)
+    same(decoded.ranges, packet.flat_ranges(), "careful ranges", layer, raw)
     shown = layer.present(packet, style)
     same(layer.present(decoded.values, style), shown, "the record of careful values", layer, raw)
     problem, known = decoded.problem, packet.problem

@@ -45,9 +45,9 @@ class UnknownField(TaggedLayer):
         Content("value", "the value"),
     ]
 
-    def __init__(self, *args: Any, **kw: Any) -> None:
+    def begin(self) -> None:
         self.tag_width = self.width = 0
-        super().__init__(*args, **kw)
+        super().begin()
 
     @classmethod
     def within(cls, data: bytes, position: int, end: int) -> UnknownField:
@@ -141,12 +141,12 @@ class Message(TaggedLayer):
         if list(cls.by_number) != sorted(cls.by_number) or len(cls.by_number) < len(tagged) - 1:
             raise TypeError(f"{cls.__name__}: fields are declared in the order of their numbers, each once")
 
-    def __init__(self, *args: Any, **kw: Any) -> None:
+    def begin(self) -> None:
         self.shape: list[Occurrence] = []
         self.places: dict[str, int] = {}
         """Where in the shape each single field stands."""
         self.members = 0
-        super().__init__(*args, **kw)
+        super().begin()
 
     # Values that are not on the wire.
 

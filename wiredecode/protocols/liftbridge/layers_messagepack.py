@@ -212,11 +212,11 @@ class MapLayer(TaggedLayer):
     __slots__ = ("codes", "pairs")
     answer: ClassVar[bool] = False
 
-    def __init__(self, *args: Any, **kw: Any) -> None:
+    def begin(self) -> None:
         self.pairs: list[Pair] = []
         self.codes = [0, 0]
         """Of the error and of the map."""
-        super().__init__(*args, **kw)
+        super().begin()
 
     @classmethod
     def minimum(cls) -> int:
