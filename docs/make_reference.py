@@ -146,8 +146,8 @@ def reassembly_limits() -> list[str]:
     rows = []
     for one, text in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(one, ast.AnnAssign) and isinstance(text, ast.Expr) and ast.unparse(one.target) in defaults:
-            name = ast.unparse(one.target)
-            rows.append((code(name), f"{defaults[name]:,}", ast.literal_eval(text.value)))
+            limit = ast.unparse(one.target)
+            rows.append((code(limit), f"{defaults[limit]:,}", ast.literal_eval(text.value)))
     return table(("limit", "default", "meaning"), rows)
 
 
@@ -160,15 +160,37 @@ def sources(name: str) -> Iterator[ast.Module]:
 
 def findings(name: str) -> list[str]:
     """The findings that the protocol's code can make, read off its source."""
-    rows = set()
-    for node in (node for tree in sources(name) for node in ast.walk(tree)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
-            continue
-        words = [arg.value for arg in node.args[:3] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-        if len(words) == 3 and words[0] in SEVERITIES:
-            rows.add((words[0], words[1], code(words[2])))
-    ordered = sorted(rows, key=lambda row: (SEVERITIES.index(row[0]), row[1:]))
-    return ["## Findings", "", *table(("severity", "group", "code"), ordered)]
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for function in (node for tree in sources(name) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        for call in calls:
+            words = [str(each.value) for each in call.args[:3] if isinstance(each, ast.Constant)]
+            if len(words) == 3 and words[0] in SEVERITIES:
+                text = call.args[3] if len(call.args) > 3 else None
+                said = wording(assigned(function, text) if isinstance(text, ast.Name) else text)
+                found.setdefault((words[0], words[1], code(words[2])), set()).add(said)
+    ordered = sorted(found.items(), key=lambda row: (SEVERITIES.index(row[0][0]), row[0][1:]))
+    rows = [(*row, "; ".join(sorted(said - {""}))) for row, said in ordered]
+    return ["## Findings", "", *table(("severity", "group", "code", "message"), rows)]
+
+
+def assigned(function: ast.FunctionDef, name: ast.Name) -> ast.expr | None:
+    """What was assigned to the name last, before the line where it is used."""
+    before = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name.id and node.lineno < name.lineno
+    ]
+    return max(before, key=lambda node: node.lineno).value if before else None
+
+
+def wording(node: ast.expr | None) -> str:
+    """A literal text, with an ellipsis in place of each value."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if not isinstance(node, ast.JoinedStr):
+        return ""
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
 
 
 def limits(name: str) -> list[str]:
