@@ -20,6 +20,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.fields.protobuf import Message as Protobuf
 from wiredecode.protocols.liftbridge import layers_messagepack as messagepack
 from wiredecode.protocols.liftbridge import names
+from wiredecode.protocols.liftbridge.layers_messagepack import Integer, Keyed, String, Truth
 from wiredecode.protocols.liftbridge.layers_operations import MetadataSnapshot, RaftLog
 
 NAME = "raft"
@@ -88,9 +89,9 @@ class RaftBytes(Layer):
 
 class Server(messagepack.MapLayer):
     fields_desc = messagepack.keyed(
-        messagepack.Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
-        messagepack.String("ID", "id", "server"),
-        messagepack.String("Address", "address", "its address: the id again"),
+        Integer("Suffrage", "suffrage", "whether it votes", names=names.SUFFRAGES),
+        String("ID", "id", "server"),
+        String("Address", "address", "its address: the id again"),
     )
 
 
@@ -104,9 +105,9 @@ class LogEntry(messagepack.MapLayer):
     """An entry of the replicated log: its bytes, and what they do."""
 
     fields_desc = messagepack.keyed(
-        messagepack.Integer("Index", "index", "position in the log"),
-        messagepack.Integer("Term", "term", "term of the leader that wrote it"),
-        messagepack.Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
+        Integer("Index", "index", "position in the log"),
+        Integer("Term", "term", "term of the leader that wrote it"),
+        Integer("Type", "log_type", "what it is", names=names.LOG_TYPES),
         messagepack.Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
         messagepack.Raw("Extensions", "extensions", "of the application"),
         GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
@@ -135,27 +136,27 @@ MEANINGS: dict[int, messagepack.Meaning] = {
 # The RPCs.
 
 
-def header() -> list[messagepack.Keyed]:
+def header() -> list[Keyed]:
     return [
-        messagepack.Integer("ProtocolVersion", "protocol_version", "of Raft"),
+        Integer("ProtocolVersion", "protocol_version", "of Raft"),
         messagepack.Raw("ID", "id", "server that sends"),
         messagepack.Raw("Addr", "addr", "its address"),
     ]
 
 
-def term() -> messagepack.Keyed:
-    return messagepack.Integer("Term", "term", "current term of the sender")
+def term() -> Keyed:
+    return Integer("Term", "term", "current term of the sender")
 
 
-def newest() -> list[messagepack.Keyed]:
+def newest() -> list[Keyed]:
     return [
-        messagepack.Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
-        messagepack.Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
+        Integer("LastLogIndex", "last_log_index", "index of the newest entry"),
+        Integer("LastLogTerm", "last_log_term", "term of the newest entry"),
     ]
 
 
-def granted() -> messagepack.Keyed:
-    return messagepack.Truth("Granted", "granted", "whether the vote is given")
+def granted() -> Keyed:
+    return Truth("Granted", "granted", "whether the vote is given")
 
 
 class Rpc(messagepack.MapLayer):
@@ -163,70 +164,6 @@ class Rpc(messagepack.MapLayer):
 
     filter_name = NAME
     facts: ClassVar[tuple[str, ...]] = ("term",)
-
-
-def request(rpc_type: int, *kinds: messagepack.Keyed) -> list[Any]:
-    return messagepack.keyed(
-        UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type), *header(), *kinds
-    )
-
-
-class AppendEntries(Rpc):
-    """New log entries, or a heartbeat without any."""
-
-    fields_desc = request(
-        0,
-        term(),
-        messagepack.String("Leader", "leader", "server that leads"),
-        messagepack.Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
-        messagepack.Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
-        messagepack.Maps("Entries", "entries", LogEntry, "entries to append"),
-        messagepack.Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
-    )
-    facts = ("term", "leader", "entries", "prev_log_entry", "leader_commit_index")
-
-
-class RequestVote(Rpc):
-    fields_desc = request(
-        1,
-        term(),
-        messagepack.String("Candidate", "candidate", "server that wants to lead"),
-        *newest(),
-        messagepack.Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
-    )
-    facts = ("term", "candidate", "last_log_index")
-
-
-class InstallSnapshot(Rpc):
-    """Announces ``size`` bytes of snapshot, which follow in the stream."""
-
-    fields_desc = request(
-        2,
-        term(),
-        messagepack.Integer("SnapshotVersion", "snapshot_version", "of the format"),
-        messagepack.String("Leader", "leader", "server that leads"),
-        *newest(),
-        messagepack.PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
-        messagepack.PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
-        messagepack.Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
-        messagepack.Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
-    )
-    facts = ("term", "leader", "last_log_index", "snapshot_size")
-
-
-class TimeoutNow(Rpc):
-    """The leader asks the server to start an election."""
-
-    fields_desc = request(3)
-
-
-class RequestPreVote(Rpc):
-    fields_desc = request(4, term(), *newest())
-    facts = ("term", "last_log_index")
-
-
-class UnknownRpc(Rpc):
-    fields_desc = request(0xFF, term())
 
 
 class Answer(messagepack.MapLayer):
@@ -237,39 +174,79 @@ class Answer(messagepack.MapLayer):
     answer = True
 
 
-def response(*kinds: messagepack.Keyed) -> list[Any]:
+def request(rpc_type: int, *kinds: Keyed, facts: tuple[str, ...] = (), doc: str | None = None) -> type[Rpc]:
+    """The layer of a request; lines show ``facts``."""
+    front = UInt8("rpc_type", "what it is", names=names.RPC_TYPES, default=rpc_type)
+    members = {"fields_desc": messagepack.keyed(front, *header(), *kinds), "facts": facts or Rpc.facts, "__doc__": doc}
+    return type(names.RPC_TYPES.get(rpc_type, "UnknownRpc"), (Rpc,), members)
+
+
+def response(name: str, *kinds: Keyed, facts: tuple[str, ...] = ()) -> type[Answer]:
+    """The layer of an answer; lines show its error and ``facts``."""
     error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
-    return messagepack.keyed(error, *header(), *kinds)
+    members = {"fields_desc": messagepack.keyed(error, *header(), *kinds), "facts": ("error", *facts)}
+    return type(name, (Answer,), members)
 
 
-class AppendEntriesResponse(Answer):
-    fields_desc = response(
-        term(),
-        messagepack.Integer("LastLog", "last_log", "newest index of the follower"),
-        messagepack.Truth("Success", "success", "whether the entries fit"),
-        messagepack.Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
-    )
-    facts = ("error", "term", "last_log", "success")
+AppendEntries = request(
+    0,
+    term(),
+    String("Leader", "leader", "server that leads"),
+    Integer("PrevLogEntry", "prev_log_entry", "index of the entry before"),
+    Integer("PrevLogTerm", "prev_log_term", "term of the entry before"),
+    messagepack.Maps("Entries", "entries", LogEntry, "entries to append"),
+    Integer("LeaderCommitIndex", "leader_commit_index", "what is committed"),
+    facts=("term", "leader", "entries", "prev_log_entry", "leader_commit_index"),
+    doc="New log entries, or a heartbeat without any.",
+)
+RequestVote = request(
+    1,
+    term(),
+    String("Candidate", "candidate", "server that wants to lead"),
+    *newest(),
+    Truth("LeadershipTransfer", "leadership_transfer", "the leader asked for it"),
+    facts=("term", "candidate", "last_log_index"),
+)
+InstallSnapshot = request(
+    2,
+    term(),
+    Integer("SnapshotVersion", "snapshot_version", "of the format"),
+    String("Leader", "leader", "server that leads"),
+    *newest(),
+    messagepack.PackedTexts("Peers", "peers", "addresses of the servers, the old form of the configuration"),
+    messagepack.PackedMap("Configuration", "configuration", Configuration, "the servers of the group"),
+    Integer("ConfigurationIndex", "configuration_index", "index of that configuration"),
+    Integer("Size", "snapshot_size", "bytes that follow", unit="bytes"),
+    facts=("term", "leader", "last_log_index", "snapshot_size"),
+    doc="Announces ``size`` bytes of snapshot, which follow in the stream.",
+)
+TimeoutNow = request(3, doc="The leader asks the server to start an election.")
+RequestPreVote = request(4, term(), *newest(), facts=("term", "last_log_index"))
+UnknownRpc = request(0xFF, term())
 
-
-class RequestVoteResponse(Answer):
-    fields_desc = response(term(), messagepack.PackedTexts("Peers", "peers", "addresses of the servers"), granted())
-    facts = ("error", "term", "granted")
-
-
-class InstallSnapshotResponse(Answer):
-    fields_desc = response(term(), messagepack.Truth("Success", "success", "whether the snapshot was taken"))
-    facts = ("error", "term", "success")
-
-
-class TimeoutNowResponse(Answer):
-    fields_desc = response()
-    facts = ("error",)
-
-
-class RequestPreVoteResponse(Answer):
-    fields_desc = response(term(), granted())
-    facts = ("error", "term", "granted")
+AppendEntriesResponse = response(
+    "AppendEntriesResponse",
+    term(),
+    Integer("LastLog", "last_log", "newest index of the follower"),
+    Truth("Success", "success", "whether the entries fit"),
+    Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
+    facts=("term", "last_log", "success"),
+)
+RequestVoteResponse = response(
+    "RequestVoteResponse",
+    term(),
+    messagepack.PackedTexts("Peers", "peers", "addresses of the servers"),
+    granted(),
+    facts=("term", "granted"),
+)
+InstallSnapshotResponse = response(
+    "InstallSnapshotResponse",
+    term(),
+    Truth("Success", "success", "whether the snapshot was taken"),
+    facts=("term", "success"),
+)
+TimeoutNowResponse = response("TimeoutNowResponse")
+RequestPreVoteResponse = response("RequestPreVoteResponse", term(), granted(), facts=("term", "granted"))
 
 
 class Snapshot(Protobuf):
@@ -279,13 +256,9 @@ class Snapshot(Protobuf):
     fields_desc = [UInt32("size", "bytes that follow", unit="bytes"), *MetadataSnapshot.fields_desc]
 
 
-REQUESTS: dict[int, type[Rpc]] = {
-    0: AppendEntries,
-    1: RequestVote,
-    2: InstallSnapshot,
-    3: TimeoutNow,
-    4: RequestPreVote,
-}
+REQUESTS: dict[int, type[Rpc]] = dict(
+    enumerate((AppendEntries, RequestVote, InstallSnapshot, TimeoutNow, RequestPreVote))
+)
 """By RPC type."""
 
 ANSWERS: tuple[tuple[str, type[Answer]], ...] = (
@@ -309,10 +282,10 @@ LAYERS: tuple[type[Layer], ...] = (
 )
 
 
-class AnyAnswer(Answer):
-    """All fields of all answers, to tell which one it is."""
-
-    fields_desc = response(*{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values())
+AnyAnswer = response(
+    "AnyAnswer", *{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values()
+)
+"""All fields of all answers, to tell which one it is."""
 
 
 def answer_layer(data: bytes) -> type[Answer]:

@@ -25,7 +25,7 @@ from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, 
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -172,19 +172,17 @@ class Loss:
     last_ns: int = 0
 
 
+@dataclass(eq=False)
 class Cluster(Rule):
     """Publishes without ack, leaders that went away, replicas out of sync."""
 
     types = frozenset({"Publish", "Ack", "PropagatedRequest"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = Newest(MOST_WAITING)
-        self._losses: dict[str, Loss] = {}
-        self._ends: dict[str, list[tuple[int, str, Connection]]] = {}
-        """By server: when and how its connections to NATS ended."""
-        self._leaders: dict[Partition, list[tuple[int, str]]] = {}
-        """By partition: who said to lead it, and when."""
+    _waiting: Newest[tuple[str, str], tuple[FrameRef, Subject]] = field(default_factory=lambda: Newest(MOST_WAITING))
+    _losses: dict[str, Loss] = field(default_factory=dict)
+    _ends: dict[str, list[tuple[int, str, Connection]]] = field(default_factory=dict)
+    """By server: when and how its connections to NATS ended."""
+    _leaders: dict[Partition, list[tuple[int, str]]] = field(default_factory=dict)
+    """By partition: who said to lead it, and when."""
 
     def frame(self, frame: Frame) -> None:
         if "copy_of" in frame.generated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import printable
@@ -13,7 +14,7 @@ from wiredecode.protocols.liftbridge.names_operations import spelled
 from wiredecode.protocols.liftbridge.problems_replicas import Partition, cluster_of, spelled_in
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Problem, Report, Rule, inner_values
+from wiredecode.protocols.shared.problems import Problem, Rule, inner_values
 
 CODES = codes_of("liftbridge")
 
@@ -23,18 +24,16 @@ MAX_REQUESTS = 10_000
 """Operations that may wait for their answer; the oldest are forgotten."""
 
 
+@dataclass(eq=False)
 class Metadata(Rule):
     """Who leads: the cluster, by the RPCs of Raft, and partitions, by the entries of its log."""
 
     types = frozenset({"AppendEntries", "RequestVote"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._leaders: Newest[str, tuple[str, int]] = Newest(MOST_CLUSTERS)
-        """Leader and term, by cluster."""
-        self._partitions: dict[Partition, str] = {}
-        self._newest: Newest[str, int] = Newest(MOST_CLUSTERS)
-        """Index of the newest entry of the log, by cluster."""
+    _leaders: Newest[str, tuple[str, int]] = field(default_factory=lambda: Newest(MOST_CLUSTERS))
+    """Leader and term, by cluster."""
+    _partitions: dict[Partition, str] = field(default_factory=dict)
+    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MOST_CLUSTERS))
+    """Index of the newest entry of the log, by cluster."""
 
     def frame(self, frame: Frame) -> None:
         if frame.sender == "server" or "copy_of" in frame.generated:
@@ -104,6 +103,7 @@ class Metadata(Rule):
         problem.detail(f"{key}: from {self.report.seconds(frame.time_ns)} on{instead}")
 
 
+@dataclass(eq=False)
 class Refusals(Rule):
     """Operations that the metadata leader refused, with their stream; messages that a partition refused."""
 
@@ -111,11 +111,8 @@ class Refusals(Rule):
         {"PropagatedRequest", "PropagatedResponse", "Ack", "RaftJoinResponse", "AppendEntriesResponse"}
         | {"RequestVoteResponse", "InstallSnapshotResponse", "TimeoutNowResponse"}
     )
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._requests: Newest[int, str] = Newest(MAX_REQUESTS)
-        """What was asked for, by frame."""
+    _requests: Newest[int, str] = field(default_factory=lambda: Newest(MAX_REQUESTS))
+    """What was asked for, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":

@@ -14,7 +14,7 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -89,16 +89,14 @@ class Log:
         return self.times[index] if index < len(self.times) else None
 
 
+@dataclass(eq=False)
 class Replicas(Rule):
     """How far behind replicas are when they ask for messages: how long ago the next message was known to be there."""
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._logs: Newest[Partition, Log] = Newest(MOST_PARTITIONS)
-        self._worst: dict[str, dict[Partition, tuple[int, int]]] = {}
-        """By replica and partition: how far behind it was at most, and when."""
+    _logs: Newest[Partition, Log] = field(default_factory=lambda: Newest(MOST_PARTITIONS))
+    _worst: dict[str, dict[Partition, tuple[int, int]]] = field(default_factory=dict)
+    """By replica and partition: how far behind it was at most, and when."""
 
     def frame(self, frame: Frame) -> None:
         if frame.sender == "server" or "copy_of" in frame.generated:
@@ -158,6 +156,7 @@ class Server:
     requests: int = 0
 
 
+@dataclass(eq=False)
 class Silence(Rule):
     """Servers that got requests, and sent nothing."""
 
@@ -165,12 +164,9 @@ class Silence(Rule):
         *("AppendEntries", "AppendEntriesResponse", "RequestVote", "RequestVoteResponse"),
         *("RaftConnectRequest", "RaftConnectResponse", "InstallSnapshot", "InstallSnapshotResponse"),
     }
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._servers: dict[str, Server] = {}
-        self._of: dict[int, str | None] = {}
-        """By connection."""
+    _servers: dict[str, Server] = field(default_factory=dict)
+    _of: dict[int, str | None] = field(default_factory=dict)
+    """By connection."""
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number

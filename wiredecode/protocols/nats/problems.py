@@ -23,7 +23,6 @@ from wiredecode.protocols.shared.problems import (
     Checks,
     FrameRef,
     Publishing,
-    Report,
     Rule,
     ref_of,
     stopped_or_cut,
@@ -135,14 +134,12 @@ PULL = "pull"
 """A request for the next messages of a JetStream consumer: it waits until there are some."""
 
 
+@dataclass(eq=False)
 class Clients(Rule):
     """Slow and silent clients, and what servers report of them."""
 
     types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._readers: dict[int, Reader] = {}
+    _readers: dict[int, Reader] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if frame.type in PUBLISHED:

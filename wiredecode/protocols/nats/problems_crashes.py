@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
@@ -10,7 +10,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.nats.conversation_jetstream import ACK
 from wiredecode.protocols.nats.problems_requests import INBOX, MOST_KNOWN, PUBLISHED
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 CODES = codes_of("nats")
 SOON_NS = 1_000_000_000
@@ -34,17 +34,15 @@ class LastDelivery:
     """Messages so far."""
 
 
+@dataclass(eq=False)
 class Crashes(Rule):
     """Clients of one name that end soon after a delivery and connect again."""
 
     types = frozenset({"MSG", "HMSG", "UNSUB", *PUBLISHED})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._last: dict[int, LastDelivery | None] = {}
-        """By connection; None: it unsubscribed, or does not end on its first messages."""
-        self._ends: dict[tuple[str, str, str], list[tuple[Connection, LastDelivery]]] = {}
-        """By name and host of the client, and server."""
+    _last: dict[int, LastDelivery | None] = field(default_factory=dict)
+    """By connection; None: it unsubscribed, or does not end on its first messages."""
+    _ends: dict[tuple[str, str, str], list[tuple[Connection, LastDelivery]]] = field(default_factory=dict)
+    """By name and host of the client, and server."""
 
     def frame(self, frame: Frame) -> None:
         number, subject = frame.connection.number, frame.values.get("subject", "")

@@ -257,18 +257,16 @@ class Deliveries:
     """Messages left at the last redelivery."""
 
 
+@dataclass(eq=False)
 class Consumers(Rule):
     """Consumers that do not acknowledge: JetStream delivers again, and at last stops."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._known: dict[str, Deliveries] = {}
-        self._limits: Newest[str, dict[str, Any]] = Newest(MOST_KNOWN)
-        """Configuration of consumers that were created."""
-        self._newest: Newest[str, int] = Newest(MOST_KNOWN)
-        """Newest sequence by stream, as acks of publishes say."""
+    _known: dict[str, Deliveries] = field(default_factory=dict)
+    _limits: Newest[str, dict[str, Any]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Configuration of consumers that were created."""
+    _newest: Newest[str, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Newest sequence by stream, as acks of publishes say."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wiredecode.fields import printable
@@ -11,7 +12,7 @@ from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_advertised import AdvertisedHost
-from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Lag, Offsets
+from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
@@ -21,7 +22,6 @@ from wiredecode.protocols.shared.problems import (
     Checks,
     FrameRef,
     Publishing,
-    Report,
     Rule,
     ref_of,
     stopped_or_cut,
@@ -149,19 +149,18 @@ class PublishErrors(Rule):
                     problem.detail(finding.message)
 
 
+@dataclass(eq=False)
 class DuplicateIds(Rule):
     """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
 
     types = frozenset({"Publish", "Create", "Delete"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._highest: dict[tuple[str, str], int] = {}
-        self._bodies: dict[tuple[str, str], dict[int, int]] = {}
-        """By stream and name: hashes of the messages by id."""
-        self._lost: dict[tuple[str, str], int] = {}
-        """The first id that was used for another message."""
-        self._looked = self._known = 0
+    _highest: dict[tuple[str, str], int] = field(default_factory=dict)
+    _bodies: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    """By stream and name: hashes of the messages by id."""
+    _lost: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The first id that was used for another message."""
+    _looked: int = 0
+    _known: int = 0
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "Publish":
@@ -208,15 +207,13 @@ MOST_MISSING = 1000
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
+@dataclass(eq=False)
 class Admission(Rule):
     """Who was not let in, and connections that ended with or without a word; ``tcp.reset`` tells of a RST."""
 
     types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._said: dict[int, set[str]] = {}
-        """By connection: what explains its end."""
+    _said: dict[int, set[str]] = field(default_factory=dict)
+    """By connection: what explains its end."""
 
     def frame(self, frame: Frame) -> None:
         said = self._said.setdefault(frame.connection.number, {"seen"})
@@ -270,6 +267,7 @@ class Admission(Rule):
         )
 
 
+@dataclass(eq=False)
 class MissingStreams(Rule):
     """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
     were deleted."""
@@ -280,16 +278,13 @@ class MissingStreams(Rule):
             *("PublishError", "DeclarePublisherResponse", "SubscribeResponse"),
         }
     )
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._missing: dict[tuple[str, str], FrameRef] = {}
-        """By name and virtual host."""
-        self._deleted: dict[tuple[str, str], FrameRef] = {}
-        self._used: dict[tuple[str, str], list[FrameRef]] = {}
-        """Deleted ones: who used them."""
-        self._refused: dict[tuple[str, str], int] = {}
-        """Deleted ones: messages and requests that were refused afterwards."""
+    _missing: dict[tuple[str, str], FrameRef] = field(default_factory=dict)
+    """By name and virtual host."""
+    _deleted: dict[tuple[str, str], FrameRef] = field(default_factory=dict)
+    _used: dict[tuple[str, str], list[FrameRef]] = field(default_factory=dict)
+    """Deleted ones: who used them."""
+    _refused: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Deleted ones: messages and requests that were refused afterwards."""
 
     def frame(self, frame: Frame) -> None:
         where = self.report.names.get(frame.connection).get("virtual_host", "")
@@ -369,17 +364,15 @@ class Silence(NamedTuple):
     """The other side sent something meanwhile."""
 
 
+@dataclass(eq=False)
 class Heartbeats(Rule):
     """Sides that were silent although heartbeats were agreed."""
 
     types = frozenset(names.KEYS.values())
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._agreed: dict[int, int] = {}
-        self._last: dict[int, list[tuple[int, int]]] = {}
-        """By connection and side: time and number of the last frame."""
-        self._longest: dict[tuple[int, int], Silence] = {}
+    _agreed: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By connection and side: time and number of the last frame."""
+    _longest: dict[tuple[int, int], Silence] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
@@ -434,7 +427,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(
         *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
-        *(DuplicateIds, Lag, Flapping, Offsets, Fill, CrashLoop),
+        *(DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
     ),
     covered=frozenset({"closed", "publish-error"}),
     publishes={"Publish": Publishing(("stream",), "messages")},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of, values_of
+from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of, values_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -52,22 +52,20 @@ class Attempts:
     last: Connection | None = None
 
 
+@dataclass(eq=False)
 class AdvertisedHost(Rule):
     """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
 
     types = frozenset({"MetadataResponse", ASKS, SPEAKS, *WORKING})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._advertised: dict[tuple[str, int, str], Advertised] = {}
-        self._worked: dict[str, int] = {}
-        """By host of clients: when one last began to publish or to consume."""
-        self._attempts: dict[str, Attempts] = {}
-        self._failed: list[Connection] = []
-        self._spoke: set[int] = set()
-        """Connections on which a broker answered ..."""
-        self._requested: set[int] = set()
-        """... and on which a client spoke to somebody."""
+    _advertised: dict[tuple[str, int, str], Advertised] = field(default_factory=dict)
+    _worked: dict[str, int] = field(default_factory=dict)
+    """By host of clients: when one last began to publish or to consume."""
+    _attempts: dict[str, Attempts] = field(default_factory=dict)
+    _failed: list[Connection] = field(default_factory=list)
+    _spoke: set[int] = field(default_factory=set)
+    """Connections on which a broker answered ..."""
+    _requested: set[int] = field(default_factory=set)
+    """... and on which a client spoke to somebody."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type in WORKING:

@@ -1,4 +1,4 @@
-"""How RabbitMQ Stream consumers fare: how far behind, in what order, in how small pieces, who is active."""
+"""How RabbitMQ Stream consumers fare: in what order, in how small pieces, who is active, who crashes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code, codes_of
-from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
 
-LAG_NS = 5_000_000_000
-"""A consumer that fell so far behind is told of ..."""
-LAG_SHARE = 0.2
-"""... when it is so large a share of the time that it was looked at."""
-LEAST_CHUNKS = 5
 FLAPS, FLAP_NS = 5, 60_000_000_000
 """So many changes of the active consumer within so long."""
 MANY_CHUNKS = 50
@@ -27,17 +22,14 @@ SMALL, SMALL_BATCH = 10, 10
 LEAST_CRASHES, LONGEST_LIFE_NS = 3, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop."""
 MOST_STREAMS = 1000
-MS = 1_000_000
 
 
+@dataclass(eq=False)
 class Offsets(Rule):
     """Chunks that do not follow each other."""
 
     types = frozenset({"Subscribe", "Deliver"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._next: dict[int, dict[int, int]] = {}
+    _next: dict[int, dict[int, int]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         known = self._next.setdefault(frame.connection.number, {})
@@ -60,81 +52,12 @@ class Offsets(Rule):
         self._next.pop(connection.number, None)
 
 
-@dataclass(slots=True)
-class Reader:
-    """How old the chunks are that one subscription gets."""
-
-    place: FrameRef
-    """Of its Subscribe."""
-    stream: str
-    chunks: int = 0
-    position: int = 0
-    lowest_ns: int = 0
-    age_ns: int = 0
-    written_ns: int = 0
-    """When the last chunk was written, by the broker's clock."""
-    last_ns: int = 0
-
-
-class Lag(Rule):
-    """Consumers that fall behind. Only growth counts: clocks of broker and capture may differ."""
-
-    types = frozenset({"Subscribe", "Deliver", "Unsubscribe"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._readers: dict[int, dict[int, Reader]] = {}
-        self._ends: dict[str, int] = {}
-
-    def frame(self, frame: Frame) -> None:
-        known = self._readers.setdefault(frame.connection.number, {})
-        number = frame.values.get("subscription_id", -1)
-        if frame.type != "Deliver":
-            self._judge(known.pop(number, None))
-            if frame.type == "Subscribe":
-                known[number] = Reader(ref_of(frame), printable(frame.values.get("stream", "")))
-            return
-        chunk, reader = frame.values.get("chunk"), known.get(number)
-        if reader is None or not isinstance(chunk, Mapping) or "chunk_id" not in chunk:
-            return
-        reader.written_ns = chunk["timestamp"] * MS
-        reader.age_ns = frame.time_ns - reader.written_ns
-        reader.lowest_ns = min(reader.lowest_ns, reader.age_ns) if reader.chunks else reader.age_ns
-        reader.chunks += 1
-        reader.last_ns = frame.time_ns
-        reader.position = chunk["chunk_id"] + chunk["num_records"]
-        if reader.stream in self._ends or len(self._ends) < MOST_STREAMS:
-            end = frame.values.get("committed_chunk_id", 0)
-            self._ends[reader.stream] = max(self._ends.get(reader.stream, 0), reader.position, end)
-
-    def _judge(self, reader: Reader | None) -> None:
-        if reader is None or reader.chunks < LEAST_CHUNKS or reader.written_ns < reader.place.time_ns:
-            return  # what it reads was there before it came: nobody knows how fast it should be
-        behind = reader.age_ns - reader.lowest_ns
-        active = reader.last_ns - reader.place.time_ns
-        if behind < LAG_NS or behind < LAG_SHARE * active:
-            return
-        place, who = reader.place, self.report.names.short(reader.place.connection)
-        what = f"{who} falls behind {reader.stream}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
-        problem = self.report.add(CODES["consumer-lag"], what, (place.connection.number, place.number), frame=place)
-        problem.weight, problem.last_ns = behind, reader.last_ns
-        progress = f"{reader.chunks:,} chunks reached it; offset {reader.position:,} is next"
-        end = self._ends.get(reader.stream, 0)
-        problem.detail(f"{progress}, the stream has come to {end:,}" if end > reader.position else progress)
-
-    def ended(self, connection: Connection) -> None:
-        for reader in self._readers.pop(connection.number, {}).values():
-            self._judge(reader)
-
-
+@dataclass(eq=False)
 class Flapping(Rule):
     """Changes of the single active consumer, by stream and name."""
 
     types = frozenset({"ConsumerUpdate"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._changes: dict[tuple[str, str], deque[tuple[int, FrameRef]]] = {}
+    _changes: dict[tuple[str, str], deque[tuple[int, FrameRef]]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if not frame.values.get("active") or "stream" not in frame.generated:
@@ -173,16 +96,14 @@ class Life:
     """It stored an offset, unsubscribed or closed."""
 
 
+@dataclass(eq=False)
 class CrashLoop(Rule):
     """Consumers that come back again and again, and begin at the same offset."""
 
     types = frozenset({"QueryOffset", "Subscribe", "Deliver", "StoreOffset", "Unsubscribe", "Close"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._asked: set[int] = set()
-        self._lives: dict[int, Life] = {}
-        self._loops: dict[tuple[str, str, str, int | None], list[Life]] = {}
+    _asked: set[int] = field(default_factory=set)
+    _lives: dict[int, Life] = field(default_factory=dict)
+    _loops: dict[tuple[str, str, str, int | None], list[Life]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
@@ -241,14 +162,12 @@ class Filled:
     places: list[FrameRef] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class Fill(Rule):
     """Messages per chunk, and per sub-batch."""
 
     types = frozenset({"Deliver"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._streams: dict[str, Filled] = {}
+    _streams: dict[str, Filled] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         chunk, stream = frame.values.get("chunk"), frame.generated.get("stream")

@@ -1,4 +1,4 @@
-"""Credit of RabbitMQ Stream consumers: too little, none any more, or more than they can read."""
+"""What becomes of RabbitMQ Stream subscriptions: too little credit, none any more, useless credit, growing lag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import FrameRef, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, ref_of
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -25,8 +25,11 @@ LEAST_CLOSED_NS = 200_000_000
 """So long was the window of TCP closed before credit counts as given too early."""
 LEAST_CHUNKS = 20
 """Chunks from which on one credit at a time is worth a note."""
+LAG_NS, LAG_SHARE, LAG_CHUNKS = 5_000_000_000, 0.2, 5
+"""A consumer lags that fell so far behind, in so large a share of its time, if the age of so many chunks is known."""
 MOST_STREAMS = 10_000
 NEVER = 1 << 63
+MS = 1_000_000
 
 
 def _round_trip(connection: Connection) -> int:
@@ -36,8 +39,20 @@ def _round_trip(connection: Connection) -> int:
 
 
 @dataclass(slots=True)
+class Stream:
+    """How far a stream got."""
+
+    position: int = 0
+    """As consumers were sent."""
+    end: int = 0
+    """As brokers said as well."""
+    grew_ns: int = 0
+    """When it last went on."""
+
+
+@dataclass(slots=True)
 class Subscription:
-    """Credit of one subscription."""
+    """Credit of one subscription, and how old the chunks are that it gets."""
 
     place: FrameRef
     """Of its Subscribe."""
@@ -45,12 +60,12 @@ class Subscription:
     stream: str
     initial: int
     credit: int
-    out_of_credit_ns: int | None = None
+    most: int
+    """The most credit it ever had."""
+    out_of_credit_ns: int | None
     """Since when there is none."""
     given_ns: int | None = None
     """When credit came after there was none; no chunk has followed yet."""
-    most: int = 0
-    """The most credit it ever had."""
     dry: int = 0
     """How often it had none left."""
     position: int = 0
@@ -60,26 +75,25 @@ class Subscription:
     starved_ns: int = 0
     last_ns: int = 0
     evidence: list[tuple[int, int | None]] = field(default_factory=list)
+    ages: int = 0
+    """Chunks whose age is known: by clocks that may differ, so only its growth counts."""
+    lowest_ns: int = 0
+    age_ns: int = 0
+    written_ns: int = 0
+    """When the last of them was written, by the broker's clock."""
 
-    def described(self) -> str:
-        """Which subscription it is."""
-        return f"subscription {self.number} of {self.stream}, initial credit {self.initial}"
 
-
+@dataclass(eq=False)
 class Credits(Rule):
-    """Time without credit while chunks were there, and credit that means nothing."""
+    """Time without credit while chunks were there, credit that means nothing, and consumers that fall behind."""
 
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe", "PublishConfirm"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._subscriptions: dict[int, dict[int, Subscription]] = {}
-        self._streams: dict[str, tuple[int, int]] = {}
-        """How far streams got, and when they last went on."""
+    _subscriptions: dict[int, dict[int, Subscription]] = field(default_factory=dict)
+    _streams: dict[str, Stream] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PublishConfirm":
-            self._went_on(frame, 0)
+            self._went_on(frame.generated.get("stream"), frame.time_ns)
             return
         number = frame.values.get("subscription_id")
         if number is None:
@@ -90,28 +104,27 @@ class Credits(Rule):
             self._judge(known.pop(number, None))
             stream = printable(frame.values.get("stream", ""))
             dry = None if credit else frame.time_ns
-            known[number] = Subscription(ref_of(frame), number, stream, credit, credit, dry, most=credit)
+            known[number] = Subscription(ref_of(frame), number, stream, credit, credit, credit, dry)
             return
         subscription = known.get(number)
         if subscription is None:
             return
         if frame.type == "Credit":
-            self._credit(subscription, frame)
+            if subscription.credit <= 0 and subscription.out_of_credit_ns is not None:
+                subscription.given_ns = frame.time_ns
+            subscription.credit += frame.values.get("credit", 0)
+            subscription.most = max(subscription.most, subscription.credit)
         elif frame.type == "Deliver":
             self._deliver(subscription, frame)
         else:
             self._judge(known.pop(number))
 
-    def _went_on(self, frame: Frame, end: int) -> None:
-        stream = frame.generated.get("stream")
-        if stream is not None and (stream in self._streams or len(self._streams) < MOST_STREAMS):
-            self._streams[stream] = max(self._streams.get(stream, (0, 0))[0], end), frame.time_ns
-
-    def _credit(self, subscription: Subscription, frame: Frame) -> None:
-        if subscription.credit <= 0 and subscription.out_of_credit_ns is not None:
-            subscription.given_ns = frame.time_ns
-        subscription.credit += frame.values.get("credit", 0)
-        subscription.most = max(subscription.most, subscription.credit)
+    def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
+        if name is None or (name not in self._streams and len(self._streams) >= MOST_STREAMS):
+            return
+        stream = self._streams.setdefault(name, Stream())
+        stream.position = max(stream.position, position)
+        stream.end, stream.grew_ns = max(stream.end, position, end), time_ns
 
     def _deliver(self, subscription: Subscription, frame: Frame) -> None:
         subscription.chunks += 1
@@ -120,7 +133,12 @@ class Credits(Rule):
         chunk = frame.values.get("chunk")
         if isinstance(chunk, Mapping) and "chunk_id" in chunk:
             subscription.position = chunk["chunk_id"] + chunk["num_records"]
-            self._went_on(frame, subscription.position)
+            end = frame.values.get("committed_chunk_id", 0)
+            self._went_on(frame.generated.get("stream"), frame.time_ns, subscription.position, end)
+            subscription.written_ns = chunk["timestamp"] * MS
+            age = subscription.age_ns = frame.time_ns - subscription.written_ns
+            subscription.lowest_ns = min(subscription.lowest_ns, age) if subscription.ages else age
+            subscription.ages += 1
         since, given = subscription.out_of_credit_ns, subscription.given_ns
         if since is not None and given is not None:
             way = frame.time_ns - given
@@ -138,68 +156,69 @@ class Credits(Rule):
         """A subscription is over."""
         if subscription is None:
             return
-        place, stream = subscription.place, subscription.stream
-        active = subscription.last_ns - place.time_ns
+        active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
         if subscription.waits >= LEAST_WAITS and subscription.starved_ns >= LEAST_SHARE * max(active, 1):
             self._starved(subscription, active)
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
-            who = self.report.names.short(place.connection)
-            what = f"{who} consumes {stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
-            self.report.add(CODES["credit-one"], what, (place.connection.number, place.number), frame=place)
+            what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
+            self._report("credit-one", subscription, what)
+        began_before = subscription.written_ns < subscription.place.time_ns  # nobody knows how fast it should be
+        if subscription.ages >= LAG_CHUNKS and not began_before and behind >= max(LAG_NS, LAG_SHARE * active):
+            self._lags(subscription, behind, active)
+
+    def _report(
+        self, code: str, subscription: Subscription, did: str, weight: int = 0, severity: str | None = None
+    ) -> Problem:
+        place = subscription.place
+        what, key = f"{self.report.names.short(place.connection)} {did}", (place.connection.number, place.number)
+        problem = self.report.add(CODES[code], what, key, frame=place, severity=severity)
+        problem.weight = weight
+        return problem
 
     def _starved(self, subscription: Subscription, active: int) -> None:
-        place, stream = subscription.place, subscription.stream
-        who = self.report.names.short(place.connection)
+        starved_ns = subscription.starved_ns
         what = (
-            f"{who} consumes {stream} too slowly: out of credit for {subscription.starved_ns / 1e9:.3f} s of "
+            f"consumes {subscription.stream} too slowly: out of credit for {starved_ns / 1e9:.3f} s of "
             f"{active / 1e9:.3f} s while chunks waited"
         )
-        severity = None if subscription.starved_ns >= LONG_STARVED_NS else "note"
-        key = place.connection.number, place.number
-        problem = self.report.add(CODES["credit-starvation"], what, key, frame=place, severity=severity)
-        problem.count, problem.weight = subscription.waits, subscription.starved_ns
+        severity = None if starved_ns >= LONG_STARVED_NS else "note"
+        problem = self._report("credit-starvation", subscription, what, starved_ns, severity)
+        problem.count, problem.last_ns = subscription.waits, subscription.last_ns
         for number, packet in subscription.evidence:
             self.report.cite_numbers(problem, number, packet)
-        problem.detail(subscription.described())
+        _describe(problem, subscription)
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
-        round_trip, each_ns = _round_trip(place.connection), subscription.starved_ns / subscription.waits
-        problem.last_ns = subscription.last_ns
+        round_trip, each_ns = _round_trip(subscription.place.connection), starved_ns / subscription.waits
         if each_ns < 2 * round_trip:
             problem.detail(f"a round trip takes {round_trip / 1e6:.3f} ms, for each credit")
             problem.likely = "the round trip is long, and there is too little credit to fill it: raise the credit"
         else:
             problem.likely = f"the consumer gives credit after processing, which takes {each_ns / 1e6:.0f} ms per chunk"
 
+    def _lags(self, subscription: Subscription, behind: int, active: int) -> None:
+        name = subscription.stream
+        what = f"falls behind {name}: by {behind / 1e9:.3f} s within {active / 1e9:.3f} s"
+        problem = self._report("consumer-lag", subscription, what, behind)
+        problem.last_ns, end = subscription.last_ns, self._streams.get(name, Stream()).end
+        progress = _progress(subscription, subscription.ages)
+        problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)
+
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
         """Nothing more comes of a connection, whose end was at ``end_ns``; the subscription was still there."""
-        place, stream, since = subscription.place, subscription.stream, subscription.out_of_credit_ns
-        end, went_on_ns = self._streams.get(stream, (0, 0))
-        until_ns = min(went_on_ns, end_ns)
+        since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, Stream())
+        until_ns = min(stream.grew_ns, end_ns)
         if since is None or subscription.given_ns is not None or until_ns - since < LEAST_STOPPED_NS:
             return
-        who = self.report.names.short(place.connection)
         what = (
-            f"{who} stopped consuming {stream}: no credit since {self.report.seconds(since)}, while the stream went "
-            f"on for {(until_ns - since) / 1e9:.3f} s"
+            f"stopped consuming {subscription.stream}: no credit since {self.report.seconds(since)}, while the stream "
+            f"went on for {(until_ns - since) / 1e9:.3f} s"
         )
-        problem = self.report.add(CODES["consumer-stopped"], what, (place.connection.number, place.number), frame=place)
-        problem.weight, problem.last_ns = until_ns - since, until_ns
-        problem.detail(subscription.described())
-        problem.detail(f"{subscription.chunks:,} chunks reached it; offset {subscription.position:,} is next")
-        if end > subscription.position:
-            problem.detail(f"other consumers are at offset {end:,}")
-
-    def _useless(self, subscription: Subscription, closed_ns: int) -> None:
-        """The client closed its window for ``closed_ns``; the subscription always had credit."""
-        place, stream = subscription.place, subscription.stream
-        who = self.report.names.short(place.connection)
-        what = (
-            f"{who} gives credit for {stream} that it cannot use: it closed its window for {closed_ns / 1e9:.3f} s, "
-            f"with up to {subscription.most:,} credits left"
-        )
-        problem = self.report.add(CODES["early-credit"], what, (place.connection.number, place.number), frame=place)
-        problem.weight = closed_ns
-        problem.detail(subscription.described())
+        problem = self._report("consumer-stopped", subscription, what, until_ns - since)
+        problem.last_ns = until_ns
+        _describe(problem, subscription)
+        problem.detail(_progress(subscription, subscription.chunks))
+        if stream.position > subscription.position:
+            problem.detail(f"other consumers are at offset {stream.position:,}")
 
     def ended(self, connection: Connection) -> None:
         health, client = connection.health, connection.initiator
@@ -209,4 +228,17 @@ class Credits(Rule):
             self._judge(subscription)
             self._stopped(subscription, end_ns)
             if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
-                self._useless(subscription, closed_ns)
+                what = (
+                    f"gives credit for {subscription.stream} that it cannot use: it closed its window for "
+                    f"{closed_ns / 1e9:.3f} s, with up to {subscription.most:,} credits left"
+                )
+                _describe(self._report("early-credit", subscription, what, closed_ns), subscription)
+
+
+def _describe(problem: Problem, subscription: Subscription) -> None:
+    stream, initial = subscription.stream, subscription.initial
+    problem.detail(f"subscription {subscription.number} of {stream}, initial credit {initial}")
+
+
+def _progress(subscription: Subscription, chunks: int) -> str:
+    return f"{chunks:,} chunks reached it; offset {subscription.position:,} is next"

@@ -182,14 +182,13 @@ class Report:
             problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
 
 
+@dataclass(eq=False)
 class Rule:
     """Finds one kind of problem, or some that are found by the same means."""
 
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types whose frames it is told, of its protocol."""
-
-    def __init__(self, report: Report) -> None:
-        self.report = report
+    report: Report
 
     def frame(self, frame: Frame) -> None:
         """The next frame of :attr:`types`."""
