@@ -11,9 +11,8 @@ import numpy.typing as npt
 from wiredecode.arrays import Bools
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
-from wiredecode.net.bulk_analysis import COLUMNS_PAY_FROM, BulkAnalysis
 from wiredecode.net.health import ConnectionHealth
-from wiredecode.net.segments import ACK, SYN, ByConnection, FlowKey, Segments, reverse
+from wiredecode.net.segments import ACK, SYN, FlowKey, Segments, reverse
 from wiredecode.net.types import Connection
 
 NEEDED = (
@@ -55,21 +54,13 @@ class Analyser:
         if found is not None and found[0].health is connection.health:
             self._closed.append((found[0], key))
 
-    def analyse(self, segments: Segments, by: ByConnection | None = None, copies: Bools | None = None) -> None:
-        """Analyse the segments of the next packets, in packet order; many of them as columns where they are grouped.
+    def analyse(self, segments: Segments, copies: Bools | None = None) -> None:
+        """Analyse the segments of the next packets, in packet order.
 
         ``copies`` are packets that were seen before: nothing that TCP did.
         """
         flows, opened, buffer = self._flows, self._opened, segments.buffer
-        left: Any = slice(None)
-        if copies is not None:
-            left = ~copies
-        elif by is not None and len(segments) >= COLUMNS_PAY_FROM:
-            bulk = BulkAnalysis(segments, by, flows)
-            left = bulk.analyse({key for _, key in opened.values()})
-            self.kinds.update(bulk.kinds)
-            if self.connections is not None:
-                self.connections.update(bulk.owners(~left))
+        left: Any = slice(None) if copies is None else ~copies
         columns = (getattr(segments, name)[left].tolist() for name in NEEDED)
         for high, low, other_high, other_low, ports, *row, ready, header in zip(*columns, strict=True):
             key = high, low, other_high, other_low, ports

@@ -143,11 +143,6 @@ class ConnectionAnalysis:
         self.sides = Side(health.directions[0]), Side(health.directions[1])
         self._syn_ns: int | None = None
 
-    @property
-    def in_handshake(self) -> bool:
-        """Whether the ACK that ends the handshake is still to come."""
-        return self._syn_ns is not None and self.health.handshake_ns is None
-
     def analyse(self, side: int, segment: SegmentHeader) -> int:
         """Analyse the next segment, sent by ``side``."""
         forward, backward = self.sides[side], self.sides[1 - side]

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
-from wiredecode.arrays import Int64s
 from wiredecode.net.times import Times
 
 KINDS = (
@@ -142,13 +139,6 @@ class DirectionHealth:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)
 
-    def came(self, times: Int64s) -> None:
-        """Packets came at these times."""
-        gaps = np.diff(times, prepend=self.last_ns or times[0])
-        for place in np.flatnonzero(gaps >= LEAST_QUIET_NS).tolist() if gaps.max() >= LEAST_QUIET_NS else ():
-            self.pause(int(times[place] - gaps[place]), int(times[place]))
-        self.last_ns = int(times[-1])
-
     def pause(self, begin_ns: int, end_ns: int) -> None:
         """No packet came between these times."""
         if len(self.quiet) < INTERVALS:
@@ -205,10 +195,3 @@ class ConnectionHealth:
         if self.payload_ns:
             self.longest_idle_ns = max(self.longest_idle_ns, time_ns - self.payload_ns)
         self.payload_ns = max(self.payload_ns, time_ns)
-
-    def active_all(self, times: Int64s) -> None:
-        """Payload came at all of these times, in the order of its packets."""
-        before = np.maximum.accumulate(np.append(self.payload_ns, times))
-        idle = np.where(before[:-1] > 0, times - before[:-1], 0)
-        self.longest_idle_ns = max(self.longest_idle_ns, int(idle.max()))
-        self.payload_ns = int(before[-1])

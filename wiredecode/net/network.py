@@ -155,15 +155,12 @@ class Network:
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
-        by = None
         if len(segments) < COLUMNS_PAY_FROM:
             feed_rows(segments, np.arange(len(segments)), clock, self._connections, out)
         else:
-            intake = ColumnIntake(segments, clock, self._connections, out)
-            by = intake.by
-            intake.process()
+            ColumnIntake(segments, clock, self._connections, out).process()
         if self._analyser is not None:
-            self._analyser.analyse(segments, by, self._copies.find(segments, part))
+            self._analyser.analyse(segments, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
