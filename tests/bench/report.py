@@ -7,6 +7,7 @@ import platform
 import shutil
 import statistics
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +127,7 @@ def machine() -> list[str]:
     models = [line.split(":", 1)[1].strip() for line in told if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     lines = [
+        time.strftime("* %Y-%m-%d"),
         f"* {models[0] if models else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB",
         f"* {platform.system()} {platform.release()}, Python {platform.python_version()}",
     ]

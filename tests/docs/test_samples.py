@@ -25,7 +25,7 @@ CASES = [
 ]
 ANSWERS = {
     "Which publishes have no confirm?": "| 12088 | late | orders-stream |",
-    "Why was this connection closed, and by whom?": "server RST: Authorization Violation",
+    "Who closed this connection, and why?": "server RST: Authorization Violation",
     "Who logged in?": "| 7 | wd-consumer | guest | / | RabbitMQ Stream | 1.1.1 |",
     "What happened to one message?": "confirmed 0.183 ms after it was published",
     "What changed, and when?": "lb-b reports that lb-c does not lead orders-stream[0]",
@@ -54,7 +54,7 @@ COMMANDS = [(page.name, each) for page in SAMPLES.pages() for each in commands(p
 
 def test_there_are_samples_and_commands() -> None:
     assert len(SHOWN) >= 20
-    assert len(COMMANDS) >= 150
+    assert len(COMMANDS) >= 130
 
 
 @pytest.mark.parametrize(("command", "shown"), CASES)
@@ -64,7 +64,7 @@ def test_a_command_prints_what_the_page_shows(
     (tmp_path / "captures").symlink_to(ROOT / "captures")
     monkeypatch.chdir(tmp_path)
     result = run(*SAMPLES.words(command))
-    assert result.code == 0
+    assert result.code == (2 if shown.startswith("wiredecode: ") else 0)
     printed = result.err if command.endswith(SAMPLES.ERRORS) else result.out
     assert SAMPLES.shortened(printed, shown) == shown, "run: python docs/make_samples.py"
 
@@ -88,7 +88,7 @@ def test_commands_and_options_exist(page: str, command: str) -> None:
         option = word.partition("=")[0]
         if re.fullmatch(r"-[a-zA-Z]|--[a-z].*", option):
             assert option in options | TSHARK or (command.startswith("wiredecode -") and len(words) == 2), word
-        if word == "-Y" and value and not PLACEHOLDERS.search(value):
+        if word == "-Y" and value and not command.endswith(SAMPLES.ERRORS) and not PLACEHOLDERS.search(value):
             compile_filter(value)
 
 
