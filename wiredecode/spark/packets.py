@@ -1,4 +1,4 @@
-"""From files to parcels of packets, each for one bucket, and back (docs/spark.md, "How it works").
+"""From files to parcels of packets, each for one bucket, and back (docs/architecture.md, "Clusters").
 
 A row per packet would cost Java more than all other work, so a row is a parcel: packets of one bucket and file as
 columns in Arrow's IPC format. Whole packets are sent, because headers are shorter than columns of their fields, and

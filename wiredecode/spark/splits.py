@@ -1,4 +1,4 @@
-"""Large pcap files in parts that are read at the same time (docs/spark.md, "Large files").
+"""Large pcap files in parts that are read at the same time (docs/spark.md, "Inputs").
 
 A part is a range of bytes; the packets whose records begin in it, or a little later, are read with it. Where they begin
 has to be found, for a pcap file has no marks: whoever needs an edge looks for it in the same bytes, and finds the same.

@@ -189,7 +189,7 @@ def _parts(array: pa.StructArray) -> list[pa.Array]:
 def of_protocol(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows that are all of one protocol, with those members of ``layers`` that its frames can have.
 
-    If none of them was asked for, ``layers`` stays as it is (docs/tables.md, "Wide or narrow").
+    If none of them was asked for, ``layers`` stays as it is (docs/tables.md, "Frames").
     """
     names = rows.schema.names
     if LAYERS not in names or not len(rows):
