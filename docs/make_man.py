@@ -13,16 +13,18 @@ from wiredecode.cli.app import DEBUG, command_line
 PAGE = Path(__file__).parent / "wiredecode.1"
 REFERENCE = Path(__file__).parent / "reference" / "commands.md"
 EXIT_CODES = (
-    ("0", "Fine; also when the reader of standard output has gone."),
-    ("2", "A wrong command line, or input that cannot be read or is damaged; what could be decoded has been written."),
-    ("70", "A mistake in wiredecode itself; please report it."),
-    ("130", "Interrupted by Ctrl-C."),
+    ("0", "Success, also if nothing matched or the reader of a pipe closed it."),
+    ("1", "trace: no message matches. check --fail-on: a problem is at least this severe."),
+    ("2", "Usage error, or an input or output that is missing, damaged or cannot be written."),
+    ("3", "check: nothing could be judged, or, with --fail-on undecoded, not everything."),
+    ("70", "A bug in wiredecode; please report it."),
+    ("129, 130, 143", "Ended by SIGHUP, Ctrl-C or SIGTERM. sniff ends with 0 after Ctrl-C and SIGTERM."),
 )
 ENVIRONMENT = (
-    ("NO_COLOR", "If it is set and not empty, --color auto means no colours. So does TERM=dumb."),
-    ("COLUMNS", "How wide trees, tables and help are; by default as the terminal."),
-    ("TZ", "The time zone of --time absolute."),
-    (DEBUG, "If it is set, a mistake in wiredecode shows its traceback, as -v does."),
+    ("NO_COLOR", "If set and not empty, --color auto means no colours. So does TERM=dumb."),
+    ("COLUMNS", "Width of trees, tables and help; by default that of the terminal."),
+    ("TZ", "Time zone of --time absolute."),
+    (DEBUG, "If set, a bug in wiredecode shows its traceback, as with -v."),
 )
 FILES = (
     ("FILE", "A capture in pcap or pcapng format, plain or compressed with gzip, zstd or lz4. - is standard input."),

@@ -1,7 +1,7 @@
 """Make the pictures of README and docs from real runs: ``python docs/make_picture.py``.
 
-What commands print about captures of the repository, shortened, recorded by rich as SVG; and a report in headless
-Chromium as PNG, where that is installed. Each is made for light and for dark pages.
+rich records the output of commands as SVG, and headless Chromium, if installed, shows a report as PNG. Each picture is
+made for light and for dark pages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REPORT = 1000, 1350
 
 
 def printed(capture: Path, words: tuple[str, ...]) -> list[str]:
-    """The lines, with colours, that a command prints about a capture on a terminal of so many columns."""
+    """The coloured lines that a command prints about a capture on a terminal of COLUMNS columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     command = [sys.executable, "-m", "wiredecode", words[0], capture.name, *words[1:]]
@@ -62,7 +62,7 @@ def printed(capture: Path, words: tuple[str, ...]) -> list[str]:
 
 
 def terminal(name: str) -> None:
-    """A picture of what a command prints."""
+    """A picture of the output of a command."""
     capture, words, first, last = PICTURES[name]
     lines = printed(capture, words)[first:last]
     shown = " ".join(f"'{word}'" if " " in word else word for word in (words[0], capture.name, *words[1:]))

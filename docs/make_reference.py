@@ -48,7 +48,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         "filters", "Names in filters", ["Every frame has these names. [How to use them](../filters.md).", ""], names()
     )
     yield page("tables", "Columns of tables", ["[How to use them](../tables.md).", ""], tables())
-    yield page("limits", "Limits", ["`--limit NAME=VALUE` changes one of these.", ""], reassembly_limits())
+    yield page("limits", "Limits", ["`--limit NAME=VALUE` changes a limit.", ""], reassembly_limits())
     yield page("index", "Reference", INDEX, [])
 
 
@@ -175,7 +175,7 @@ def findings(name: str) -> list[str]:
 
 
 def assigned(function: ast.FunctionDef, name: ast.Name) -> ast.expr | None:
-    """What was assigned to the name last, before the line where it is used."""
+    """The last value assigned to the name before the line that uses it."""
     before = [
         node
         for node in ast.walk(function)

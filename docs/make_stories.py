@@ -1,4 +1,4 @@
-"""Make the pictures of docs/ui-stories.md: ``python docs/make_stories.py``."""
+"""Make the pictures of two stories in docs/ui.md: ``python docs/make_stories.py``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ SIZE = (120, 34)
 Pictures = dict[str, tuple[str, list[str]]]
 PICTURES: Pictures = {
     "ui-credit-findings": ("credit-starvation.pcap", ["F"]),
-    "ui-credit-frame": ("credit-starvation.pcap", ["F", "enter"]),
-    "ui-refused-findings": ("advertised-refused.pcap", ["F"]),
-    "ui-refused-connections": ("advertised-refused.pcap", ["c"]),
     "ui-leader-timeline": ("leader-killed.pcap.gz", ["T"]),
-    "ui-leader-sequence": ("leader-killed.pcap.gz", ["F", "enter", "D"]),
 }
 """Name of the picture: capture, and the keys that lead to it."""
 
