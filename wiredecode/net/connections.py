@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
@@ -73,12 +72,6 @@ class Connections:
         """Closed connections that are remembered."""
         return len(self._closed) + len(self._unfilled)
 
-    def closed_flows(self) -> Iterator[FlowKey]:
-        """The flows of closed connections that are remembered."""
-        for tracked in (*self._unfilled, *self._closed):
-            yield tracked.key
-            yield reverse(tracked.key)
-
     def find(self, key: FlowKey) -> tuple[Tracked, int] | None:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
@@ -122,22 +115,18 @@ class Connections:
         tracked, side = found
         if tracked.ends == BOTH and self._forget_over(tracked, over, packet.number, out):
             return self.open(packet, out)
+        self.seen(tracked, side, packet.now, packet.at)
+        return found
+
+    def seen(self, tracked: Tracked, side: int, now: int, at: int) -> None:
+        """The latest packet, at its own time ``now``, ``at`` of the capture, is one of ``side`` of ``tracked``."""
         other = tracked.streams[1 - side]
         if other.answered is None:
-            other.answered = packet.now
-        tracked.last, tracked.seen = packet.now, packet.at
+            other.answered = now
+        tracked.last, tracked.seen = now, at
         self._recent.move_to_end(tracked)
         if tracked.ends == BOTH:
             self._close(tracked)
-        return found
-
-    def seen(self, tracked: Tracked, now: int, at: int) -> None:
-        """The latest packet, at its own time ``now``, ``at`` of the capture, is one of ``tracked``."""
-        if tracked in self._recent:
-            tracked.last, tracked.seen = now, at
-            self._recent.move_to_end(tracked)
-            if tracked.ends == BOTH:
-                self._close(tracked)
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
         """Forget the closed connections whose time is over, if ``clock`` of the capture goes on for them."""

@@ -1,8 +1,7 @@
 """Packets to streams: `Network` takes batches of packets and gives the bytes of every TCP direction in order.
 
-A batch is decoded into columns, its segments are grouped by connection, and those that just continue both streams
-are taken at once; only the rest goes segment by segment. Nothing is done for a connection without
-packets in the batch, unless it waits for a hole.
+The headers of a batch are decoded as columns; then its segments are put into their streams one by one. Nothing is done
+for a connection without packets in the batch, unless it waits for a hole.
 """
 
 from __future__ import annotations
@@ -22,16 +21,12 @@ from wiredecode.net.causality import AckHold, Tracked
 from wiredecode.net.connections import Connections
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.hosts import Hosts
-from wiredecode.net.intake import ColumnIntake, feed_rows
+from wiredecode.net.intake import feed
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.moments import Clock
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.segments import Segments
 from wiredecode.net.types import Connection, Event
-
-COLUMNS_PAY_FROM = 40
-"""Segments of a batch from which on columns are faster than one by one (measured)."""
-
 
 DEFAULT = Limits()
 
@@ -155,10 +150,7 @@ class Network:
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
-        if len(segments) < COLUMNS_PAY_FROM:
-            feed_rows(segments, np.arange(len(segments)), clock, self._connections, out)
-        else:
-            ColumnIntake(segments, clock, self._connections, out).process()
+        feed(segments, clock, self._connections, out)
         if self._analyser is not None:
             self._analyser.analyse(segments, self._copies.find(segments, part))
 

@@ -15,7 +15,7 @@ import numpy as np
 from wiredecode.arrays import Int64s
 from wiredecode.net.backlog import AckHistory, Acks, Arrival, Backlog, Hole, Origin, tail
 from wiredecode.net.limits import Limits
-from wiredecode.net.moments import BITS, END, at_packet, place
+from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
@@ -149,24 +149,23 @@ class Reassembler:
         return self._backlog.oldest(self.offset) if self._backlog is not None else None
 
     def in_order(self, seq: int) -> bool:
-        """Whether `run` can take segments that start at ``seq``."""
+        """Whether a segment that starts at ``seq`` is the next one, and nothing waits or has ended."""
         if self._backlog is not None or self._fin is not None or self._reset is not None:
             return False
-        return self.base is None or advance(self.base, self.offset) == seq
+        return self.base is None or (self.base + self.offset) & MASK == seq
 
-    def run(self, seq: int, data: bytes, lengths: Int64s, number: Int64s, time_ns: Int64s, out: list[Event]) -> None:
-        """Take segments from ``seq`` on that follow each other; `in_order` holds, ``data`` is all of them."""
-        self.flush(out)
+    def lacks(self, ack: int) -> bool:
+        """Whether bytes before sequence number ``ack`` have not come."""
+        return self.base is not None and distance(self.base + self.offset, ack) > 0
+
+    def extend(self, seq: int, data: bytes, number: int, time_ns: int, ready: int, ready_ns: int) -> None:
+        """Take a segment that was captured whole and is `in_order`."""
         if self.base is None:
             self.base = seq
-        ends = np.cumsum(lengths)
-        ends += self.offset
-        ready = number << BITS
-        out.append(Chunk(self.direction, self.offset, data, ends, number, time_ns, ready, time_ns))
         self.direction.captured += len(data)
-        self.offset += len(data)
-        self._ready, self._ready_ns = int(ready[-1]), int(time_ns[-1])
-        self._remember(data)
+        if ready > self._ready:
+            self._ready, self._ready_ns = ready, ready_ns
+        self._append(data, number, time_ns)
 
     def segment(self, seq: int, data: bytes, length: int, origin: Origin, out: list[Event]) -> None:
         """Take any segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured."""
@@ -331,12 +330,14 @@ class Reassembler:
         """Bytes [offset, end) are next; what ``data`` lacks was cut."""
         self._now_ready(origin)
         if data:
-            self.offset += len(data)
-            self._parts.append(data)
-            ready = max(self._ready, self.over)
-            self._pieces.append((self.offset, origin.number, origin.time_ns, ready, self._ready_ns))
+            self._append(data, origin.number, origin.time_ns)
         if self.offset < end:
             self._gap(end, CUT, out)
+
+    def _append(self, data: bytes, number: int, time_ns: int) -> None:
+        self.offset += len(data)
+        self._parts.append(data)
+        self._pieces.append((self.offset, number, time_ns, max(self._ready, self.over), self._ready_ns))
 
     def _now_ready(self, origin: Origin) -> None:
         if origin.ready > self._ready:
