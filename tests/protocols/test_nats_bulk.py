@@ -305,7 +305,6 @@ def state_of(protocol: Nats, talks: dict[int, NatsConversation]) -> Any:
     inner = protocol.memory.carried.session("liftbridge")
     assert isinstance(inner, Session)
     shared = (
-        list(inner.publications.items()),
         *(list(inner.exchanges.items()), inner.forgets),
         *(list(inner.namespaces), list(inner.raft.dials)),
     )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
 
 
-def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
+def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:
     """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
     data, start, whole = message.payload, message.start, not frame.is_cut
     frame.protocol = NAME
@@ -52,7 +52,7 @@ def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, 
             frame.status = MALFORMED
             text = f"the envelope's header of {SHORT_HEADER} bytes is cut after {len(data)}"
             frame.find("error", "malformed", "truncated-envelope", text, NAME, (start, reading.stop))
-        return None
+        return
     code = data[7]
     layer = LAYERS.get(code, Unknown) if data[4] == 0 else Unknown
     frame.type, frame.code = names.MESSAGE_TYPES.get(code), code
@@ -75,7 +75,6 @@ def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, 
         _relate(message, code, reading, memory, meaning)
         if code == names.PUBLISH and meaning.tail:
             _stored(meaning, start, reading)
-    return memory.copy_of(frame, message)
 
 
 def _relate(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Memory, meaning: Meaning) -> None:
@@ -145,7 +144,7 @@ NO_TYPE = -1
 """Of a dial, which has no envelope."""
 
 
-def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> int | None:
+def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:
     """Payloads without an envelope on the subjects of the metadata group."""
     subject, data, start = message.subject or "", message.payload, message.start
     _, mark, rest = subject.partition(RAFT_MARK)
@@ -166,7 +165,6 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
                 memory.ask(("reply", reply), frame, NO_TYPE, {"namespace": namespace})
     elif ".request._INBOX." in rest and not frame.is_cut:
         _stream(frame, subject, data, start, style, memory, namespace)
-    return memory.copy_of(frame, message) if frame.protocol == NAME else None
 
 
 def _claim(reading: CarriedLayer, namespace: str | None) -> None:
@@ -244,10 +242,11 @@ class Session(Memory):
     def subjects(self) -> Container[str]:  # type: ignore[override]
         return self.raft.dials
 
-    def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> int | None:
+    def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> None:
         if message.payload[:4] == names.MAGIC:
-            return decode_envelope(frame, message, style, self)
-        return None if message.subject is None else decode_metadata(frame, message, style, self)
+            decode_envelope(frame, message, style, self)
+        elif message.subject is not None:
+            decode_metadata(frame, message, style, self)
 
     def client_named(self, name: str, connection: int) -> Mapping[str, str]:
         """``LIFT.<namespace>.<server>.<purpose>`` of Liftbridge's servers."""
@@ -260,7 +259,6 @@ class Session(Memory):
         return {"namespace": namespace, "server": parts[-2], "purpose": parts[-1]}
 
     def interrupt(self, connection: int, side: int, time_ns: int) -> None:
-        self.lossy = True
         self.raft.interrupt(connection, side, time_ns)
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:

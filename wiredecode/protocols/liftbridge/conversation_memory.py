@@ -9,14 +9,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import crc32c
-
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStreams
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, RAFT_MARK
-from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
+from wiredecode.protocols.shared.carried import CarriedSession
 from wiredecode.protocols.shared.pairing import Newest
 
 MAX_KEY_CHARACTERS = 1024
@@ -39,17 +36,10 @@ class Hop(NamedTuple):
     """What it tells about its response."""
 
 
-PublicationKey = tuple[str | None, int, int]
-"""Subject, with that of the reply if there is one, size and CRC-32C of the payload."""
-MOST_SAME = 16
-"""Frames of one key that are remembered."""
-
 MAX_EXCHANGES = 10_000
 """Requests and publishes remembered until they are answered; the oldest are forgotten."""
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
-UNCOUNTED = -1
-"""In place of a frame: whose turn it is cannot be known any more."""
 MAX_SUBJECTS = 4096
 """Subjects whose meaning is remembered."""
 MAX_NAMESPACES = 64
@@ -92,14 +82,6 @@ class Memory(CarriedSession):
     exchanges: Newest[Key, list[Hop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False
     """More requests came than are remembered."""
-    publications: Newest[PublicationKey, tuple[int, ...]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
-    """What clients published, the last frames of each key: what servers pass on is its copy."""
-    got: Newest[tuple[Any, ...], int] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
-    """The last publication of each key that a subscription got; or :data:`UNCOUNTED`."""
-    repeating: Newest[str | None, None] = field(default_factory=lambda: Newest(MAX_SUBJECTS))
-    """Subjects of which the same contents were published again."""
-    lossy: bool = False
-    """Messages may be missing: those of the same contents cannot be told apart any more."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
     servers: Newest[int, str] = field(default_factory=lambda: Newest(MAX_SERVERS))
@@ -170,38 +152,6 @@ class Memory(CarriedSession):
             if hop.connection == frame.connection.number and hop.side != frame.side:
                 return hop
         return hops[0] if hops else None
-
-    def copy_of(self, frame: Frame, message: CarriedMessage) -> int | None:
-        """The frame in which a client sent what a server hands on, or else in which it was seen first."""
-        subject, payload, between = message.subject, message.payload, message.between
-        place = subject if message.reply is None else f"{subject} {self.plain_subject(message.reply)}"
-        key = place, len(payload), crc32c.crc32c(payload)
-        original = frame.sender == "client" and not between
-        known = None if original else self._published(frame, key, message.subscription)
-        if known is None and (original or between) and len(subject or "") <= MAX_KEY_CHARACTERS:
-            self.publications.put(key, (*self.publications.get(key, ()), frame.id)[-MOST_SAME:])
-        return known
-
-    def _published(self, frame: Frame, key: PublicationKey, subscription: str | None) -> int | None:
-        """What a subscription gets: of messages with the same contents the next one, where none were lost.
-
-        Once it got one before the publish was captured, or more than that were published, they cannot be counted.
-        """
-        numbers = self.publications.get(key, ())
-        who = key, frame.connection.number, frame.side, subscription
-        before = self.got.get(who)
-        if before == UNCOUNTED:
-            return None
-        if len(numbers) > 1 or (numbers and before == numbers[-1]):
-            self.repeating.put(key[0], None)
-        if before in numbers[:-1]:
-            found = numbers[numbers.index(before) + 1]
-        else:
-            found = numbers[0] if len(numbers) == 1 and before is None else UNCOUNTED
-        if self.lossy and (frame.code != names.PUBLISH or key[0] in self.repeating):
-            found = UNCOUNTED  # what servers say to each other is often the same
-        self.got.put(who, found)
-        return None if found == UNCOUNTED else found
 
 
 def acked_in(inbox: str) -> str | None:

@@ -20,12 +20,14 @@ from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation_jetstream import name_stored
 from wiredecode.protocols.nats.conversation_memory import (
     MAX_WAITING,
+    Key,
     Memory,
     Publisher,
     Receiver,
     Side,
     Subscription,
     mark_copy,
+    plain_subject,
 )
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, OPERATION_NAME
 from wiredecode.protocols.nats.layers import Unknown
@@ -128,7 +130,7 @@ class NatsConversation(Conversation):
             if session is not None:
                 self._decode_carried(session, frame, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                self.memory.copies.note(frame, (subject, crc32c(data)), self.sides[frame.side], self.subscriptions)
+                self._note(frame, (subject, crc32c(data)), decoder.type)
         elif frame.is_cut and "size" in values:
             self._cut_payload(frame, subject, style)
 
@@ -142,9 +144,21 @@ class NatsConversation(Conversation):
     def _decode_carried(
         self, session: CarriedSession, frame: Frame, payload: bytes, start: int, style: Style | None
     ) -> None:
-        get, between = frame.values.get, frame.dialect not in (None, names.CLIENT)
-        message = CarriedMessage(payload, start, get("subject"), get("reply"), get("sid"), between)
-        mark_copy(frame, session.decode(frame, message, style))
+        subject, reply = frame.values.get("subject"), frame.values.get("reply")
+        operation, message = frame.type, CarriedMessage(payload, start, subject, reply)
+        session.decode(frame, message, style)
+        if frame.protocol != NAME:
+            place = subject if reply is None else f"{subject} {plain_subject(reply)}"
+            self._note(frame, (place or "", crc32c(payload)), operation)
+
+    def _note(self, frame: Frame, key: Key, operation: str | None) -> None:
+        """A message was published, or delivered, or handed on to another server."""
+        said = self.sides[frame.side]
+        if operation in ("PUB", "HPUB"):
+            self.memory.copies.publish(key, said.publisher, frame.number, frame.id)
+            return
+        receiver = said.receiver(frame.values.get("sid"), self.subscriptions)
+        mark_copy(frame, self.memory.copies.deliver(key, receiver, frame.number, frame.id))
 
     def messages(self, frame: Frame, out: Messages) -> None:
         from wiredecode.protocols.nats.messages import add_messages

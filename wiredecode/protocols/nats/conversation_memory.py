@@ -178,15 +178,8 @@ class Copies:
         """Messages may be missing: those of the same contents cannot be counted any more."""
         self.lossy = True
 
-    def note(self, frame: Frame, key: Key, said: Side, subscriptions: Mapping[str, Subscription]) -> None:
-        """A message was published, or delivered, or handed on to another server."""
-        if frame.type in ("PUB", "HPUB"):
-            self._publish(key, said.publisher, frame.number, frame.id)
-            return
-        receiver = said.receiver(frame.values.get("sid"), subscriptions)
-        mark_copy(frame, self._deliver(key, receiver, frame.number, frame.id))
-
-    def _publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
+    def publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
+        """A message was published, or handed on as the first passage that was captured."""
         known = self._contents.get(key) or self._before.get(key)
         if known is None:
             self._contents[key] = publisher, number, ident
@@ -197,11 +190,11 @@ class Copies:
         if len(self._contents) >= MAX_CONTENTS:
             self._before, self._contents = self._contents, {}
 
-    def _deliver(self, key: Key, receiver: Receiver, number: int, ident: int) -> int | None:
+    def deliver(self, key: Key, receiver: Receiver, number: int, ident: int) -> int | None:
         """The id of the message that a receiver gets; None: that is not known."""
         known = self._contents.get(key) or self._before.get(key)
         if known is None and receiver.hands_on is not None:
-            self._publish(key, receiver.hands_on, number, ident)
+            self.publish(key, receiver.hands_on, number, ident)
         elif receiver.doubted and key in receiver.doubted:
             return None
         elif isinstance(known, Repeated):

@@ -161,9 +161,9 @@ class RabbitMQConversation(Conversation):
         return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.rabbitmq_stream.messages import add_rows
+        from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 
-        add_rows(frame, out)
+        add_messages(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
         record = frame.layers.get(NAME) if frame.layers else None

@@ -7,40 +7,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from wiredecode.fields import compiler
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import Opened, opened_of
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import opened as open_batch
 from wiredecode.protocols.shared import amqp
 from wiredecode.protocols.shared.compression import Budget
-
-
-def add_rows(frame: Frame, out: Messages) -> None:
-    """Add the messages of a frame; of a damaged one, or one with sub-batches, as :func:`add_messages`."""
-    values: Any = frame.values
-    bodies: list[Any] = [None]
-    if frame.layer is not None and isinstance(_entries(values), int) and frame.status == OK:
-        values = compiler.values(frame.layer, frame.buffer, frame.start, frame.stop)
-        bodies = [entry.get("data") for entry in _entries(values)]
-    if None in bodies:  # sub-batches
-        add_messages(frame, out)
-        return
-    chunk, entries = values.get("chunk"), _entries(values)
-    first, time_ns = None, None
-    if chunk:
-        first, time_ns = chunk["chunk_id"], nanoseconds(chunk["timestamp"])
-    out.add(
-        frame,
-        PUBLISH if first is None else DELIVER,
-        bodies if out.secrets else [*map(amqp.blanked, bodies)],
-        topic=frame.generated.get("stream"),
-        sequences=[entry["publishing_id"] for entry in entries] if first is None else None,
-        offsets=None if first is None else range(first, first + len(entries)),
-        times_ns=None if time_ns is None else [time_ns] * len(entries),
-        chunk=first,
-    )
+from wiredecode.protocols.shared.problems import values_of
 
 
 def add_messages(frame: Frame, out: Messages) -> None:
@@ -49,7 +23,7 @@ def add_messages(frame: Frame, out: Messages) -> None:
         return
     values: Mapping[str, Any] = frame.values
     if not isinstance(_entries(values), list):
-        values = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values
+        values = values_of(frame)
     chunk = values.get("chunk", {})
     operation, time_ns = PUBLISH, None
     if frame.type == "Deliver":
@@ -81,14 +55,17 @@ def _rows(entries: Iterable[Any], offset: int | None, opened: Sequence[Opened]) 
     """``(compression, publishing id or offset, message, entry)`` of each message that was captured whole."""
     budget, ready = Budget(), iter(opened)
     for share, entry in enumerate(entries):
+        first = entry.get("publishing_id") if offset is None else offset
         batch = entry.get("sub_batch", {})
         if "data" in entry:
-            found = Opened(1, None, [entry["data"]], None)
+            yield None, first, entry["data"], share
+            announced = 1
         elif "data" in batch:
             found = next(ready, None) or open_batch(batch, budget)
+            for index, body in enumerate(found.bodies):
+                yield found.codec, first if offset is None else first + index, body, share
+            announced = found.announced
         else:
             return
-        for index, body in enumerate(found.bodies):
-            yield found.codec, entry["publishing_id"] if offset is None else offset + index, body, share
         if offset is not None:
-            offset += found.announced
+            offset += announced

@@ -65,10 +65,6 @@ class CarriedMessage(NamedTuple):
     subject: str | None
     reply: str | None
     """The subject that answers go to."""
-    subscription: str | None
-    """What gets the message on this connection, if that is known."""
-    between: bool
-    """Both ends of the connection are servers."""
 
 
 class CarriedSession(ABC):
@@ -81,11 +77,8 @@ class CarriedSession(ABC):
     """Subjects of which it learned on the way."""
 
     @abstractmethod
-    def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> int | None:
-        """Decode the payload of a message: its layers and findings join the frame; others are left alone.
-
-        Returns the id of the frame that this one is a copy of, if there is one.
-        """
+    def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> None:
+        """Decode the payload of a message: its layers and findings join the frame; others are left alone."""
 
     def client_named(self, name: str, connection: int) -> Mapping[str, str]:
         """The client of a connection told its name; returns generated fields."""
