@@ -6,6 +6,7 @@ Conditions become Lua functions; ``ftype`` follows from the kind; a protocol spe
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,7 @@ from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import VARINT_BYTES
-from wiredecode.fields.presence import Node
+from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
 from wiredecode.fields.textfields import TextLayer
@@ -255,16 +256,8 @@ def joined(one: str, other: str) -> str:
     return "string"
 
 
-WORDS = {
-    "left": "(c.stop - c.pos)",
-    "tokens": "tokens_left(c)",
-    "token": "next_token(c)",
-    "field": "v.{}",
-    "has": "(v.{} ~= nil)",
-    "left_of": 'left_of(c, v, at, "{}")',
-    "peek": "peek(c, {})",
-}
-"""Words of a condition in Lua, with their values."""
+WORDS = {"left": "(c.stop - c.pos)", "tokens": "tokens_left(c)", "token": "next_token(c)"}
+"""Words of a condition in Lua."""
 
 
 class LuaPrinter:
@@ -273,43 +266,48 @@ class LuaPrinter:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def truth(self, node: Node) -> str:
-        match node.word:
-            case "and" | "or":
-                return "(" + f" {node.word} ".join(map(self.truth, node.parts)) + ")"
-            case "not":
-                return f"(not {self.truth(node.parts[0])})"
-            case "has":
+    def truth(self, node: ast.expr) -> str:
+        match node:
+            case ast.BoolOp(op=operator, values=parts):
+                word = " and " if isinstance(operator, ast.And) else " or "
+                return f"({word.join(map(self.truth, parts))})"
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                return f"(not {self.truth(part)})"
+            case ast.Call(func=ast.Name(id="has")):
                 return self.value(node)
-            case "compare":
-                pairs = zip(node.parts, node.value, node.parts[1:], strict=False)
+            case ast.Compare(left=first, ops=operators, comparators=others):
+                pairs = zip([first, *others], operators, others, strict=False)
                 return "(" + " and ".join(self.compare(*pair) for pair in pairs) + ")"
         return f"truth({self.value(node)})"
 
-    def compare(self, left: Node, sign: str, right: Node) -> str:
-        if right.word == "choice":
+    def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        sign = SIGNS[type(operator)]
+        if isinstance(right, ast.Tuple):
             word = "not_among" if sign == "not in" else "among"
-            return f"{word}({self.value(left)}, {{{', '.join(map(self.value, right.parts))}}})"
+            return f"{word}({self.value(left)}, {{{', '.join(map(self.value, right.elts))}}})"
         return f'compare({self.value(left)}, "{"~=" if sign == "!=" else sign}", {self.value(right)})'
 
-    def value(self, node: Node) -> str:
-        values = [self.value(part) for part in node.parts] if node.word in ("sum", "minus", "call") else []
-        if node.word in WORDS:
-            return WORDS[node.word].format(node.value)
-        match node.word:
-            case "and" | "or" | "not" | "compare":
-                return self.truth(node)
-            case "sum":
-                return f'sum({values[0]}, "{node.value}", {values[1]})'
-            case "minus":
-                return f'sum(0, "-", {values[0]})'
-            case "call":
-                return f"CALL.{node.value}({', '.join(['c', 'v', *values])})"
-            case "constant":
-                return spelled(node.value)
-            case "matches":
-                return f"matches(c, {self.writer.pattern(node.value)})"
-        raise TypeError(f"no value: {node}")
+    def value(self, node: ast.expr) -> str:
+        match node:
+            case ast.BinOp(left=left, op=operator, right=right):
+                return f'sum({self.value(left)}, "{SIGNS[type(operator)]}", {self.value(right)})'
+            case ast.UnaryOp(op=ast.USub(), operand=part):
+                return f'sum(0, "-", {self.value(part)})'
+            case ast.Constant(value=constant):
+                return spelled(constant)
+            case ast.Name(id=name):
+                return WORDS.get(name, f"v.{name}")
+            case ast.Call(func=ast.Name(id="has"), args=[ast.Name(id=field)]):
+                return f"(v.{field} ~= nil)"
+            case ast.Call(func=ast.Name(id="left_of"), args=[ast.Name(id=field)]):
+                return f'left_of(c, v, at, "{field}")'
+            case ast.Call(func=ast.Name(id="peek"), args=[ast.Constant(value=int(width))]):
+                return f"peek(c, {width})"
+            case ast.Call(func=ast.Name(id="matches"), args=[ast.Constant(value=bytes(pattern))]):
+                return f"matches(c, {self.writer.pattern(pattern)})"
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return f"CALL.{name}({', '.join(['c', 'v', *map(self.value, arguments)])})"
+        return self.truth(node)
 
 
 # How the kinds of this package are spelled.

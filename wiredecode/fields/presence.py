@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -54,92 +54,70 @@ SIGNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A part of a condition. ``word`` says what it is, and what ``parts`` and ``value`` are.
-
-    ``and``, ``or``, ``not``, ``minus`` and ``choice`` (what ``in`` looks through) have parts only. A ``compare`` has as
-    its value the sign between each two parts, a ``sum`` its operator. ``constant``, ``field``, ``has``, ``left_of``,
-    ``peek`` and ``matches`` have a value; a ``call`` has the name of a function, and arguments. ``left``, ``tokens``
-    and ``token`` are all there is to say.
-    """
-
-    word: str
-    parts: tuple[Node, ...] = ()
-    value: Any = None
-
-    def walk(self) -> Iterator[Node]:
-        """This node and all below it, level by level."""
-        nodes = [self]
-        for node in nodes:
-            yield node
-            nodes += node.parts
-
-
 class When:
     """A condition on what was read before, or on the next bytes. ``calls`` are the functions that it names."""
 
     def __init__(self, expression: str, **calls: Callable[..., Any]) -> None:
         self.expression, self.calls = expression, calls
         try:
-            tree = ast.parse(expression, mode="eval").body
+            self.root = ast.parse(expression, mode="eval").body
         except SyntaxError as error:
             raise TypeError(f"not a condition: {expression!r} ({error.msg})") from None
-        self.root = self._parse(tree)
-        self.fields = self._values_of("field", "left_of")
+        self.fields: set[str] = set()
         """Fields whose values it needs."""
-        self.optional = self._values_of("has")
+        self.optional: set[str] = set()
         """Fields whose presence it asks for."""
-        self.measured = self._values_of("left_of")
+        self.measured: set[str] = set()
         """Lengths of which it asks what is left."""
+        self._check(self.root)
 
     def __repr__(self) -> str:
         return f"When({self.expression!r})"
-
-    def _values_of(self, *words: str) -> set[str]:
-        return {node.value for node in self.root.walk() if node.word in words}
 
     def names(self) -> set[str]:
         """All fields that it speaks of."""
         return self.fields | self.optional
 
-    # Parsing: what is not foreseen is an error when the layer is declared.
-
-    def _parse(self, node: ast.expr) -> Node:
+    def _check(self, node: ast.expr) -> None:
+        """Refuse what is not foreseen, when the layer is declared; note the fields."""
         match node:
-            case ast.BoolOp(op=operator, values=parts):
-                return self._node("and" if isinstance(operator, ast.And) else "or", parts)
-            case ast.UnaryOp(op=ast.Not() | ast.USub() as operator, operand=part):
-                return self._node("not" if isinstance(operator, ast.Not) else "minus", [part])
+            case ast.BoolOp(values=parts) | ast.Tuple(elts=parts):
+                pass
+            case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=part):
+                parts = [part]
             case ast.Compare(left=first, ops=operators, comparators=others) if _known(*operators):
-                return self._node("compare", [first, *others], tuple(SIGNS[type(each)] for each in operators))
+                parts = [first, *others]
             case ast.BinOp(left=first, op=operator, right=other) if _known(operator):
-                return self._node("sum", [first, other], SIGNS[type(operator)])
-            case ast.Tuple(elts=parts):
-                return self._node("choice", parts)
-            case ast.Constant(value=int() | bytes() | str() as constant):
-                return Node("constant", value=constant)
+                parts = [first, other]
+            case ast.Constant(value=int() | bytes() | str()):
+                parts = []
             case ast.Name(id=name):
-                return Node(name) if name in WORDS else Node("field", value=name)
+                parts = []
+                self.fields.update({name} - set(WORDS))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                return self._parse_call(name, arguments)
-        raise TypeError(f"a condition cannot hold {ast.unparse(node)!r}: {self.expression!r}")
+                parts = self._checked_call(name, arguments)
+            case _:
+                raise TypeError(f"a condition cannot hold {ast.unparse(node)!r}: {self.expression!r}")
+        for part in parts:
+            self._check(part)
 
-    def _node(self, word: str, parts: list[ast.expr], value: Any = None) -> Node:
-        return Node(word, tuple(map(self._parse, parts)), value)
-
-    def _parse_call(self, name: str, arguments: list[ast.expr]) -> Node:
+    def _checked_call(self, name: str, arguments: list[ast.expr]) -> list[ast.expr]:
+        """The arguments that are conditions themselves."""
         match name, arguments:
             case _ if name in self.calls:
-                return self._node("call", arguments, name)
-            case (("has" | "left_of"), [ast.Name(id=field)]):
-                return Node(name, value=field)
+                return arguments
+            case "has", [ast.Name(id=field)]:
+                self.optional.add(field)
+            case "left_of", [ast.Name(id=field)]:
+                self.fields.add(field)
+                self.measured.add(field)
             case "peek", [ast.Constant(value=int(width))] if 1 <= width <= MAX_PEEK:
-                return Node(name, value=width)
+                pass
             case "matches", [ast.Constant(value=bytes(pattern))]:
                 re.compile(pattern)
-                return Node(name, value=pattern)
-        raise TypeError(f"{name}() cannot be called so: {self.expression!r}")
+            case _:
+                raise TypeError(f"{name}() cannot be called so: {self.expression!r}")
+        return []
 
     # As Python.
 
@@ -148,7 +126,17 @@ class When:
 
         ``terms`` spells its words for one reader, as an :class:`~wiredecode.fields.emitter.Emitter` does.
         """
-        return PythonPrinter(self.calls, terms).truth(self.root)
+        return self._truth(self.root, terms)
+
+    def _truth(self, node: ast.expr, terms: Any) -> str:
+        if isinstance(node, ast.BoolOp):
+            word = " and " if isinstance(node.op, ast.And) else " or "
+            return f"({word.join(self._truth(part, terms) for part in node.values)})"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return f"(not {self._truth(node.operand, terms)})"
+        speller = Speller(self.calls, terms)
+        value = ast.unparse(speller.visit(deepcopy(node)))
+        return f"({' and '.join([*speller.guards, value])})"
 
     @cached_property
     def holds(self) -> Callable[[bytes, int, int, Structure], bool]:
@@ -162,84 +150,51 @@ def _known(*operators: ast.AST) -> bool:
     return all(type(operator) in SIGNS for operator in operators)
 
 
-class PythonPrinter:
-    """Prints a condition as Python. ``guards`` collects what must hold before a value can be read."""
+class Speller(ast.NodeTransformer):
+    """Puts code in place of the words of a condition. ``guards`` collects what must hold before a value can be read."""
 
     def __init__(self, calls: dict[str, Callable[..., Any]], terms: Any) -> None:
         self.calls, self.terms = calls, terms
         self.guards: dict[str, None] = {}
 
-    def truth(self, node: Node) -> str:
-        if node.word in ("and", "or"):
-            return "(" + f" {node.word} ".join(map(self.truth, node.parts)) + ")"
-        if node.word == "not":
-            return f"(not {self.truth(node.parts[0])})"
-        self.guards = {}
-        value = self._bits(node) or self.value(node)
-        return f"({' and '.join([*self.guards, value])})" if self.guards else value
-
-    def _bits(self, node: Node) -> str:
-        """Whether one bit is set, or none of some, without a comparison."""
-        match node:
-            case Node("compare", (Node("sum", (_, Node("constant", _, int(mask))), "&") as bits, other), ("==",)):
-                if other == Node("constant", value=0):
-                    return f"not {self.value(bits)}"
-                if other.word == "constant" and other.value == mask and mask.bit_count() == 1:
-                    return self.value(bits)
-        return ""
-
-    def value(self, node: Node) -> str:
-        match node.word:
-            case "and" | "or" | "not":
-                raise TypeError(f"no value: {node}")
-            case "compare":
-                first, *others = map(self.value, node.parts)
-                pairs = zip(node.value, others, strict=True)
-                return first + "".join(f" {sign} {other}" for sign, other in pairs)
-            case "sum":
-                first, other = map(self.value, node.parts)
-                return f"({first} {node.value} {other})"
-            case "minus":
-                return f"-{self.value(node.parts[0])}"
-            case "choice":
-                return "(" + "".join(f"{self.value(part)}, " for part in node.parts) + ")"
-            case "call":
-                values = "".join(f", {self.value(part)}" for part in node.parts)
-                return f"{self.terms.constant(self.calls[node.value])}(b, p, e{values})"
-        return self._word(node)
-
-    def _word(self, node: Node) -> str:
-        terms, name = self.terms, node.value
-        match node.word:
-            case "constant":
-                return repr(node.value)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        match node.id:
             case "left":
-                return "(e - p)"
+                return ast.Name("(e - p)")
             case "tokens":
-                return terms.tokens()
+                return ast.Name(self.terms.tokens())
             case "token":
-                return terms.token()
-            case "field":
-                return self._guarded(name)
-            case "has":
-                return terms.presence(name) or "True"
-            case "left_of":
-                self._guarded(name)
-                return f"(min(e, {terms.reach(name)}) - p)"
-            case "peek" if node.value == 1:
+                return ast.Name(self.terms.token())
+        return ast.Name(self._guarded(node.id))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        assert isinstance(node.func, ast.Name)
+        name, terms = node.func.id, self.terms
+        if name in self.calls:
+            given = "".join(f", {ast.unparse(self.visit(each))}" for each in node.args)
+            return ast.Name(f"{terms.constant(self.calls[name])}(b, p, e{given})")
+        match name, node.args[0]:
+            case "has", ast.Name(id=field):
+                return ast.Name(terms.presence(field) or "True")
+            case "left_of", ast.Name(id=field):
+                self._guarded(field)
+                return ast.Name(f"(min(e, {terms.reach(field)}) - p)")
+            case "peek", ast.Constant(value=1):
                 self.guards["p < e"] = None
-                return "b[p]"
-            case "peek":
-                self.guards[f"e - p >= {node.value}"] = None
-                return f"int.from_bytes(b[p:p + {node.value}])"
-            case _:
-                return f"{terms.constant(matcher(node.value))}(b, p, e) is not None"
+                return ast.Name("b[p]")
+            case "peek", ast.Constant(value=int(width)):
+                self.guards[f"e - p >= {width}"] = None
+                return ast.Name(f"int.from_bytes(b[p:p + {width}])")
+            case _, ast.Constant(value=bytes(pattern)):
+                return ast.Name(f"({terms.constant(matcher(pattern))}(b, p, e) is not None)")
+        raise TypeError(f"no condition: {ast.unparse(node)}")
 
     def _guarded(self, name: str) -> str:
         there = self.terms.presence(name)
         if there is not None:
             self.guards[there] = None
-        return self.terms.reference(name)
+        found: str = self.terms.reference(name)
+        return found
 
 
 def matcher(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:

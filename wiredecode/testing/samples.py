@@ -7,6 +7,7 @@ real conversations.
 
 from __future__ import annotations
 
+import ast
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,6 @@ from typing import Any
 
 from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, compiler, plain
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.presence import WORDS
 
 Values = Callable[[random.Random], Any]
 """Makes a value of a field."""
@@ -76,13 +76,14 @@ def conditions(layer: type[Layer]) -> list[When]:
 
 def numbers_of(when: When) -> list[int]:
     """The integers that a condition speaks of."""
-    values = [node.value for word in ("constant", "peek") for node in when.root.walk() if node.word == word]
+    values = (node.value for node in ast.walk(when.root) if isinstance(node, ast.Constant))
     return [value for value in values if isinstance(value, int)]
 
 
 def asks_for_bytes(when: When) -> bool:
     """Whether a condition needs more than earlier fields."""
-    return any(node.word in (*WORDS, "left_of", "peek", "matches", "call") for node in when.root.walk())
+    spoken = {node.id for node in ast.walk(when.root) if isinstance(node, ast.Name)}
+    return not spoken <= when.names() | {"has"}
 
 
 class Maker:
