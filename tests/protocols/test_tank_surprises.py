@@ -14,7 +14,7 @@ from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
 from tests.support import Part, Run, at, craft, dissect, every
 from wiredecode.fields import compiler
-from wiredecode.fields.numbers import LongForm, shortest, varint
+from wiredecode.fields.numbers import LongForm, Varint32, shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict
@@ -133,7 +133,7 @@ def whole_stack(*parts: Part, port: int = 40404, handshake: bool = True) -> Run:
     ],
 )
 def test_varints_of_every_length(raw: bytes, value: int) -> None:
-    assert varint(raw, 0, len(raw), "") == (value, len(raw))
+    assert Varint32("number").read(raw, 0, len(raw), None) == (value, len(raw))
     assert shortest(value) == raw
 
 
@@ -141,7 +141,7 @@ def test_varints_of_every_length(raw: bytes, value: int) -> None:
     ("raw", "value"), [(b"\x80\x00", 0), (b"\xff\xff\xff\xff\x7f", 0xFFFFFFFF), (b"\x85\x80\x00", 5)]
 )
 def test_a_varint_longer_than_needed_keeps_its_bytes(raw: bytes, value: int) -> None:
-    read, _ = varint(raw, 0, len(raw), "")
+    read, _ = Varint32("number").read(raw, 0, len(raw), None)
     assert isinstance(read, LongForm)
     assert (read, read.raw) == (value, raw)
 

@@ -30,7 +30,7 @@ from wiredecode.fields.kind import Truncated
 from wiredecode.fields.kind import TruncatedField as TruncatedField
 from wiredecode.fields.layer import Layer, Range, Style, moved
 
-FAILED = (TruncatedField, Truncated, UnicodeDecodeError)
+FAILED = (TruncatedField, UnicodeDecodeError)
 """What the fast decoders raise: ask :func:`careful` then."""
 
 

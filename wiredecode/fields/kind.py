@@ -19,7 +19,11 @@ Fill = Callable[[Structure, Mapping[str, bytes]], Any]
 """``(layer, bytes of each field that follows) -> value``."""
 
 
-class Truncated(Exception):
+class TruncatedField(Exception):
+    """A fast decoder met the end of the frame inside a field."""
+
+
+class Truncated(TruncatedField):
     """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
 
     reason: str = ""
@@ -34,10 +38,6 @@ class Truncated(Exception):
         problem = Truncated(field, self.needed, self.had, self.start, partial)
         problem.reason = self.reason
         return problem
-
-
-class TruncatedField(Exception):
-    """A fast decoder met the end of the frame inside a field, or text that is not UTF-8."""
 
 
 class Malformed(Truncated):

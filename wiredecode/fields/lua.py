@@ -35,7 +35,6 @@ from wiredecode.fields import (
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.numbers import VARINT_BYTES
 from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
@@ -376,7 +375,7 @@ GENERIC: dict[type[Kind], Spell] = {
     Number: number,
     Bits: bits,
     Varint: lambda writer, kind: ("varint", {"most": kind.max_bytes}),
-    Varint32: lambda writer, kind: ("varint", {"most": VARINT_BYTES, "wrap": 1 << 32}),
+    Varint32: lambda writer, kind: ("varint", {"most": kind.max_bytes, "wrap": 1 << 32}),
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),

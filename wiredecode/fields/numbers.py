@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import integer, whole
-from wiredecode.fields.kind import AsText, Emitter, Kind, Structure, Truncated, TruncatedField, take
+from wiredecode.fields.kind import AsText, Emitter, Kind, Structure, Truncated, take
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
@@ -206,6 +206,18 @@ def write_varint(value: int, width: int = 0) -> bytes:
     return bytes(out)
 
 
+def varint(name: str, data: bytes, position: int, end: int, most: int = 10) -> tuple[int, int]:
+    """Read at most ``most`` bytes, 7 bits in each; return the number and the place after it."""
+    value = 0
+    for index in range(most):
+        take(name, position, index + 1, end)
+        byte = data[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value, position + index + 1
+    raise Truncated(name, most + 1, most, position)
+
+
 class Varint(Kind):
     """Little-endian base-128 unsigned integer (as in protobuf and TANK), at most ``max_bytes`` long."""
 
@@ -220,21 +232,12 @@ class Varint(Kind):
         return 1
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
-        value = 0
-        for index in range(self.max_bytes):
-            take(self.name, position, index + 1, end)
-            byte = data[position + index]
-            value |= (byte & 0x7F) << 7 * index
-            if byte < 0x80:
-                return value, position + index + 1
-        raise Truncated(self.name, self.max_bytes + 1, self.max_bytes, position)
+        return varint(self.name, data, position, end, self.max_bytes)
 
-    def write(self, value: int, layer: Structure) -> bytes:
-        return write_varint(value)
+    def write(self, value: int | None, layer: Structure) -> bytes:
+        return write_varint(value or 0)
 
 
-VARINT_BYTES = 5
-"""Longest varint; the fifth byte brings the top four bits, whatever else is set in it."""
 MASK32 = 0xFFFFFFFF
 
 
@@ -242,27 +245,6 @@ class LongForm(int):
     """A varint that was longer than it had to be, or had stray bits in its fifth byte; keeps its bytes."""
 
     raw: bytes
-
-
-def varint(data: bytes, position: int, end: int, name: str) -> tuple[int, int]:
-    """Read a varint; return it and the place after it. Raises :class:`Truncated`."""
-    value = byte = index = 0
-    for index in range(VARINT_BYTES):
-        if position + index >= end:
-            raise Truncated(name, index + 1, end - position, position)
-        byte = data[position + index]
-        value |= (byte & 0x7F if index < VARINT_BYTES - 1 else byte) << 7 * index
-        if byte < 0x80 or index == VARINT_BYTES - 1:
-            break
-    stop = position + index + 1
-    if byte >= 0x80:
-        raise Truncated(name, VARINT_BYTES + 1, VARINT_BYTES, position)
-    value &= MASK32
-    raw = data[position:stop]
-    if raw != shortest(value):
-        value = LongForm(value)
-        value.raw = raw
-    return value, stop
 
 
 def shortest(value: int) -> bytes:
@@ -275,31 +257,25 @@ def varint_size(value: int) -> int:
     return len(value.raw if isinstance(value, LongForm) else shortest(value))
 
 
-def _quick(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A long varint, for the fast decoders."""
-    try:
-        return varint(data, position, end, "")
-    except Truncated:
-        raise TruncatedField from None
+class Varint32(Varint):
+    """LEB128, 32 bits: the fifth byte brings the top four bits, whatever else is set in it."""
 
-
-class Varint32(Kind):
-    """LEB128, 32 bits: 7 bits per byte, lowest first, the top bit set in all bytes but the last."""
-
-    column, delimited = "uint32", True
+    column = "uint32"
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **{"default": 0, **kw})
-
-    def minimum(self) -> int:
-        return 1
+        super().__init__(name, doc, max_bytes=5, **kw)
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
-        return varint(data, position, end, self.name)
+        value, stop = super().read(data, position, end, layer)
+        raw = data[position:stop]
+        value &= MASK32
+        if raw != shortest(value):
+            value = LongForm(value)
+            value.raw = raw
+        return value, stop
 
     def write(self, value: int | None, layer: Structure) -> bytes:
-        value = 0 if value is None else value
-        return value.raw if isinstance(value, LongForm) else shortest(value)
+        return value.raw if isinstance(value, LongForm) else shortest(value or 0)
 
     def emit(self, em: Emitter) -> str:
         em.flush()
@@ -308,7 +284,7 @@ class Varint32(Kind):
         em.line(f"{value} = b[p]")
         em.line(f"if {value} < 128: p += 1")
         em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
-        em.line(f"else: {value}, p = {em.constant(_quick)}(b, p, e)")
+        em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
         return value
 
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import compiler
 from wiredecode.fields.composition import Array, Struct
-from wiredecode.fields.kind import Emitter, Kind, Malformed, TruncatedField, take
+from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.numbers import Moment, Number, rfc3339_ns, write_varint
+from wiredecode.fields.numbers import Moment, Number, rfc3339_ns, varint, write_varint
 from wiredecode.fields.sized import Binary, Text
 
 VARINT, LEN = 0, 2
@@ -28,13 +28,11 @@ MORE = 0x8080808080808080
 
 def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, int]:
     """The number at ``position`` as it is written (70 bits) and the position after it; raises :class:`Truncated`."""
-    value = 0
-    for index in range(MAX_VARINT_BYTES):
-        take(field, position, index + 1, end)
-        byte = data[position + index]
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, position + index + 1
+    try:
+        return varint(field, data, position, end)
+    except Truncated as problem:
+        if problem.needed <= MAX_VARINT_BYTES:
+            raise
     raise Malformed(field, f"a varint of more than {MAX_VARINT_BYTES} bytes", position)
 
 
@@ -53,15 +51,8 @@ def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
             return word & 0x0FFFFFFF | (word & 0x0FFFFFFF00000000) >> 4 | b[p + 8] << 56, p + 9
     if b.startswith(MINUS_ONE, p) and p + MAX_VARINT_BYTES <= e:
         return U64, p + MAX_VARINT_BYTES
-    value = shift = 0
-    while p < e and shift < 7 * MAX_VARINT_BYTES:
-        byte = b[p]
-        p += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & U64, p
-        shift += 7
-    raise TruncatedField
+    value, p = varint("", b, p, e)
+    return value & U64, p
 
 
 def emit_varint(em: Emitter, value: str, before: int, wide: str = "") -> None:
