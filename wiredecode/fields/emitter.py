@@ -14,12 +14,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from wiredecode.fields.composition import Array, Optional, Struct, plain
+from wiredecode.fields.composition import Array, Optional, Struct
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.kind import Kind, TruncatedField
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.numbers import Bits, Number, UInt24
-from wiredecode.fields.sized import Binary, Sized
+from wiredecode.fields.numbers import Number, UInt24
+from wiredecode.fields.sized import Binary
 from wiredecode.fields.sized import redacted as hide
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
@@ -36,27 +36,6 @@ class Scope:
     presences: dict[str, str] = field(default_factory=dict)
     reaches: dict[str, str] = field(default_factory=dict)
     """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
-
-    @cached_property
-    def needed(self) -> set[str]:
-        """Fields that other fields of the layer refer to."""
-        names: set[str] = set()
-        for kind in self.layer.fields_desc:
-            inner = plain(kind)
-            if isinstance(kind, Optional):
-                names |= kind.when.fields
-            if isinstance(inner, Array):
-                names.update(name for name in (inner.count, inner.size) if isinstance(name, str))
-            if isinstance(inner, Sized) and isinstance(inner.length, str):
-                names.add(inner.length)
-        bits = [kind for kind in self.layer.fields_desc if isinstance(kind, Bits)]
-        return names.union(kind.group[0].name for kind in bits if kind.name in names)
-
-    @cached_property
-    def asked(self) -> set[str]:
-        """Optional fields whose presence others ask for."""
-        names = {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.names()}
-        return names.union(*(plain(kind).asks for kind in self.layer.fields_desc))
 
     @cached_property
     def measured(self) -> set[str]:
@@ -166,10 +145,6 @@ class Emitter:
         self.line(f"p += {size}")
         self.line("if p > e: raise TruncatedField")
 
-    def picked(self, name: str) -> bool:
-        """Whether the value of a field is wanted although its structure is only stepped over."""
-        return name == self.scopes[-1].layer.numbered_by
-
     def tokens(self) -> str:
         """The number of tokens left on a line of text."""
         return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
@@ -195,35 +170,24 @@ class Emitter:
     def number(self, kind: Number) -> str:
         """Read a number that other code needs at once, such as a length."""
         value = self.fixed(kind)
-        self.flush(keep=value)
+        self.flush()
         return value
 
-    def flush(self, keep: str = "") -> None:
-        """Read the fixed fields that wait; ``keep`` is a variable that is needed, whatever else."""
+    def flush(self) -> None:
+        """Read the fixed fields that wait."""
         run, self.run = self.run, []
         if not run:
             return
         order = next((_order(kind) for kind, _ in run if _order(kind)), ">")
-        codes, values = [], []
-        for kind, value in run:
-            code = kind.fixed or ""
-            if not self.stepping or value == keep or kind.name in self.scopes[-1].needed or self.picked(kind.name):
-                codes.append(code)
-                values.append(value)
-            else:
-                codes.append(f"{struct.calcsize('>' + code)}x")
-        layout = struct.Struct(order + "".join(codes))
-        if not values:
-            self.step(str(layout.size))
-            return
+        layout = struct.Struct(order + "".join(kind.fixed or "" for kind, _ in run))
         self.line(f"q = p + {layout.size}")
         self.require("q")
-        if codes == ["B"]:
-            self.line(f"{values[0]} = b[p]")
+        if layout.format == f"{order}B":
+            self.line(f"{run[0][1]} = b[p]")
         else:
-            self.line(f"{', '.join(values)}, = {self.constant(layout.unpack_from)}(b, p)")
+            self.line(f"{', '.join(value for _, value in run)}, = {self.constant(layout.unpack_from)}(b, p)")
         for kind, value in run:
-            if isinstance(kind, UInt24) and value in values:
+            if isinstance(kind, UInt24):
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
         self.line("p = q")
@@ -275,20 +239,14 @@ class Emitter:
         self.flush()
         self.flush_dict()
         scope = self.scopes[-1]
-        before = len(self.lines)
-        condition = kind.when.code(self)
-        if kind.name in scope.asked:
-            there = scope.presences[kind.name] = self.variable("has_" + kind.name)
-            self.line(f"{there} = {condition}")
-            condition = there
-        with self.block(f"if {condition}:"):
+        there = scope.presences[kind.name] = self.variable("has_" + kind.name)
+        self.line(f"{there} = {kind.when.code(self)}")
+        with self.block(f"if {there}:"):
             if self.mark and kind.name == scope.layer.marked_by:
                 self.line(self.mark)
             self._field(kind.kind)
             self.flush()
             self.flush_dict()
-        if self.stepping and self.picked(kind.name):
-            self.lines.insert(before, "    " * self.indent + f"{scope.variables[kind.name]} = None")
 
     def store(self, kind: Kind, value: str) -> None:
         """Keep a value for the dict of the structure."""

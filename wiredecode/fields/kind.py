@@ -77,9 +77,6 @@ class Kind(Field[Any, Any]):
     """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although
     nothing follows it."""
 
-    asks: ClassVar[tuple[str, ...]] = ()
-    """Earlier optional fields whose presence its generated code asks for."""
-
     back: int = 0
     """Bytes before its position that belong to it, too: of bit fields that share an integer."""
 

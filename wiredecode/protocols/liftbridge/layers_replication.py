@@ -59,8 +59,6 @@ def extension(header_length: int, checksum: bool) -> int:
 class Extension(Binary):
     """The header bytes up to ``header_length``."""
 
-    asks = ("crc",)
-
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
         length = extension(layer.fields["header_length"], "crc" in layer.fields)
         stop = take(self.name, position, length, end)
