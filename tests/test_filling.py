@@ -90,7 +90,7 @@ def test_the_readers_agree_on_every_value_of_the_bits(change: int) -> None:
         assert compiler.walk(Publish, raw, 0, len(raw))[0] == {**scapy.values()}
         assert bytes(scapy)[: scapy.stop] == raw[: scapy.stop]
         record, reached = compiler.record(Publish, raw, 0, len(raw), Style())
-        assert (record, reached) == (Publish.present(scapy, Style()), scapy.stop)
+        assert (record, reached) == (Publish.present(scapy.values(), Style()), scapy.stop)
 
 
 def test_bits_must_fill_an_integer() -> None:

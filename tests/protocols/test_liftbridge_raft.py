@@ -289,7 +289,7 @@ def test_every_width_survives_a_round_trip(raw: bytes) -> None:
 def test_nesting_is_limited() -> None:
     deep = b"\x91" * 40 + b"\x01"
     packet = raft.UnknownRpc(b"\x07\x81\xa1X" + deep)
-    shown = raft.UnknownRpc.present(packet, STYLE)
+    shown = raft.UnknownRpc.present(packet.values(), STYLE)
     assert shown["unknown_fields"][0]["value"] == deep.hex()
     assert packing.MAX_DEPTH < 40
 

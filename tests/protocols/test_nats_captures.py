@@ -71,7 +71,7 @@ def shown_as_declared(frame: Frame) -> None:
     """The shortcut that makes records of operations shows what the declaration says."""
     assert frame.layer is not None
     assert frame.layers is not None
-    declared = frame.layer.present(frame.layer(frame.data), STYLE)
+    declared = frame.layer.present(frame.layer(frame.data).values(), STYLE)
     row = frame.layers[frame.layer.filter_name]
     assert {name: row[name] for name in declared} == declared
     assert row.keys() <= declared.keys() | frame.generated.keys()

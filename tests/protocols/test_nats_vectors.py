@@ -64,7 +64,7 @@ def test_the_record_shows_the_values(vector: Vector) -> None:
         return
     packet = vector.layer(vector.raw)
     assert stop == len(vector.raw)
-    assert record == vector.layer.present(packet, STYLE)
+    assert record == vector.layer.present(packet.values(), STYLE)
     assert set(record) == set(vector.values)
     assert compiler.head(vector.layer, vector.raw, 0, len(vector.raw)) == packet.values()
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from wiredecode.fields.composition import Array, Struct, plain
 from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import Truncated
@@ -38,31 +37,16 @@ FAILED = (TruncatedField, UnicodeDecodeError)
 class Decoded:
     """What :func:`careful` read: plain values, byte ranges by path, the position reached, the problem if any."""
 
-    layer: type[Layer]
+    packet: Layer
     values: dict[str, Any]
     ranges: dict[str, Range]
     stop: int
     problem: Truncated | None
+    cut: bool
 
     def written(self) -> dict[str, Any]:
         """The values without defaults that the wire leaves out, which have no range."""
-        return _written(self.layer, self.values, self.ranges, "")
-
-
-def _written(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for kind in map(plain, layer.fields_desc):
-        name, path = kind.name, prefix + kind.name
-        if name not in values or (name in layer.defaults and path not in ranges):
-            continue
-        value = values[name]
-        if isinstance(kind, Struct) and value is not None:
-            value = _written(kind.layer, value, ranges, f"{path}.")
-        elif isinstance(kind, Array) and isinstance(kind.element, Struct) and value is not None:
-            inner = kind.element.layer
-            value = [_written(inner, each, ranges, f"{path}[{index}].") for index, each in enumerate(value)]
-        found[name] = value
-    return found
+        return self.values if self.cut else self.packet.values(defaults=False)
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
@@ -91,7 +75,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
     ``cut``: what follows was not captured, so that values which end there and may go on are not known.
     """
     packet = layer.within(b, p, e)
-    values = packet.values()
+    values = packet.values(defaults=not cut)  # what is absent may have been behind the cut
     ranges = packet.flat_ranges(p)
     problem, reached = packet.problem, packet.stop - p
     if problem is not None:
@@ -99,8 +83,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
         reached = max((end for _, end in ranges.values()), default=0)
     if cut:
         forget_cut(layer, values, ranges, b[p:e])
-        values = _written(layer, values, ranges, "")  # what is absent may have been behind the cut
-    return Decoded(layer, values, ranges, reached, problem)
+    return Decoded(packet, values, ranges, reached, problem, cut)
 
 
 def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:

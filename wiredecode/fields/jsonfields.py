@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields.credentials import is_secret_name, without_secrets
 from wiredecode.fields.kind import Kind, Malformed, Truncated
-from wiredecode.fields.layer import Layer, Range, Style, TaggedLayer
+from wiredecode.fields.layer import Range, Style, TaggedLayer
 from wiredecode.fields.sized import redacted, text
 from wiredecode.fields.tokens import line_stop
 
@@ -295,16 +295,15 @@ class JsonObject(TaggedLayer):
         return member.secret or (cls.hides_others and isinstance(value, str) and member.json_type != "string")
 
     @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+    def present(cls, values: Mapping[str, Any], style: Style) -> dict[str, Any]:
         """The members in the order of the wire, those that are not declared after them."""
-        fields = value.fields if isinstance(value, Layer) else value
         record: dict[str, Any] = {}
-        for name, content in fields.items():
+        for name, content in values.items():
             if name == "other":
                 continue
             secret = not style.secrets and cls.is_hidden(cls.by_name[name], content)
             record[name] = hidden(content) if secret else shown(content, style.secrets)
-        other = fields.get("other", {})
+        other = values.get("other", {})
         if cls.hides_others and not style.secrets:
             return {**{clean(name): hidden(content) for name, content in other.items()}, **record}
         return {**shown(other, style.secrets), **record}

@@ -215,9 +215,12 @@ class Layer(Packet):
             return b""
         return kind.write(self.getfieldval(name), self)
 
-    def values(self) -> dict[str, Any]:
-        """The dissected values as plain data, as the compiled decoder gives them."""
-        return {name: _values(value) for name, value in self.fields.items()}
+    def values(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The dissected values as plain data, as the compiled decoder gives them.
+
+        ``defaults``: with those that the wire leaves out.
+        """
+        return {name: _values(value, defaults) for name, value in self.fields.items()}
 
     def flat_ranges(self, base: int = 0) -> dict[str, Range]:
         """The range of every field by its path, elements and members included: ``messages[0].data``; from ``base`` on.
@@ -269,13 +272,12 @@ class Layer(Packet):
                 yield from ((base + start, base + stop) for start, stop in kind.credentials(value))
 
     @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
-        """The record of dissected or decoded values, JSON-ready: what the compiled record decoder gives in one go."""
-        fields = value.fields if isinstance(value, Layer) else value
+    def present(cls, values: Mapping[str, Any], style: Style) -> dict[str, Any]:
+        """The record of decoded values, JSON-ready: what the compiled record decoder gives in one go."""
+        kinds = {kind.name: plain(kind) for kind in cls.fields_desc}
         record: dict[str, Any] = {}
-        for kind in cls.fields_desc:
-            if kind.name in fields:
-                record.update(present_field(plain(kind), fields[kind.name], style, record))
+        for name, value in values.items():
+            record.update(present_field(kinds[name], value, style, record))
         return record
 
     @classmethod
@@ -359,11 +361,11 @@ def may_hide(kind: Kind) -> bool:
     return kind.secret or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
 
 
-def _values(value: Any) -> Any:
+def _values(value: Any, defaults: bool) -> Any:
     if isinstance(value, Layer):
-        return value.values()
+        return value.values(defaults=defaults)
     if isinstance(value, list):
-        return [_values(element) for element in value]
+        return [_values(element, defaults) for element in value]
     return value
 
 
@@ -379,16 +381,6 @@ class TaggedLayer(Layer):
     """Base of all: a subclass defines ``read_tagged`` and ``build_tagged``."""
 
     @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
-        """The record, with the fields in the order of the wire."""
-        values = value.fields if isinstance(value, Layer) else value
-        kinds = {kind.name: plain(kind) for kind in cls.fields_desc}
-        record: dict[str, Any] = {}
-        for name in values:
-            record.update(present_field(kinds[name], values[name], style, record))
-        return record
-
-    @classmethod
     def emit_tagged(cls, em: Emitter) -> None:
         target = em.scopes[-1].target
         em.line(f"p = {em.constant(cls.read_plainly)}(b, p, e, {target}, {em.constant(em.style)})")
@@ -400,5 +392,5 @@ class TaggedLayer(Layer):
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
             raise TruncatedField
-        target.update(reader.values() if style is None else cls.present(reader, style))
+        target.update(reader.values() if style is None else cls.present(reader.values(), style))
         return stop

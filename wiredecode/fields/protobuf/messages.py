@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
-from wiredecode.fields.layer import Layer, Style, TaggedLayer, moved, present_field
+from wiredecode.fields.layer import Style, TaggedLayer, moved, present_field
 from wiredecode.fields.numbers import UInt8, UInt32, write_varint
 from wiredecode.fields.protobuf.kinds import (
     FIXED_WIDTHS,
@@ -150,20 +150,16 @@ class Message(TaggedLayer):
 
     # Values that are not on the wire.
 
-    def left_out(self) -> dict[str, Any]:
-        """The defaults of the fields that are absent; none where the message is cut, since they may follow."""
-        if self.problem is not None:
-            return {}
-        return {name: value for name, value in self.defaults.items() if name not in self.fields}
-
-    def values(self) -> dict[str, Any]:
-        return super().values() | self.left_out()
+    def values(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The defaults of absent fields with the others; none where the message is cut, since they may follow."""
+        found = super().values(defaults=defaults)
+        return found | ({**self.defaults, **found} if defaults and self.problem is None else {})
 
     @classmethod
-    def present(cls, value: Layer | Mapping[str, Any], style: Style) -> dict[str, Any]:
+    def present(cls, values: Mapping[str, Any], style: Style) -> dict[str, Any]:
         """The record, in the order of the declaration."""
-        values = {**value.fields, **value.left_out()} if isinstance(value, Message) else value
-        return super(TaggedLayer, cls).present(values, style)
+        names = [kind.name for kind in cls.fields_desc if kind.name in values]
+        return super().present({name: values[name] for name in names}, style)
 
     # Reading.
 
