@@ -143,6 +143,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.consumer-lag": "stories/healthy-tail.pcap",
     "rabbitmq_stream.active-consumer-flapping": partial(crafted.active_consumers, (1, 2, 3, 4, 5)),
     "rabbitmq_stream.offset-gap": "rabbitmq-stream/c43_multi.pcap",
+    "rabbitmq_stream.offset-gone": "rabbitmq-stream/c43_offsets.pcap",
     "rabbitmq_stream.small-chunks": "stories/healthy-tail.pcap",
     "rabbitmq_stream.small-sub-batches": partial(crafted.sub_batches, 30),
 }

@@ -56,6 +56,23 @@ TABLE = (
     Outage("nats_consumer_deleted.pcap", "nats.consumer-gone", ("enricher (#2) pulls", "admin-tool (#3) deleted")),
     Outage("nats_tls_required.pcap", "nats.tls-required", ("3 connections speak without TLS",)),
     Outage("nats_too_many.pcap", "nats.limit", ("maximum connections exceeded",)),
+    Outage(
+        "rabbit_cut.pcap",
+        *("tcp.no-ack", ("stopped acknowledging for 14.308 s", "neither heard the other")),
+        ("publish.unconfirmed",),
+    ),
+    Outage("rabbit_no_permission.pcap", "rabbitmq_stream.not-started", ("DeclarePublisher to s", "Access refused")),
+    Outage("rabbit_offset_gone.pcap", "rabbitmq_stream.offset-gone", ("offset 5 of r", "begins at 3,337")),
+    Outage("rabbit_client_paused.pcap", "rabbitmq_stream.heartbeat", ("2 connections", "12.5 s", "not the network")),
+    Outage(
+        "rabbit_consumer_paused.pcap",
+        *("rabbitmq_stream.credit-starvation", ("gave no credit for s for 3.078 s", "stopped or busy")),
+    ),
+    Outage("rabbit_stopped.pcap", "tcp.refused", ("went down: it refused 9", "ended 3 connections")),
+    Outage(
+        "rabbit_deleted_and_made_again.pcap",
+        *("rabbitmq_stream.stream-deleted", ("cleanup-job (#4) deleted stream s", "asked for it at 3.047 s, in vain")),
+    ),
     Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
 )
 
@@ -76,8 +93,8 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     assert first.first_ns is not None and first.last_ns is not None and first.first_ns <= first.last_ns
 
 
-@pytest.mark.parametrize("name", ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap"])
-def test_compare_and_set_and_empty_pulls_are_no_problem(name: str) -> None:
+@pytest.mark.parametrize("name", ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "rabbit_healthy_late_reader.pcap"])
+def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name: str) -> None:
     assert problems(name) == []
 
 

@@ -175,8 +175,8 @@ def test_who_is_silent_who_is_guest_and_who_speaks_another_protocol() -> None:
 def test_a_large_segment_that_never_arrives_makes_the_mtu_suspect() -> None:
     (problem,) = told("mtu-black-hole.pcap")["tcp.no-ack"]
     assert problem.details == [
-        "orders-publisher (#2) sent 1,448 bytes again 9 times, a segment of full size, while others came through: "
-        "suspect the MTU of the path"
+        "orders-publisher (#2) sent 1,448 bytes again 9 times, for 13.287 s, a segment of full size, while others came "
+        "through: suspect the MTU of the path"
     ]
     assert "tcp.loss" not in told("mtu-black-hole.pcap")
 

@@ -86,6 +86,9 @@ def join(parts: list[Problem]) -> Problem:
                 made.connections[number] = text
     if len(parts) > MOST_EVIDENCE:
         made.details[-1] = f"and {counted(len(parts) - MOST_EVIDENCE + 1, 'more', '')}"
+    for text in first.details:
+        if all(text in each.details for each in parts):
+            made.detail(text)
     starts = [each.first_ns for each in parts if each.first_ns is not None]
     ends = [each.last_ns for each in parts if each.last_ns is not None]
     made.first_ns, made.last_ns = min(starts, default=None), max(ends, default=None)

@@ -14,8 +14,8 @@ from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report,
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """So many retransmissions, and so large a share of the packets, are worth a warning."""
-LEAST_CLOSED_NS = 200_000_000
-"""So long a closed window is worth a warning."""
+LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
+"""A closed window, or all of them, last this long if they are a warning: who reads a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
 """A server that goes down ends its connections within such a time."""
 LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
@@ -28,6 +28,9 @@ FEW_REFUSED = 3
 """Refused connections that are a warning if the server accepted others after them."""
 
 
+Hosts = tuple[str, ...]
+
+
 class Health(Rule):
     """What TCP tells of a connection when it is over."""
 
@@ -37,6 +40,8 @@ class Health(Rule):
         """By endpoint: packets of the connections that had losses."""
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
         """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
+        self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
+        """By hosts: whether the client was not heard, from when to when."""
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -163,28 +168,35 @@ class Health(Rule):
             problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
-        """Times in which nothing came back; returns how many retransmissions were told."""
+        """Times in which the other side heard nothing; returns how many retransmissions were told."""
         resent = 0
+        ends, of_client = connection.endpoints, side == client_side(connection)
+        hosts = min(found := tuple(end.rpartition(":")[0] for end in ends), found[::-1])
         for unheard in direction.silences():
             resent += unheard.times
-            name, other = self.report.names.short(connection), connection.endpoints[1 - side]
-            where = f"the server of {name}" if side != client_side(connection) else name
-            length_ns = unheard.until_ns - unheard.since_ns
-            what = f"{other} stopped acknowledging for {length_ns / 1e9:.3f} s: path or host down"
-            host = connection.endpoints[side].rpartition(":")[0]
+            since_ns, until_ns = unheard.since_ns, unheard.until_ns
             problem = self.report.add(
-                *(CODES["tcp.no-ack"], what, (host, other.rpartition(":")[0])),
+                *(CODES["tcp.no-ack"], "", hosts),
                 connection=connection,
                 packet=unheard.packet,
-                time_ns=unheard.since_ns,
+                time_ns=since_ns,
                 count=unheard.times,
             )
-            if length_ns > problem.weight:
-                problem.weight, problem.what = length_ns, what
-            problem.last_ns = max(problem.last_ns or 0, unheard.until_ns)
-            problem.detail(
-                f"{where} sent {unheard.length:,} bytes again {unheard.times} times{_size(connection, unheard)}"
-            )
+            problem.last_ns = max(problem.last_ns or 0, until_ns)
+            length = f"{(until_ns - since_ns) / 1e9:.3f} s"
+            if until_ns - since_ns > problem.weight:
+                problem.weight = until_ns - since_ns
+                problem.what = f"{ends[1 - side]} stopped acknowledging for {length}: path or host down"
+            known = self._unheard_ns.setdefault(hosts, [])
+            if any(client is not of_client and since < until_ns and until > since_ns for client, since, until in known):
+                problem.likely = "the path between both hosts was cut: neither heard the other"
+            if len(known) < MOST_PROBLEMS:
+                known.append((of_client, since_ns, until_ns))
+            size, name = _size(connection, unheard), self.report.names.short(connection)
+            if size:
+                problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
+            who = name if of_client else f"the server of {name}"
+            problem.detail(f"{who} sent {unheard.length:,} bytes again {unheard.times} times, for {length}{size}")
         return resent
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
@@ -213,7 +225,8 @@ class Health(Rule):
     def _window(self, connection: Connection, side: int, direction: DirectionHealth) -> None:
         if not direction.zero_windows:
             return
-        long = direction.zero_window_ns >= LEAST_CLOSED_NS
+        longest = max((end - begin for begin, end in direction.zero_intervals), default=0)
+        long = longest >= LONG_CLOSED_NS or direction.zero_window_ns >= OFTEN_CLOSED_NS
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
         name = self.report.names.short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"

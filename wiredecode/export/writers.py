@@ -192,6 +192,7 @@ class ParquetWriter:
             self._writer.write_table(table, row_group_size=len(table))
             self._groups += 1
             if self._wide and self._groups % GROWTH == 0:
+                self._rows *= 2
                 self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
 
     def _sorted(self, table: pa.Table, order: str) -> pa.Table:

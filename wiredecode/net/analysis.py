@@ -117,6 +117,8 @@ class Side:
     """Up to where the segments follow each other."""
     ack: int | None = None
     ack_ns: int = 0
+    answered_ns: int = 0
+    """When it last acknowledged something new, or sent an ACK alone: then it heard the other side."""
     window: int = -1
     scale: int | None = None
     """Window scale; None: no SYN was seen."""
@@ -159,10 +161,10 @@ class ConnectionAnalysis:
             backward.to_be_acked = backward.next
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
-        if kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.ack_ns:
+        if kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.answered_ns:
             end = segment.seq + segment.length & MASK
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), 0)
-            forward.health.again(backward.ack_ns, segment.time_ns, segment.packet, segment.length, first_ns)
+            forward.health.again(backward.answered_ns, segment.time_ns, segment.packet, segment.length, first_ns)
         self._measure(segment, forward, backward, kinds)
         _remember(segment, forward, kinds)
         if kinds:
@@ -319,4 +321,6 @@ def _remember(segment: SegmentHeader, forward: Side, kinds: int) -> None:
     forward.window = segment.window
     forward.last_kinds = kinds
     if segment.flags & ACK:
+        if not segment.length or segment.ack != forward.ack:
+            forward.answered_ns = segment.time_ns
         forward.ack, forward.ack_ns = segment.ack, segment.time_ns

@@ -46,10 +46,10 @@ class FirstEnd(NamedTuple):
 
 @dataclass(slots=True)
 class Unheard:
-    """A time in which a side sent payload again and again, and nothing at all came back."""
+    """A time in which a side sent payload again and again, and the other side showed no sign of having heard it."""
 
     heard_ns: int
-    """When the other side was heard last."""
+    """When the other side last showed that it had heard something."""
     since_ns: int
     """Since then, or since it was sent first if that is later."""
     until_ns: int
@@ -59,7 +59,7 @@ class Unheard:
     length: int
     """Payload of it."""
     alive: bool
-    """The other side was heard after this segment was sent first: others arrived, this one did not."""
+    """The other side heard something after this segment was sent first: others arrived, this one did not."""
     times: int = 1
 
 
@@ -103,7 +103,7 @@ class DirectionHealth:
 
     def again(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:
         """A timer ran out at ``now``: payload, sent first at ``first_ns`` (0: not known), is sent again; the other side
-        was heard last at ``heard_ns``."""
+        last showed at ``heard_ns`` that it hears."""
         known = self.unheard
         if known and known[-1].heard_ns == heard_ns:
             known[-1].until_ns, known[-1].times = now, known[-1].times + 1
@@ -115,7 +115,7 @@ class DirectionHealth:
             known.append(Unheard(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
 
     def silences(self) -> list[Unheard]:
-        """Those times in which nothing came back that are long enough to say so."""
+        """Those times in which the other side heard nothing that are long enough to say so."""
         return [
             each
             for each in self.unheard

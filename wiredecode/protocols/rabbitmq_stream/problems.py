@@ -304,12 +304,14 @@ class MissingStreams(Rule):
                 if len(users) < MOST_EVIDENCE:
                     users.append(ref_of(frame))
             return
-        self._missing.pop(key, None)
+        missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
             self._deleted[key] = ref_of(frame)
         elif frame.type == "Create":
-            self._used.pop(key, None)
-            self._refused.pop(key, None)
+            users, refused = self._used.pop(key, []), self._refused.pop(key, 0)
+            if users and (refused or missing):
+                self._deleted_in_use(key, users, refused, missing)
+            self._deleted.pop(key, None)
 
     def _described(self, frame: Frame, where: str) -> None:
         """What Metadata tells of streams."""
@@ -334,13 +336,14 @@ class MissingStreams(Rule):
             what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
         for key, users in self._used.items():
-            self._deleted_in_use(key, users)
+            self._deleted_in_use(key, users, self._refused.get(key, 0), self._missing.get(key))
 
-    def _deleted_in_use(self, key: tuple[str, str], users: list[FrameRef]) -> None:
+    def _deleted_in_use(
+        self, key: tuple[str, str], users: list[FrameRef], refused: int, after: FrameRef | None
+    ) -> None:
         deleted, short = self._deleted[key], self.report.names.short
         clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
         what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
-        after, refused = self._missing.get(key), self._refused.get(key, 0)
         severity = None if refused else "note" if after is None else "warning"
         problem = self.report.add(CODES["stream-deleted"], what, key, frame=deleted, severity=severity)
         for place in (*users, *([after] if after is not None else ())):
@@ -415,6 +418,7 @@ class Heartbeats(Rule):
         problem = self.report.add(CODES["heartbeat"], what, key, connection=connection, time_ns=since_ns)
         problem.last_ns = max(problem.last_ns or 0, until_ns)
         self.report.cite_numbers(problem, silence.number, None)
+        problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")
         if silence.other_spoke:

@@ -21,35 +21,56 @@ SMALL, SMALL_BATCH = 10, 10
 """Messages per chunk, and per sub-batch, that are few."""
 LEAST_CRASHES, LONGEST_LIFE_NS = 3, 300_000_000_000
 """A consumer that begins this often at the same offset, and lives at most this long each time, crashes in a loop."""
+LEAST_GONE = 100
+"""Fewer offsets may be missing: brokers keep the offsets of consumers in chunks between."""
 MOST_STREAMS = 1000
 
 
 @dataclass(eq=False)
 class Offsets(Rule):
-    """Chunks that do not follow each other."""
+    """Chunks that do not follow each other, and offsets that were asked for when they were gone."""
 
     types = frozenset({"Subscribe", "Deliver"})
     _next: dict[int, dict[int, int]] = field(default_factory=dict)
+    _asked: dict[tuple[int, int], FrameRef] = field(default_factory=dict)
+    """By connection and subscription: the Subscribe with an offset, until its first chunk; its offset is the next."""
 
     def frame(self, frame: Frame) -> None:
         known = self._next.setdefault(frame.connection.number, {})
         number = frame.values.get("subscription_id", -1)
         if frame.type == "Subscribe":
             known.pop(number, None)
+            offset, properties = frame.values.get("offset"), frame.values.get("properties") or ()
+            if offset is not None and not any(each.get("key", "").startswith("filter") for each in properties):
+                known[number], self._asked[frame.connection.number, number] = offset, ref_of(frame)
             return
         chunk = frame.values.get("chunk")
         if not isinstance(chunk, Mapping) or "chunk_id" not in chunk or "num_records" not in chunk:
             return
         begin, expected = chunk["chunk_id"], known.get(number)
         known[number] = begin + chunk["num_records"]
+        asked = self._asked.pop((frame.connection.number, number), None)
+        if asked is not None and expected is not None:
+            if begin - expected >= LEAST_GONE and not frame.connection.directions[frame.side].missing:
+                self._gone(frame, asked, expected, begin)
+            return
         if expected is not None and begin != expected:
             stream = frame.generated.get("stream", "")
             word = "skip" if begin > expected else "repeat"
             what = f"chunks of {stream} {word} offsets: {begin:,} follows where {expected:,} was next"
             self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
 
+    def _gone(self, frame: Frame, asked: FrameRef, offset: int, begin: int) -> None:
+        stream, who = frame.generated.get("stream", ""), self.report.names.short(frame.connection)
+        what = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
+        problem = self.report.add(CODES["offset-gone"], what, (who, stream, offset), frame=asked)
+        self.report.cite(problem, ref_of(frame))
+        problem.weight = begin - offset
+        problem.detail(f"{begin - offset:,} offsets were skipped")
+
     def ended(self, connection: Connection) -> None:
-        self._next.pop(connection.number, None)
+        for number in self._next.pop(connection.number, ()):
+            self._asked.pop((connection.number, number), None)
 
 
 @dataclass(eq=False)

@@ -19,6 +19,8 @@ LEAST_WAITS, LEAST_SHARE = 5, 0.2
 """Starved is who waited so often, and for so large a share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
 """... and for so long: a consumer that catches up with a stream is always out of credit, for moments."""
+LEAST_PAUSE_NS = 2_000_000_000
+"""Shortest time without credit after which a consumer that had kept up counts as paused."""
 LEAST_STOPPED_NS = 5_000_000_000
 """So long without credit, while the stream goes on, a consumer has stopped."""
 LEAST_CLOSED_NS = 200_000_000
@@ -73,6 +75,8 @@ class Subscription:
     chunks: int = 0
     waits: int = 0
     starved_ns: int = 0
+    paused_ns: tuple[int, int] = (0, 0)
+    """The longest time without credit that a chunk waited which was written after Subscribe: how long, since when."""
     last_ns: int = 0
     evidence: list[tuple[int, int | None]] = field(default_factory=list)
     ages: int = 0
@@ -145,6 +149,8 @@ class Credits(Rule):
             if way <= AT_ONCE_NS + _round_trip(frame.connection) and subscription.chunks > 1:
                 subscription.waits += 1
                 subscription.starved_ns += given - since + (way if way > AT_ONCE_NS else 0)
+                if subscription.written_ns >= subscription.place.time_ns:
+                    subscription.paused_ns = max(subscription.paused_ns, (given - since, since))
                 if len(subscription.evidence) < 4:
                     subscription.evidence.append((frame.number, frame.packets[0] if frame.packets else None))
             subscription.out_of_credit_ns = subscription.given_ns = None
@@ -159,6 +165,8 @@ class Credits(Rule):
         active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
         if subscription.waits >= LEAST_WAITS and subscription.starved_ns >= LEAST_SHARE * max(active, 1):
             self._starved(subscription, active)
+        elif subscription.paused_ns[0] >= LEAST_PAUSE_NS:
+            self._paused(subscription)
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
             what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
             self._report("credit-one", subscription, what)
@@ -194,6 +202,16 @@ class Credits(Rule):
             problem.likely = "the round trip is long, and there is too little credit to fill it: raise the credit"
         else:
             problem.likely = f"the consumer gives credit after processing, which takes {each_ns / 1e6:.0f} ms per chunk"
+
+    def _paused(self, subscription: Subscription) -> None:
+        length, since = subscription.paused_ns
+        what = f"gave no credit for {subscription.stream} for {length / 1e9:.3f} s, while chunks waited"
+        problem = self._report("credit-starvation", subscription, what, length)
+        problem.first_ns, problem.last_ns = since, since + length
+        for number, packet in subscription.evidence:
+            self.report.cite_numbers(problem, number, packet)
+        _describe(problem, subscription)
+        problem.likely = "the consumer's process was stopped or busy: before and afterwards it kept up"
 
     def _lags(self, subscription: Subscription, behind: int, active: int) -> None:
         name = subscription.stream
