@@ -113,9 +113,6 @@ class NewObject:
     Raises OSError.
     """
 
-    is_direct = True
-    """Writing waits for the network."""
-
     def __init__(self, name: str) -> None:
         try:
             place = place_of(name)

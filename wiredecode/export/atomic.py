@@ -97,7 +97,7 @@ class NewFile:
 
     @property
     def is_direct(self) -> bool:
-        """Whether it is a pipe or a device, where writing may wait for somebody who reads."""
+        """Whether it is a pipe or a device, which cannot be corrected."""
         return self._part is None
 
     def commit(self) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from wiredecode.export.atomic import NewFolder
-from wiredecode.export.background import Background
 from wiredecode.export.job import Export, ExportJob, Pass
 from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition
 from wiredecode.export.selection import TIME, Projection, needed, within
-from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, size
+from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
@@ -36,8 +34,6 @@ class TableExport(Export):
         self.writer: Writer | None = None
         self.portable: pa.Schema | None = None
         """Of rows that go to Parquet."""
-        self.background: Background[pa.RecordBatch] | None = None
-        """Writes to files in a thread; text is made by Python, which gains nothing by it."""
 
     def begin(self, source: Pass) -> TableReader:
         """Open the output; return the reader of rows. Raises ValueError, FileExistsError, NotADirectoryError."""
@@ -45,9 +41,6 @@ class TableExport(Export):
         schema = reader.schema if self.portable is None else self.portable
         self.projection = Projection.of(schema, self._columns(schema))
         self.writer = self._open_writer()
-        on_disk = isinstance(self.place, NewFolder) or (self.place is not None and not self.place.is_direct)
-        if on_disk and not self.form.is_text and (os.cpu_count() or 1) > 1:
-            self.background = Background(self.writer.write, size)
         return reader
 
     def _read(self, source: Pass) -> TableReader:
@@ -103,7 +96,6 @@ class TableExport(Export):
     def write(self, source: Pass) -> None:
         """Write the rows, as many as were asked for."""
         assert self.writer is not None
-        write = self.writer.write if self.background is None else self.background.put
         for batch in self.reader:
             if source.stopped:  # the reader continues to the end for the totals
                 continue
@@ -111,7 +103,7 @@ class TableExport(Export):
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
-                write(self.written(rows))
+                self.writer.write(self.written(rows))
             self.done += len(rows)
             if self.done == self.job.count:
                 source.stopped = True
@@ -124,16 +116,12 @@ class TableExport(Export):
         return rows if self.portable is None else converted(rows, "", self.portable)
 
     def end(self) -> None:
-        """Wait for the background, and write what ends the format."""
+        """Write what ends the format."""
         assert self.writer is not None
-        if self.background is not None:
-            self.background.finish()
         self.writer.close()
 
     def discard(self) -> None:
-        """Stop the background, and remove the unfinished output."""
-        if self.background is not None:
-            self.background.give_up()
+        """Remove the unfinished output."""
         if isinstance(self.writer, PartitionWriter):
             self.writer.discard()
         super().discard()

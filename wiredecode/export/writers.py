@@ -22,7 +22,6 @@ ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""
-PIECE_BYTES = 8 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024
 """Parquet is handed on in pieces of so many bytes."""
 WIDE = "layers"
@@ -214,11 +213,6 @@ def in_order(table: pa.Table, name: str) -> pa.Table:
     if (values[1:] >= values[:-1]).all():
         return table
     return table.take(values.argsort(kind="stable"))
-
-
-def size(batch: pa.RecordBatch) -> int:
-    """How much room a batch takes of what waits to be written: 1 for every :data:`PIECE_BYTES`."""
-    return 1 + sum(map(weight, batch.columns)) // PIECE_BYTES
 
 
 def decoded(kind: pa.DataType) -> pa.DataType:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from wiredecode.capture.remote import is_local
-from wiredecode.export.background import Background
 from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import run_of, selection
 from wiredecode.export.lake.writer import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
-from wiredecode.export.writers import size
 from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
@@ -41,8 +37,6 @@ class LakeExport(TableExport):
         self.lake, self.captures = lake, captures
         self.into = self.writer = LakeWriter(lake, job.level, captures, compression=self.form.compression)
         self.committing = False
-        if is_local(job.out) and (os.cpu_count() or 1) > 1:
-            self.background = Background(self.writer.write, size)
         return reader
 
     def _chosen(self) -> str:
@@ -63,9 +57,7 @@ class LakeExport(TableExport):
         self.tables = commit(self.lake, job.level, self.captures, files, self._chosen(), overwrite=job.overwrite)
 
     def discard(self) -> None:
-        """Stop the background, and remove the files."""
-        if self.background is not None:
-            self.background.give_up()
+        """Remove the files."""
         if self.writer is not None:
             self.into.discard()
 
