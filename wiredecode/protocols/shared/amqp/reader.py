@@ -2,8 +2,7 @@
 
 One function per format code, derived from ``CONSTRUCTORS`` and called through a 256-entry table, reads a payload and
 returns its value and the next position. Ends are checked once per compound value, not once per item: positions only
-grow, so an item that overshoots cannot end where its list must end, nor can the message. A second table has the same
-functions, each of which leaves a :class:`Node` behind.
+grow, so an item that overshoots cannot end where its list must end, nor can the message. Nodes are made afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from wiredecode.protocols.shared.amqp.constructors import (
     CONSTRUCTORS,
@@ -29,12 +27,11 @@ from wiredecode.protocols.shared.amqp.constructors import (
 )
 from wiredecode.protocols.shared.amqp.sections import BY_DESCRIPTOR, Section, field_name
 
-State = list[Any]
-"""Elements left, of them without width; and the nodes found at this level, None where there are none."""
+State = list[int]
+"""Elements left, and of them those without width."""
 _Reader = Callable[[bytes, int, Show, int, State], tuple[Json, int]]
 """(message, position of the payload, show, levels left, state) -> (value, position after it)."""
-_Readers = list[_Reader]
-LEFT, ZERO_WIDTH_LEFT, NODES = range(3)
+LEFT, ZERO_WIDTH_LEFT = range(2)
 DAMAGE = (NotAmqpError, IndexError, struct.error)
 
 
@@ -94,7 +91,7 @@ def record(data: bytes, show: Show) -> dict[str, Json] | None:
     if size < 4 or data[0]:
         return None
     try:
-        return _sections(data, show, MAX_DEPTH, [MAX_ELEMENTS, MAX_ZERO_WIDTH_ELEMENTS, None], VALUES)
+        return _sections(data, show, MAX_DEPTH, [MAX_ELEMENTS, MAX_ZERO_WIDTH_ELEMENTS])
     except DAMAGE:
         return None
 
@@ -105,12 +102,18 @@ def message(data: bytes) -> list[Node] | None:
     A section is a described node named after it (header, properties, data, sequence, value ...) whose
     children are descriptor and value.
     """
-    nodes: list[Node] = []
-    try:
-        _sections(data, bytes.hex, MAX_DEPTH, [MAX_ELEMENTS, MAX_ZERO_WIDTH_ELEMENTS, nodes], TRACED)
-    except DAMAGE:
+    if record(data, bytes.hex) is None:
         return None
-    return nodes or None
+    nodes: list[Node] = []
+    while not nodes or nodes[-1].end < len(data):
+        node = _node("", data, nodes[-1].end if nodes else 0)
+        descriptor, value = node.children
+        section = BY_DESCRIPTOR[descriptor.value]  # type: ignore[index]
+        node.name = value.name = section.name
+        for index, child in enumerate(value.children if section.fields else ()):
+            child.name = field_name(section, index)
+        nodes.append(node)
+    return nodes
 
 
 def plain(node: Node, show: Show) -> Json:
@@ -119,13 +122,11 @@ def plain(node: Node, show: Show) -> Json:
     return row.plain(node.value, show) if row.plain else node.value
 
 
-def _sections(data: bytes, show: Show, depth: int, state: State, readers: _Readers) -> dict[str, Json]:
+def _sections(data: bytes, show: Show, depth: int, state: State) -> dict[str, Json]:
     result: dict[str, Json] = {}
     previous: Section | None = None
     position, rank, size = 0, -1, len(data)
-    traced = state[NODES] is not None
     while position < size:
-        start = position
         if data[position]:
             raise NotAmqpError
         if data[position + 1] == 0x53:
@@ -140,13 +141,10 @@ def _sections(data: bytes, show: Show, depth: int, state: State, readers: _Reade
         state[LEFT] -= 1
         if code not in section.codes or state[LEFT] < 0:
             raise NotAmqpError
-        if traced:
-            position = _traced_section(data, start, position, section, depth, state)
-            continue
         if section.fields:
             result[section.name], position = _fields(data, position, section, show, depth, state)
             continue
-        value, position = readers[code](data, position + 1, show, depth, state)
+        value, position = VALUES[code](data, position + 1, show, depth, state)
         if section.repeats:
             result.setdefault(section.name, []).append(value)
         else:
@@ -154,21 +152,6 @@ def _sections(data: bytes, show: Show, depth: int, state: State, readers: _Reade
     if position != size:
         raise NotAmqpError
     return result
-
-
-def _traced_section(data: bytes, start: int, position: int, section: Section, depth: int, state: State) -> int:
-    """Leave the node of a section whose value is at the position; return where it ends."""
-    sections, state[NODES] = state[NODES], []
-    TRACED[data[start + 1]](data, start + 2, bytes.hex, 0, state)
-    _, end = TRACED[data[position]](data, position + 1, bytes.hex, depth, state)
-    descriptor, value = state[NODES]
-    descriptor.name, value.name = "descriptor", section.name
-    if section.fields:
-        for index, child in enumerate(value.children):
-            child.name = field_name(section, index)
-    state[NODES] = sections
-    sections.append(Node(section.name, 0, None, start, end, (descriptor, value)))
-    return end
 
 
 def _section(data: bytes, position: int) -> tuple[Section | None, int]:
@@ -179,7 +162,7 @@ def _section(data: bytes, position: int) -> tuple[Section | None, int]:
         end = position + 9
         key = int.from_bytes(data[position + 1 : end], "big")
     elif code == 0xA3 or code == 0xB3:
-        key, end = VALUES[code](data, position + 1, bytes.hex, 0, [0, 0, None])
+        key, end = VALUES[code](data, position + 1, bytes.hex, 0, [0, 0])
     else:
         raise NotAmqpError
     return BY_DESCRIPTOR.get(key), end
@@ -232,7 +215,7 @@ def _open(data: bytes, position: int, width: int, depth: int, state: State) -> t
     return count, items, end
 
 
-def _list_reader(width: int, readers: _Readers) -> _Reader:
+def _list_reader(width: int) -> _Reader:
     def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
         count, position, end = _open(data, position, width, depth, state)
         if count > end - position:
@@ -240,7 +223,7 @@ def _list_reader(width: int, readers: _Readers) -> _Reader:
         depth -= 1
         items = []
         for _ in range(count):
-            item, position = readers[data[position]](data, position + 1, show, depth, state)
+            item, position = VALUES[data[position]](data, position + 1, show, depth, state)
             items.append(item)
         if position != end:
             raise NotAmqpError
@@ -255,7 +238,7 @@ def _empty_list(data: bytes, position: int, show: Show, depth: int, state: State
     return [], position
 
 
-def _map_reader(width: int, readers: _Readers, traced: bool) -> _Reader:
+def _map_reader(width: int) -> _Reader:
     def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
         count, position, end = _open(data, position, width, depth, state)
         if count & 1 or count > end - position:
@@ -264,18 +247,18 @@ def _map_reader(width: int, readers: _Readers, traced: bool) -> _Reader:
         entries: dict[str, Json] = {}
         for index in range(count >> 1):
             code = data[position]
-            if (code == 0xA1 or code == 0xA3) and not traced:  # nearly every key: worth the call saved
+            if code == 0xA1 or code == 0xA3:  # nearly every key: worth the call saved
                 start = position + 2
                 position = start + data[position + 1]
                 key = data[start:position].decode("utf-8", "backslashreplace")
             else:
                 start = position
-                plain, position = readers[code](data, position + 1, show, depth, state)
+                plain, position = VALUES[code](data, position + 1, show, depth, state)
                 compound = isinstance(plain, list | dict)
                 key = show(data[start:position]) if compound else key_text(plain)
             if key in entries:
                 key = unused_key(key, index, entries)
-            entries[key], position = readers[data[position]](data, position + 1, show, depth, state)
+            entries[key], position = VALUES[data[position]](data, position + 1, show, depth, state)
         if position != end:
             raise NotAmqpError
         return entries, end
@@ -283,7 +266,7 @@ def _map_reader(width: int, readers: _Readers, traced: bool) -> _Reader:
     return read
 
 
-def _array_reader(width: int, readers: _Readers) -> _Reader:
+def _array_reader(width: int) -> _Reader:
     def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
         count, position, end = _open(data, position, width, depth, state)
         if position == end and not count:  # some encoders leave out the constructor of an empty array
@@ -293,7 +276,7 @@ def _array_reader(width: int, readers: _Readers) -> _Reader:
             depth -= 1
             if depth <= 0:
                 raise NotAmqpError
-            descriptor, position = readers[data[position + 1]](data, position + 2, show, depth - 1, state)
+            descriptor, position = VALUES[data[position + 1]](data, position + 2, show, depth - 1, state)
             descriptors.append(descriptor)
         constructor = CONSTRUCTORS[code]
         if constructor is None:
@@ -304,7 +287,7 @@ def _array_reader(width: int, readers: _Readers) -> _Reader:
             state[ZERO_WIDTH_LEFT] -= count
         if state[ZERO_WIDTH_LEFT] < 0 or count * item_width > end - position:
             raise NotAmqpError
-        reader = readers[code]
+        reader = VALUES[code]
         value: Json = []
         for _ in range(count):
             item, position = reader(data, position, show, depth - 1, state)
@@ -318,15 +301,12 @@ def _array_reader(width: int, readers: _Readers) -> _Reader:
     return read
 
 
-def _described_reader(readers: _Readers) -> _Reader:
-    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
-        if depth <= 0:
-            raise NotAmqpError
-        descriptor, position = readers[data[position]](data, position + 1, show, depth - 1, state)
-        value, position = readers[data[position]](data, position + 1, show, depth - 1, state)
-        return {"descriptor": descriptor, "value": value}, position
-
-    return read
+def _described(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
+    if depth <= 0:
+        raise NotAmqpError
+    descriptor, position = VALUES[data[position]](data, position + 1, show, depth - 1, state)
+    value, position = VALUES[data[position]](data, position + 1, show, depth - 1, state)
+    return {"descriptor": descriptor, "value": value}, position
 
 
 def _no_constructor(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
@@ -395,7 +375,7 @@ def _variable_reader(constructor: Constructor) -> _Reader:
     return read
 
 
-def _reader(constructor: Constructor | None, readers: _Readers, traced: bool) -> _Reader:
+def _reader(constructor: Constructor | None) -> _Reader:
     if constructor is None:
         return _no_constructor
     match constructor.category:
@@ -404,48 +384,59 @@ def _reader(constructor: Constructor | None, readers: _Readers, traced: bool) ->
         case Category.VARIABLE:
             return _variable_reader(constructor)
         case Category.LIST:
-            return _list_reader(constructor.width, readers) if constructor.width else _empty_list
+            return _list_reader(constructor.width) if constructor.width else _empty_list
         case Category.MAP:
-            return _map_reader(constructor.width, readers, traced)
+            return _map_reader(constructor.width)
         case Category.ARRAY:
-            return _array_reader(constructor.width, readers)
-    return _described_reader(readers)
+            return _array_reader(constructor.width)
+    return _described
 
 
-# The same readers, each of which leaves a node behind.
+VALUES: list[_Reader] = [_reader(each) for each in CONSTRUCTORS]
 
 
-def _tracing(constructor: Constructor, inner: _Reader) -> _Reader:
-    code, category, width = constructor.code, constructor.category, constructor.width
-    scalar, before = category in (Category.FIXED, Category.VARIABLE), width if category is Category.VARIABLE else 0
-
-    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
-        siblings, state[NODES] = state[NODES], []
-        value, end = inner(data, position, show, depth, state)
-        node = Node("", code, None, position - 1, end)
-        if scalar:
-            node.value = constructor.decode(data[position + before : end])
-        else:
-            node.children = _named(data, position, constructor, state[NODES])
-        state[NODES] = siblings
-        siblings.append(node)
-        return value, end
-
-    return read
+# Nodes, of bytes that were read before: nothing is checked again.
 
 
-def _named(data: bytes, position: int, constructor: Constructor, found: list[Node]) -> list[Node]:
-    """The children of a compound value, named after their keys or places."""
-    names = [f"[{index}]" for index in range(len(found))]
-    match constructor.category:
+def _node(name: str, data: bytes, position: int) -> Node:
+    """The value whose constructor is at the position."""
+    return _payload(name, data[position], data, position, position + 1)
+
+
+def _payload(name: str, code: int, data: bytes, start: int, position: int) -> Node:
+    """The value of that code whose payload is at the position."""
+    node = Node(name, code, None, start)
+    row = node.constructor
+    first, width = position + row.width, row.width
+    match row.category:
+        case Category.FIXED:
+            node.value, node.end = row.decode(data[position:first]), first
+        case Category.VARIABLE:
+            node.end = first + int.from_bytes(data[position:first])
+            node.value = row.decode(data[first : node.end])
         case Category.DESCRIBED:
-            names = ["descriptor", "value"]
-        case Category.MAP:
-            names = [name for key in found[::2] for name in ("key", _key_name(data, key))]
-        case Category.ARRAY:
-            return _elements(data, position, constructor.width, found)
-    for child, name in zip(found, names, strict=True):
-        child.name = name
+            descriptor = _node("descriptor", data, position)
+            node.children = descriptor, _node("value", data, descriptor.end)
+            node.end = node.children[1].end
+        case _:
+            node.end = first + int.from_bytes(data[position:first])
+            count, position = int.from_bytes(data[first : first + width]), first + width
+            if row.category is Category.ARRAY:
+                node.children = _elements(data, position, count) if position < node.end else ()
+            else:
+                node.children = _items(data, position, count, row.category is Category.MAP)
+    return node
+
+
+def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[Node]:
+    """Those of a list by their places, those of a map as keys and values, which have the names of their keys."""
+    found: list[Node] = []
+    for index in range(count):
+        name = f"[{index}]"
+        if is_map:
+            name = _key_name(data, found[-1]) if index & 1 else "key"
+        found.append(_node(name, data, position))
+        position = found[-1].end
     return found
 
 
@@ -453,28 +444,19 @@ def _key_name(data: bytes, key: Node) -> str:
     return key_text(plain(key, bytes.hex)) if key.is_scalar else data[key.start : key.end].hex()
 
 
-def _elements(data: bytes, position: int, width: int, found: list[Node]) -> list[Node]:
+def _elements(data: bytes, position: int, count: int) -> Sequence[Node]:
     """The constructor of an array, and its elements, which have none of their own."""
-    end = position + width + int.from_bytes(data[position : position + width])
-    start, count = position + 2 * width, int.from_bytes(data[position + width : position + 2 * width])
-    if start == end:
-        return []
-    descriptors, elements = found[: len(found) - count], found[len(found) - count :]
-    for index, element in enumerate(elements):
-        element.name, element.start = f"[{index}]", element.start + 1
-    return [_array_constructor(data, start, descriptors), *elements]
+    found = [_array_constructor(data, position)]
+    code = data[found[0].end - 1]
+    for index in range(count):
+        position = found[-1].end
+        found.append(_payload(f"[{index}]", code, data, position, position))
+    return found
 
 
-def _array_constructor(data: bytes, position: int, descriptors: list[Node]) -> Node:
-    if not descriptors:
+def _array_constructor(data: bytes, position: int) -> Node:
+    if data[position]:
         return Node("constructor", data[position], None, position, position + 1)
-    descriptor, *others = descriptors
-    descriptor.name = "descriptor"
-    inner = _array_constructor(data, descriptor.end, others)
+    descriptor = _node("descriptor", data, position + 1)
+    inner = _array_constructor(data, descriptor.end)
     return Node("constructor", 0, None, position, inner.end, (descriptor, inner))
-
-
-VALUES: _Readers = []
-TRACED: _Readers = []
-VALUES += [_reader(each, VALUES, False) for each in CONSTRUCTORS]
-TRACED += [_no_constructor if each is None else _tracing(each, _reader(each, TRACED, True)) for each in CONSTRUCTORS]
