@@ -13,6 +13,7 @@ from wiredecode.check.codes import CODES
 from wiredecode.dissect.ledger import confirmations, reply_captured
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import Newest
@@ -221,7 +222,7 @@ class Publishes(Rule):
             self._report_unconfirmed(key, publishes)
 
     def _report_refused(self, place: tuple[int, str], refused: Refused) -> None:
-        why, who, stream = refused.why, self.report.names.short(refused.connection), place[1]
+        why, who, stream = refused.why, short(refused.connection), place[1]
         to = f" to {stream}" if stream else ""
         what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
         problem = self.report.add(
@@ -240,9 +241,7 @@ class Publishes(Rule):
     def _incomplete(self, frame: Frame) -> None:
         """The connection ended inside a publish."""
         sent = frame.length - frame.missing
-        what = (
-            f"{self.report.names.short(frame.connection)} ended inside a {frame.type}: {sent:,} bytes of it were sent"
-        )
+        what = f"{short(frame.connection)} ended inside a {frame.type}: {sent:,} bytes of it were sent"
         problem = self.report.add(CODES["publish.incomplete"], what, frame.connection.number, frame=frame)
         for finding in frame.findings:
             problem.detail(finding.message)
@@ -274,7 +273,7 @@ class Publishes(Rule):
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
-        who, stream = self.report.names.short(first.connection), first.stream
+        who, stream = short(first.connection), first.stream
         of, to = self._published[key], f" to {stream}" if stream else ""
         what = f"{left:,} of {of:,} messages that {who} published{to} have no answer"
         problem = self.report.add(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from wiredecode.check.codes import CODES, code_of
 from wiredecode.frames.frame import Finding, Frame
+from wiredecode.frames.who import short
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
@@ -88,7 +89,7 @@ class Requests(Rule):
                 why = explains(direction, request, until_ns, packet)
                 if why:
                     seconds = (until_ns - request.time_ns) / 1e9
-                    who = self.report.names.short(connection)
+                    who = short(connection)
                     what = f"{request.type} of {who} waited {seconds:.3f} s while {why} of {connection.endpoints[side]}"
                     problem = self.report.add(
                         *(CODES["tcp.slow-response"], what, (connection.number, why)),
@@ -105,7 +106,7 @@ class Requests(Rule):
                 continue
             requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
             severity = None if request.always else "note"
-            name = self.report.names.short(connection)
+            name = short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from wiredecode.check.codes import CODES
 from wiredecode.frames.plurals import counted
-from wiredecode.frames.who import client_side
+from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule
@@ -154,7 +154,7 @@ class Health(Rule):
             return
         by_client = end.side == client_side(connection)
         lost = end.unread or end.unacknowledged
-        who, name = "client" if by_client else "server", self.report.names.short(connection)
+        who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""
         left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
         problem = self.report.add(
@@ -192,7 +192,7 @@ class Health(Rule):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
             if len(known) < MOST_PROBLEMS:
                 known.append((of_client, since_ns, until_ns))
-            size, name = _size(connection, unheard), self.report.names.short(connection)
+            size, name = _size(connection, unheard), short(connection)
             if size:
                 problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
             who = name if of_client else f"the server of {name}"
@@ -228,7 +228,7 @@ class Health(Rule):
         longest = max((end - begin for begin, end in direction.zero_intervals), default=0)
         long = longest >= LONG_CLOSED_NS or direction.zero_window_ns >= OFTEN_CLOSED_NS
         begin = direction.zero_intervals[0][0] if direction.zero_intervals else connection.first_ns
-        name = self.report.names.short(connection)
+        name = short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
         what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
         problem = self.report.add(

@@ -178,7 +178,7 @@ def _show(
     if settings.json:
         from wiredecode.frames.record import dumps
 
-        record = text.record(message, collector.names, nth, len(messages))
+        record = text.record(message, nth, len(messages))
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
@@ -186,6 +186,6 @@ def _show(
         if len(messages) > 1:
             lines += [f"{len(messages):,} messages fit; this is number {nth}"]
             lines += [*text.listed(messages, nth, session.first_ns), ""]
-        for line in (*lines, *text.lines(message, session.first_ns, collector.names)):
+        for line in (*lines, *text.lines(message, session.first_ns)):
             session.output.text(f"{line}\n")
     session.output.flush()

@@ -12,9 +12,9 @@ from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
 from wiredecode.frames.plurals import counted, times
 from wiredecode.frames.record import rfc3339
+from wiredecode.frames.who import describe, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
-from wiredecode.protocols.shared.problems import Names
 from wiredecode.trace.sighting import STORED, Message, Reply, Sighting
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
@@ -113,12 +113,12 @@ def title(message: Message) -> str:
     return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
 
 
-def lines(message: Message, first_ns: int, names: Names) -> Iterator[str]:
+def lines(message: Message, first_ns: int) -> Iterator[str]:
     """The whole way. ``first_ns``: when the capture began."""
-    return (line for _, line in hop_lines(message, first_ns, names))
+    return (line for _, line in hop_lines(message, first_ns))
 
 
-def hop_lines(message: Message, first_ns: int, names: Names) -> Iterator[tuple[Hop | None, str]]:
+def hop_lines(message: Message, first_ns: int) -> Iterator[tuple[Hop | None, str]]:
     """The lines of the whole way, each with the hop that it describes; those of the summary describe none."""
     way = hops(message)
     for line in wrapped(title(message), "", "  "):
@@ -128,11 +128,11 @@ def hop_lines(message: Message, first_ns: int, names: Names) -> Iterator[tuple[H
             yield None, line
     yield None, ""
     for hop in way:
-        for line in _hop(hop, first_ns, names):
+        for line in _hop(hop, first_ns):
             yield hop, line
 
 
-def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:
+def _hop(hop: Hop, first_ns: int) -> Iterator[str]:
     what = hop.what
     head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
     facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
@@ -141,7 +141,7 @@ def _hop(hop: Hop, first_ns: int, names: Names) -> Iterator[str]:
     facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
     yield from wrapped(", ".join(facts), head, " " * INDENT)
     ends, side = hop.connection.called, hop.what.side
-    who = f"{ends[side]} → {ends[1 - side]}, {names.short(hop.connection)}"
+    who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
     yield from wrapped(who, " " * INDENT, " " * INDENT)
     if what.rests_on:
         yield from wrapped(f"told by {what.rests_on}", " " * INDENT, " " * INDENT)
@@ -168,7 +168,7 @@ def _text(data: bytes) -> str:
     return escape(data.decode(errors="surrogateescape"))
 
 
-def record(message: Message, names: Names, nth: int, matches: int) -> dict[str, Any]:
+def record(message: Message, nth: int, matches: int) -> dict[str, Any]:
     """The object of ``--json``."""
     first, way = message.first, hops(message)
     return {
@@ -182,11 +182,11 @@ def record(message: Message, names: Names, nth: int, matches: int) -> dict[str, 
         "size": first.size,
         "body_start": first.body.hex(),
         "conclusions": [_safe(each) for each in conclusions(message, way)],
-        "hops": [_hop_record(hop, names) for hop in way],
+        "hops": [_hop_record(hop) for hop in way],
     }
 
 
-def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
+def _hop_record(hop: Hop) -> dict[str, Any]:
     what, ends = hop.what, hop.connection.endpoints
     return {
         "hop": hop.word,
@@ -198,7 +198,7 @@ def _hop_record(hop: Hop, names: Names) -> dict[str, Any]:
         "index": getattr(what, "index", None),
         "packets": what.packets,
         "connection": hop.connection.number,
-        "description": _safe(names.describe(hop.connection)),
+        "description": _safe(describe(hop.connection)),
         "src": ends[what.side],
         "dst": ends[1 - what.side],
         "protocol": what.protocol,

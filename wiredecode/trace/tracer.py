@@ -9,7 +9,6 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
 from wiredecode.frames.plurals import counted
 from wiredecode.protocols.shared.pairing import refusal_of
-from wiredecode.protocols.shared.problems import Names
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 
 MOST_FOUND = 1000
@@ -80,7 +79,7 @@ class Collector:
     """Second pass: everywhere that what was found passes, told by its body, its place or its frame."""
 
     def __init__(self, found: Iterable[Sighting]) -> None:
-        self.messages, self.names = Messages(), Names()
+        self.messages = Messages()
         self.sightings: list[Sighting] = []
         self.more = 0
         self._seeds = {(each.frame, each.index) for each in found}

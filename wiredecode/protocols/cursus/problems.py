@@ -8,6 +8,7 @@ from typing import Any
 
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import times
+from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
@@ -192,7 +193,7 @@ class Groups(Rule):
             problem.detail(f"it was accepted last {(frame.time_ns - member.last_frame_ns) / 1e9:.3f} s before")
 
     def _elsewhere(self, frame: Frame, code: str, facts: Mapping[str, Any]) -> None:
-        who, leader = self.report.names.short(frame.connection), facts.get("leader") or facts.get("host")
+        who, leader = short(frame.connection), facts.get("leader") or facts.get("host")
         what = f"{who} asked the wrong broker: {code}{f', it is {leader}' if leader else ''}"
         problem = self.report.add(CODES["not-leader"], what, (frame.connection.number, code), frame=frame)
         if problem.count >= MANY_REFUSALS:
@@ -224,9 +225,7 @@ class Admission(Rule):
             self.report.add(CODES["authentication"], what, (user, error), frame=frame)
         else:
             to = f" to {facts['topic']}" if "topic" in facts else ""
-            what = (
-                f"{self.report.names.short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
-            )
+            what = f"{short(frame.connection)}, principal {user}: {command}{to} is not allowed: {error}"
             self.report.add(CODES["authorization"], what, (number, error, to), frame=frame)
 
 

@@ -254,7 +254,7 @@ class Cluster(Rule):
     # Ends.
 
     def ended(self, connection: Connection) -> None:
-        server, health = server_of(self.report.names.get(connection)), connection.health
+        server, health = server_of(connection.who), connection.health
         if server is None or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
             return
         ends = self._ends.setdefault(server, [])

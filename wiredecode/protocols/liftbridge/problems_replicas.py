@@ -171,7 +171,7 @@ class Silence(Rule):
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
         if number not in self._of:
-            self._of[number] = server_of(self.report.names.get(frame.connection))
+            self._of[number] = server_of(frame.connection.who)
         name = self._of[number]
         if name is None:
             return

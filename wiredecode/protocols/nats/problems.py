@@ -10,6 +10,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import shown
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
+from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_jetstream import acknowledged
@@ -186,8 +187,8 @@ class Clients(Rule):
         text = printable(frame.values.get("error", ""))
         name = kind_of(text)
         reader.errors.add(name)
-        who = self.report.names.short(frame.connection)
-        user = self.report.names.get(frame.connection).get("user")
+        who = short(frame.connection)
+        user = frame.connection.who.get("user")
         key: Any = frame.connection.number
         if name == "slow-consumer":
             self._slow(frame.connection, reader, "the server says Slow Consumer", frame=frame)
@@ -224,7 +225,7 @@ class Clients(Rule):
     def _too_large(self, frame: Frame) -> None:
         for finding in frame.findings:
             if finding.code == "max-payload":
-                who, subject = self.report.names.short(frame.connection), printable(frame.values.get("subject", ""))
+                who, subject = short(frame.connection), printable(frame.values.get("subject", ""))
                 what = f"{who} published to {subject}: {finding.message}"
                 self.report.add(CODES["max-payload"], what, frame.connection.number, frame=frame)
 
@@ -256,11 +257,11 @@ class Clients(Rule):
 
     def _not_tls(self, connection: Connection, place: FrameRef) -> None:
         """A client went on in the clear, and the server said nothing any more."""
-        what = f"{self.report.names.short(connection)} speaks without TLS, and the server requires it"
+        what = f"{short(connection)} speaks without TLS, and the server requires it"
         self.report.add(CODES["tls-required"], what, connection.number, frame=place)
 
     def _slow(self, connection: Connection, reader: Reader, how: str, **where: Any) -> None:
-        who, health = self.report.names.short(connection), connection.health
+        who, health = short(connection), connection.health
         client = connection.initiator if connection.initiator is not None else reader.client
         sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
@@ -293,7 +294,7 @@ class Clients(Rule):
         if waited < SERVER_PATIENCE_NS and len(pings) < MANY_PINGS:
             return
         severity = None if waited >= patience or len(pings) >= MANY_PINGS else "note"
-        who, silent = self.report.names.short(connection), "server" if by_client else "client"
+        who, silent = short(connection), "server" if by_client else "client"
         several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
         what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
         problem = self.report.add(

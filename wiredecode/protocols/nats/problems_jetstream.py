@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
 from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
@@ -91,7 +92,7 @@ class Pulls:
 
     def request(self, frame: Frame, subject: str, reply: str) -> None:
         if DELETE_CONSUMER in subject:
-            deleted = self.report.names.short(frame.connection), ref_of(frame)
+            deleted = short(frame.connection), ref_of(frame)
             self._deleted.put(consumer_of(subject, DELETE_CONSUMER), deleted)
         elif NEXT in subject:
             try:
@@ -125,7 +126,7 @@ class Pulls:
 
     def _report(self, consumer: str, pulls: list[Pull]) -> None:
         first, last = pulls[0].place, pulls[-1].place
-        who = self.report.names.short(first.connection)
+        who = short(first.connection)
         what = f"{who} pulls from {consumer}, and JetStream answers nothing"
         problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=first)
         problem.count, problem.last_ns = len(pulls), last.time_ns
@@ -153,7 +154,7 @@ class Stored:
         """A client asks for something."""
         if subject.startswith(OWN) and DELETE in subject:
             stream = printable(subject.rpartition(".")[2])
-            self._deleted.put(stream, (self.report.names.short(frame.connection), ref_of(frame)))
+            self._deleted.put(stream, (short(frame.connection), ref_of(frame)))
 
     def answer(self, frame: Frame, subject: str, published: FrameRef, publish: Publish | None) -> None:
         """JetStream answered a publish to ``subject``."""
@@ -177,7 +178,7 @@ class Stored:
 
     def not_taken(self, frame: Frame, subject: str, publish: Publish | None) -> bool:
         """Nobody listens on ``subject``; whether that is known to be a matter of JetStream, and was reported."""
-        who = self.report.names.short(frame.connection)
+        who = short(frame.connection)
         stream = self._streams.get(subject)
         if subject.startswith(OWN):
             what = f"JetStream does not answer requests of {who}"
@@ -203,7 +204,7 @@ class Stored:
 
     def finish(self) -> None:
         for (_, stream), dropped in self._dropped.items():
-            who = self.report.names.short(dropped.first.connection)
+            who = short(dropped.first.connection)
             what = f"{dropped.messages:,} new messages of {who} to stream {stream} were confirmed and dropped"
             key = dropped.first.connection.number, stream
             problem = self.report.add(CODES["messages-dropped"], what, key, frame=dropped.first)

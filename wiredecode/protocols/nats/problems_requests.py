@@ -11,6 +11,7 @@ import orjson
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
+from wiredecode.frames.who import short
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_jetstream import ACK, OWN, Acknowledged, acknowledged
 from wiredecode.protocols.nats.problems_jetstream import NEXT, Publish, Pulls, Stored, publish_of, whole
@@ -148,7 +149,7 @@ class Requests(Rule):
 
     def _no_responders(self, frame: Frame, asked: Asked | None) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
-        carries, who = frame.connection.number in self._carriers, self.report.names.short(frame.connection)
+        carries, who = frame.connection.number in self._carriers, short(frame.connection)
         if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
             return
         key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
@@ -192,7 +193,7 @@ class Requests(Rule):
 
     def _report_silent(self, service: Service) -> Problem:
         first, last = service.silent[0], service.silent[-1]
-        who, many = self.report.names.short(first.connection), len(service.silent)
+        who, many = short(first.connection), len(service.silent)
         what = (
             f"{who} has answered no request since {self.report.seconds(first.time_ns)}: {many:,} were delivered to it"
         )
@@ -211,7 +212,7 @@ class Requests(Rule):
         return problem
 
     def _report_pause(self, service: Service, first: FrameRef, pause_ns: int) -> None:
-        who, many = self.report.names.short(first.connection), service.late
+        who, many = short(first.connection), service.late
         what = f"{who} answered nothing for {pause_ns / 1e9:.3f} s: {many:,} requests waited"
         problem = self.report.add(
             CODES["service-silent"], what, first.connection.number, frame=first, severity="warning"
@@ -232,7 +233,7 @@ class Requests(Rule):
         for each in several:
             self.report.cite(problem, each.place)
             self.report.concerns(problem, each.place.connection)
-        got = dict.fromkeys(self.report.names.short(place.connection) for each in several for place in each.delivered)
+        got = dict.fromkeys(short(place.connection) for each in several for place in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
 
 
@@ -334,7 +335,7 @@ class Consumers(Rule):
                 self._report_stuck(consumer, known, waits, most)
 
     def _report_redelivered(self, consumer: str, known: Deliveries) -> None:
-        who, (often, sequence) = self.report.names.short(known.again[0].connection), known.worst
+        who, (often, sequence) = short(known.again[0].connection), known.worst
         what = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
         severity = None if often >= MANY_DELIVERIES else "note"
         problem = self.report.add(
@@ -345,8 +346,8 @@ class Consumers(Rule):
         self.report.cite(problem, *known.again)
 
     def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
-        places, names = [*known.open.values()], self.report.names
-        what = f"{names.short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
+        places = [*known.open.values()]
+        what = f"{short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
         problem = self.report.add(
             CODES["consumer-stuck"], what, consumer, frame=places[0], severity=None if most else "warning"
         )

@@ -10,6 +10,7 @@ from uuid import UUID
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
+from wiredecode.frames.who import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
@@ -117,7 +118,7 @@ class Refusals(Rule):
     def _token(self, frame: Frame, values: Any) -> None:
         code = values.get("error_code", -1)
         trace = printable(values.get("server_stack_trace", "")).split("\n")[0]
-        who = self.report.names.short(frame.connection)
+        who = short(frame.connection)
         why = AUTH_ERRORS.get(code, f"code {code}")
         what = f"the token of {who} was refused: {why}{f' ({trace})' if trace else ''}"
         self.report.add(CODES["authentication"], what, (frame.connection.number, code), frame=frame)
@@ -134,7 +135,7 @@ class Refusals(Rule):
 
     def _truncated(self, frame: Frame, values: Any) -> None:
         segment, begin, offset = segment_of(frame), values.get("start_offset"), values.get("offset", -1)
-        who = self.report.names.short(frame.connection)
+        who = short(frame.connection)
         at = f" at offset {offset:,}" if isinstance(offset, int) and offset >= 0 else ""
         what = f"{who} read {segment}{at}, which begins at {begin}"
         problem = self.report.add(CODES["segment-truncated"], what, (frame.connection.number, segment), frame=frame)

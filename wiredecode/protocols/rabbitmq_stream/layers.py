@@ -58,16 +58,18 @@ def header(key: int, version: int = 1) -> list[Any]:
     ]
 
 
-def command(key: int, *fields: Kind, facts: int = 9, version: int = 1, doc: str | None = None) -> type[Command]:
+def command(
+    key: int, *fields: Kind, facts: int = 9, version: int = 1, doc: str | None = None, bare: bool = False
+) -> type[Command]:
     """The layer of a key; ``fields`` follow the header, the correlation id and the response code.
 
-    Lines show the first ``facts`` of the fields.
+    Lines show the first ``facts`` of the fields. A ``bare`` command has neither correlation id nor code in front.
     """
     shown = tuple(kind.name for kind in fields[:facts])
     front = header(key, version)
-    if key & ~RESPONSE_BIT in CORRELATED:
+    if key & ~RESPONSE_BIT in CORRELATED and not bare:
         front.append(correlation())
-    if key & RESPONSE_BIT:
+    if key & RESPONSE_BIT and not bare:
         front.append(code())
         shown = ("response_code", *shown)
     members = {"fields_desc": [*front, *fields], "facts": shown, "__doc__": doc, "remade": (layer_of, (key, version))}
@@ -301,15 +303,9 @@ ResolveOffsetSpec = command(31, stream(), *offset_specification(), Optional(prop
 
 PLAIN_RESPONSES = [command(key | RESPONSE_BIT) for key in (1, 6, 7, 12, 13, 14, 22, 29, 30)]
 QueryPublisherSequenceResponse = command(0x8005, UInt64("sequence", "last publishing id known; 0: none"))
-
-
-class CreditResponse(Command):
-    """Errors only; no correlation id, and the code comes first."""
-
-    fields_desc = [*header(9 | RESPONSE_BIT), code(), subscription()]
-    facts = ("response_code", "subscription_id")
-
-
+CreditResponse = command(
+    0x8009, code(), subscription(), bare=True, doc="Errors only; no correlation id, and the code comes first."
+)
 QueryOffsetResponse = command(0x800B, UInt64("offset", "stored offset"))
 
 Broker = structure(
@@ -350,15 +346,12 @@ SaslAuthenticateResponse = command(
     facts=0,
     doc="Code 10 brings a challenge; brokers write its length as uint16, the reference says int32.",
 )
-
-
-class TuneResponse(Command):
-    """The client's answer in the form with the response bit; as Tune, it has neither correlation id nor code."""
-
-    fields_desc = [*header(20 | RESPONSE_BIT), *Tune.fields_desc[3:]]
-    facts = Tune.facts
-
-
+TuneResponse = command(
+    0x8014,
+    *Tune.fields_desc[3:],
+    bare=True,
+    doc="The client's answer in the form with the response bit; as Tune, it has neither correlation id nor code.",
+)
 OpenResponse = command(
     0x8015, Optional(properties("properties", "how the broker is to be reached", bulk=True), When("left")), facts=0
 )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
@@ -138,7 +139,7 @@ class PublishErrors(Rule):
         stream = frame.generated.get("stream")
         refusals = [error.get("response_code", 0) for error in frame.values.get("errors") or ()]
         for code in dict.fromkeys(refusals):
-            who = self.report.names.short(frame.connection)
+            who = short(frame.connection)
             to = f"to {stream}" if stream else f"as publisher {frame.values.get('publisher_id')}"
             what = f"messages that {who} published {to} were refused: {names.outcome(code)}"
             key = (frame.connection.number, to, code)
@@ -222,14 +223,14 @@ class Admission(Rule):
             said.add("close")
             if frame.sender == "server":
                 reason = printable(frame.values.get("closing_reason", ""))
-                what = f"the broker closed {self.report.names.short(frame.connection)}: {reason}"
+                what = f"the broker closed {short(frame.connection)}: {reason}"
                 self.report.add(CODES["closed-by-server"], what, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
-            known = self.report.names.get(frame.connection)
+            known = frame.connection.who
             name = names.outcome(code)
             refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
-            whom = f"user {known['user']}" if "user" in known else self.report.names.short(frame.connection)
+            whom = f"user {known['user']}" if "user" in known else short(frame.connection)
             where = f" on virtual host {known.get('virtual_host', '')}" if kind == "OpenResponse" else ""
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
             if refusal is CODES["guest-not-local"]:
@@ -237,13 +238,13 @@ class Admission(Rule):
 
         elif kind == "CreditResponse" and code != names.OK:
             reason = names.outcome(code)
-            what = f"credit of {self.report.names.short(frame.connection)} was refused: {reason}"
+            what = f"credit of {short(frame.connection)} was refused: {reason}"
             self.report.add(CODES["credit-refused"], what, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
             name, request = names.outcome(code), (kind or "").removesuffix("Response")
-            user = self.report.names.get(frame.connection).get("user", "unknown")
+            user = frame.connection.who.get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
-            what = f"{request}{to} of {self.report.names.short(frame.connection)}, user {user}, was refused: {name}"
+            what = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
             key = frame.connection.number, request, to, code
             self.report.add(CODES["not-started"], what, key, frame=frame).alike = name
 
@@ -257,7 +258,7 @@ class Admission(Rule):
         end = health.end
         answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
         severity = "note" if by_client or answers else "warning"
-        what = f"the {who} ended {self.report.names.short(connection)} without Close"
+        what = f"the {who} ended {short(connection)} without Close"
         self.report.add(
             *(CODES["no-close"], what, who),
             connection=connection,
@@ -287,7 +288,7 @@ class MissingStreams(Rule):
     """Deleted ones: messages and requests that were refused afterwards."""
 
     def frame(self, frame: Frame) -> None:
-        where = self.report.names.get(frame.connection).get("virtual_host", "")
+        where = frame.connection.who.get("virtual_host", "")
         if frame.type == "MetadataResponse":
             self._described(frame, where)
             return
@@ -333,7 +334,7 @@ class MissingStreams(Rule):
             if key in self._used:
                 continue
             host = f" on virtual host {where}" if where else ""
-            what = f"{self.report.names.short(place.connection)} asked for stream {stream}{host}: it does not exist"
+            what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
         for key, users in self._used.items():
             self._deleted_in_use(key, users, self._refused.get(key, 0), self._missing.get(key))
@@ -341,7 +342,7 @@ class MissingStreams(Rule):
     def _deleted_in_use(
         self, key: tuple[str, str], users: list[FrameRef], refused: int, after: FrameRef | None
     ) -> None:
-        deleted, short = self._deleted[key], self.report.names.short
+        deleted = self._deleted[key]
         clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
         what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
         severity = None if refused else "note" if after is None else "warning"
@@ -410,7 +411,7 @@ class Heartbeats(Rule):
         why = stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
         if why is None:
             return
-        name, seconds = self.report.names.short(connection), f"{silence.length_ns / 1e9:.1f} s"
+        name, seconds = short(connection), f"{silence.length_ns / 1e9:.1f} s"
         client = side == (connection.initiator or 0)
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"

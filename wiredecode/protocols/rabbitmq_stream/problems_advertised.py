@@ -8,6 +8,7 @@ from ipaddress import ip_address
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of, values_of
@@ -152,7 +153,7 @@ class AdvertisedHost(Rule):
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
         problem = self.report.add(CODES["advertised-host"], what, (advertised.host, advertised.port), frame=place)
-        client, last = self.report.names.short(place.connection), attempts.last
+        client, last = short(place.connection), attempts.last
         problem.count = advertised.times
         problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")
         if last is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
@@ -61,7 +62,7 @@ class Offsets(Rule):
             self.report.add(CODES["offset-gap"], what, (frame.connection.number, number, word), frame=frame)
 
     def _gone(self, frame: Frame, asked: FrameRef, offset: int, begin: int) -> None:
-        stream, who = frame.generated.get("stream", ""), self.report.names.short(frame.connection)
+        stream, who = frame.generated.get("stream", ""), short(frame.connection)
         what = f"{who} asked for offset {offset:,} of {stream}, but the stream begins at {begin:,}"
         problem = self.report.add(CODES["offset-gone"], what, (who, stream, offset), frame=asked)
         self.report.cite(problem, ref_of(frame))

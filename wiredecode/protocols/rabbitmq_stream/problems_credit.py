@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, ref_of
@@ -178,7 +179,7 @@ class Credits(Rule):
         self, code: str, subscription: Subscription, did: str, weight: int = 0, severity: str | None = None
     ) -> Problem:
         place = subscription.place
-        what, key = f"{self.report.names.short(place.connection)} {did}", (place.connection.number, place.number)
+        what, key = f"{short(place.connection)} {did}", (place.connection.number, place.number)
         problem = self.report.add(CODES[code], what, key, frame=place, severity=severity)
         problem.weight = weight
         return problem

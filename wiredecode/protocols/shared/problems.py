@@ -83,22 +83,10 @@ def ref_of(frame: Frame) -> FrameRef:
     return FrameRef(frame.connection, frame.number, frame.packets[:1], frame.time_ns)
 
 
-class Names:
-    """Who stands behind a connection, as its protocol tells: see :mod:`wiredecode.frames.who`."""
-
-    @staticmethod
-    def get(connection: Connection) -> Mapping[str, str]:
-        return connection.who
-
-    short = staticmethod(who.short)
-    describe = staticmethod(who.describe)
-
-
 class Report:
     """Collects problems; rules add to it."""
 
     def __init__(self) -> None:
-        self.names = Names()
         self.problems: dict[tuple[str, Any], Problem] = {}
         self.untold = 0
         """Problems beyond :data:`MOST_PROBLEMS`."""
@@ -176,7 +164,7 @@ class Report:
     def concerns(self, problem: Problem, connection: Connection) -> None:
         """Add a connection to the evidence."""
         if len(problem.connections) < MOST_EVIDENCE:
-            problem.connections.setdefault(connection.number, self.names.describe(connection))
+            problem.connections.setdefault(connection.number, who.describe(connection))
         if len(problem.members) < MOST_MEMBERS:
             problem.members.add(connection.number)
             problem.servers.add(connection.endpoints[1 - who.client_side(connection)])

@@ -7,6 +7,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.who import short
 from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
@@ -121,7 +122,7 @@ class Results(Rule):
     def _boundary(self, frame: Frame, where: str, wanted: int | None, entry: Mapping[str, Any]) -> None:
         number = "a message" if wanted is None else f"message {wanted:,}"
         have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
-        what = f"{self.report.names.short(frame.connection)} asked for {number} of {where}: {have}"
+        what = f"{short(frame.connection)} asked for {number} of {where}: {have}"
         self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
 
     def _gap(self, frame: Frame, where: str, wanted: int, entry: Mapping[str, Any]) -> None:
