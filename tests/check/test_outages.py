@@ -55,6 +55,12 @@ TABLE = (
     Outage("nats_service_paused.pcap", "nats.service-silent", ("calc (#1) answered nothing for 4.956 s", "36 others")),
     Outage("nats_consumer_deleted.pcap", "nats.consumer-gone", ("enricher (#2) pulls", "admin-tool (#3) deleted")),
     Outage("nats_tls_required.pcap", "nats.tls-required", ("3 connections speak without TLS",)),
+    Outage(
+        "nats_cut.pcap", "tcp.no-ack", ("stopped acknowledging for 7.185 s", "orders-api (#1) sent 122 bytes again")
+    ),
+    Outage("nats_heal.pcap", "tcp.no-ack", ("stopped acknowledging for 7.192 s",)),
+    Outage("nats_svc_killed.pcap", "nats.no-responders", ("calc (#1) answered them", "ended at 3.365 s")),
+    Outage("nats_svc_blocked.pcap", "nats.slow-consumer", ("slowsub (#1)", "its window was closed for 9.691 s")),
     Outage("nats_too_many.pcap", "nats.limit", ("maximum connections exceeded",)),
     Outage(
         "rabbit_cut.pcap",

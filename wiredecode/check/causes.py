@@ -50,9 +50,11 @@ def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
         return begin_ns <= cause.last_ns and end_ns >= cause.first_ns
     if end_ns < cause.first_ns - BEFORE_NS:
         return False
+    in_time = cause.to_end or begin_ns <= cause.last_ns + cause.code.after * 1_000_000_000
     if cause.code.scope == "server":
-        same = bool(effect.servers) and effect.servers <= cause.servers
-        return same and (cause.to_end or begin_ns <= cause.last_ns + cause.code.after * 1_000_000_000)
+        return in_time and bool(effect.servers) and effect.servers <= cause.servers
+    if cause.code.scope == "path" and in_time and effect.paths and effect.paths <= cause.paths:
+        return True
     members = set().union(*(each.members for each in causes))
     return not effect.members.isdisjoint(cause.members) and effect.members <= members
 
@@ -78,6 +80,7 @@ def join(parts: list[Problem]) -> Problem:
         made.weight = max(made.weight, each.weight)
         made.members |= each.members
         made.servers |= each.servers
+        made.paths |= each.paths
         made.to_end |= each.to_end
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]

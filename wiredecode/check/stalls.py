@@ -251,7 +251,7 @@ class Stalls(Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
-        silences = stall.silences
+        silences = [each for each in stall.silences if not _held_back(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
         if waiting < LEAST_WAITING or (stall.alive and published < waiting):
@@ -299,6 +299,14 @@ class Stalls(Rule):
                 "was paused (no other connection asked anything meanwhile)"
             )
         return "the server's process was paused, stopped or blocked"
+
+
+def _held_back(silence: Silence) -> bool:
+    """Whether the server could not send, as the client had closed its window."""
+    connection = silence.connection
+    health = connection.health
+    closed = () if health is None else health.directions[client_side(connection)].zero_intervals
+    return any(begin < silence.until_ns and end > silence.since_ns for begin, end in closed)
 
 
 def _why(silence: Silence) -> str | None:

@@ -171,7 +171,7 @@ class Health(Rule):
         """Times in which the other side heard nothing; returns how many retransmissions were told."""
         resent = 0
         ends, of_client = connection.endpoints, side == client_side(connection)
-        hosts = min(found := tuple(end.rpartition(":")[0] for end in ends), found[::-1])
+        hosts = tuple(sorted(end.rpartition(":")[0] for end in ends))
         for unheard in direction.silences():
             resent += unheard.times
             since_ns, until_ns = unheard.since_ns, unheard.until_ns

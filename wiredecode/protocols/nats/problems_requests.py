@@ -103,6 +103,8 @@ class Requests(Rule):
         """Requests by subject."""
         self._services: dict[int, Service] = {}
         """By connection."""
+        self._served: dict[str, FrameRef] = {}
+        """By subject: the last request that a client answered, as it was delivered to it."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
@@ -143,6 +145,8 @@ class Requests(Rule):
         if asked is not None:
             for place in asked.delivered:
                 self._service(place).answered(place, frame.time_ns)
+                if asked.subject in self._served or len(self._served) < MOST_KNOWN:
+                    self._served[asked.subject] = place
             self._stored.answer(frame, asked.subject, asked.place, asked.publish)
         if values.get("status") == names.NO_RESPONDERS and "description" not in values:
             self._no_responders(frame, asked)
@@ -157,6 +161,11 @@ class Requests(Rule):
             key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
         problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
         problem.detail(detail)
+        served = self._served.get(subject)
+        if served is not None and served.connection.health is not None and served.connection.health.end is not None:
+            end = self.report.seconds(served.connection.health.end.time_ns)
+            problem.detail(f"{short(served.connection)} answered them; its connection ended at {end}")
+            problem.likely = "the service ended"
         if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
             problem.severity = "warning"
 

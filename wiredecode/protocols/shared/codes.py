@@ -36,7 +36,8 @@ class Code:
     explains: tuple[str, ...] = ()
     """Codes of problems that are consequences of this one, if they concern the same connections or server."""
     scope: str = "connection"
-    """``"server"``: it explains problems of all connections to the same servers, during its time."""
+    """``"server"``: it explains problems of all connections to the same servers, during its time. ``"path"``: those
+    between the same hosts, during its time, and those of its connections."""
     after: int = 1
     """Seconds after its end within which consequences of such a server's problem begin."""
     several: str = ""

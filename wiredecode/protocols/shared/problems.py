@@ -59,7 +59,8 @@ class Problem:
     """It lasted until the end of the capture."""
     members: set[int] = field(default_factory=set)
     servers: set[str] = field(default_factory=set)
-    """Numbers of all connections concerned, and the servers' endpoints."""
+    paths: set[tuple[str, ...]] = field(default_factory=set)
+    """Of all connections concerned the numbers, the servers' endpoints, and the pairs of hosts."""
     effects: list[Problem] = field(default_factory=list)
     """Problems that are its consequences."""
     parts: list[Problem] = field(default_factory=list)
@@ -168,6 +169,7 @@ class Report:
         if len(problem.members) < MOST_MEMBERS:
             problem.members.add(connection.number)
             problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
+            problem.paths.add(tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints)))
 
 
 @dataclass(eq=False)
