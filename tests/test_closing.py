@@ -88,7 +88,7 @@ def test_what_came_before_a_frame_that_was_not_sent_to_its_end_is_answered_all_t
 @SIZES
 def test_the_sender_closes_before_the_size_of_a_frame_is_known(size: int | None) -> None:
     run = closed_after(HEARTBEAT + PUBLISH[:3], FIN | ACK, size)
-    message = "note: the sender closed after 3 bytes, too few to tell the size of a frame"
+    message = "note: the sender closed after 3 bytes, too few for the size of a frame"
     assert last(run) == ("partial", 3, 0, [message])
     assert run.totals.undecoded == 0
 

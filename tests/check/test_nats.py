@@ -70,7 +70,7 @@ def test_a_slow_consumer_that_was_not_cut_off_is_a_warning(limits: list[Problem]
 
 def test_requests_that_nobody_answers_are_told_by_subject(limits: list[Problem]) -> None:
     found = {problem.what: problem for problem in limits if problem.name == "nats.no-responders"}
-    gone, maybe = (found[f"nobody answers requests to svc.{name}"] for name in ("gone", "maybe"))
+    gone, maybe = (found[f"no client answers requests to svc.{name}"] for name in ("gone", "maybe"))
     assert (gone.severity, gone.count) == ("warning", 3)
     assert (maybe.severity, maybe.count) == ("note", 1)
 

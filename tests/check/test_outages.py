@@ -131,7 +131,7 @@ def test_a_server_that_never_answers_again_comes_before_what_it_did_not_confirm(
         said.append((CLIENT, layers.Publish(publisher_id=7, messages=[message])))
     first, second = [each for each in crafted.rabbitmq(said) if each.severity == "error"]
     assert (first.name, first.to_end, second.name) == ("server.stalled", True, "publish.unconfirmed")
-    assert first.what.startswith("10.0.0.2:5552 sent nothing any more for 5.0")
+    assert first.what.startswith("10.0.0.2:5552 sent nothing for the last 5.0")
     assert "until the end of the capture" in when(first, 0)
 
 

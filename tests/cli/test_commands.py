@@ -118,7 +118,7 @@ def test_frames_come_while_the_pipe_is_open_and_an_interrupt_ends_quietly(basic:
         errors = process.stderr.read().decode()
         assert process.wait() == 130
         process.stdin.close()
-    assert "interrupted; so far:" in errors
+    assert "interrupted; until now:" in errors
     assert "Traceback" not in errors
 
 

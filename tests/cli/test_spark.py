@@ -176,7 +176,7 @@ def java(folder: Path, says: str, code: int = 0) -> Path:
     [
         ('java version "1.8.0_302"', "is Java 8, which is too old; Spark needs " + NEEDED),
         ('openjdk version "11.0.20" 2023-07-18', "is Java 11, which is too old; Spark needs " + NEEDED),
-        ("The operation couldn't be completed. Unable to locate a Java Runtime.", "does not tell its version; "),
+        ("The operation couldn't be completed. Unable to locate a Java Runtime.", "does not print its version; "),
     ],
 )
 def test_a_java_that_is_too_old_is_named_and_how_to_get_another(

@@ -51,7 +51,7 @@ def test_a_real_server_is_held_and_filtered_and_no_message_is_lost(nats: int, tm
             held = ui.main.frames.count
             publish(client, range(100, 200))
             await ui.until(lambda: len(delivered(ui)) == 200)
-            assert ui.main.frames.count == held and "held: P goes on" in ui.text()
+            assert ui.main.frames.count == held and "held: P continues" in ui.text()
             await ui.press("P", "slash")
             await ui.write('nats.type == "MSG" && nats.subject matches "77$"')
             publish(client, range(200, 300))

@@ -272,7 +272,7 @@ def test_an_interface_that_is_down_cannot_be_captured_on(namespace: str) -> None
     assert any(line.startswith("right ") and "no: is down" in line for line in listed.splitlines())
     sniff = subprocess.run([*inside, "sniff", "-i", "right"], capture_output=True, text=True, check=False, timeout=60)
     assert sniff.returncode == 2
-    assert "right: cannot be captured on any more: the interface is down or gone" in sniff.stderr
+    assert "right: can no longer be captured on: the interface is down or gone" in sniff.stderr
 
 
 @pytest.mark.parametrize("ethernet", [True, False])

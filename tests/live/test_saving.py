@@ -172,7 +172,7 @@ def test_a_full_disk_ends_the_capture_with_a_clear_line(tmp_path: Path) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, live.saving._writer._file.fileno())
     os.close(full)
-    with pytest.raises(CaptureError, match=r"a\.pcapng: cannot be written any more: No space left on device"):
+    with pytest.raises(CaptureError, match=r"a\.pcapng: can no longer be written: No space left on device"):
         list(live)
     live.close()
 

@@ -266,7 +266,7 @@ class Stalls(Rule):
         else:
             waited = counted(waiting, "publish" if published == waiting else "request", "es" if published else "s")
             waited = f"{waited} waited" if published in (0, waiting) else f"{counted(waiting, 'request')} waited"
-        did = f"sent nothing any more for {length}" if stall.to_end else f"stalled for {length}"
+        did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
         problem = self.report.add(
             *(CODES["server.stalled"], f"{server} {did}: {waited}", (server, stall.since_ns)),
             time_ns=stall.since_ns,
@@ -282,7 +282,7 @@ class Stalls(Rule):
         problem.servers.add(server)
         problem.likely = self._likely(stall, whole=published == waiting and not late)
         if stall.alive:
-            problem.detail(f"it went on to serve {counted(len(stall.alive), 'other connection')}")
+            problem.detail(f"it continued to serve {counted(len(stall.alive), 'other connection')}")
         elif stall.silent:
             problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
         if whys[0]:

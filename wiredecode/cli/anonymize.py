@@ -36,7 +36,7 @@ class AnonymizeOptions(options.Reading):
     key: str = Option(
         "random",
         metavar="FILE|random",
-        help="What replacements follow from: the same file gives the same ones. A file called random: ./random.",
+        help="File with the key of the replacements: the same key gives the same ones. A file called random: ./random.",
     )
     names: bool = Option(
         False, "--names", help="Also streams, subjects, users, clients: part by part, as long as before."
@@ -54,7 +54,7 @@ class AnonymizeOptions(options.Reading):
 def anonymize(settings: AnonymizeOptions) -> int:
     """Write a capture without secrets and addresses that decodes to the same messages.
 
-    All lengths stay, checksums are made right again. What was not understood is blanked, and told on standard error.
+    Lengths do not change, checksums are recomputed. Bytes that were not decoded are blanked, and counted on stderr.
     """
     if settings.decoding.keylog or settings.decoding.keylog_dir:
         raise options.UsageError("wiredecode anonymize decrypts no TLS: leave out --keylog and --keylog-dir")

@@ -63,7 +63,7 @@ class Saving:
     """Where packets are saved."""
 
     save: Path | None = Option(None, "-w", "--write", metavar="FILE", help="Save the packets as pcapng, too.")
-    ring_size: int | None = Option(None, metavar="MIB", min=1, help="With -w: a new file after so much.")
+    ring_size: int | None = Option(None, metavar="MIB", min=1, help="With -w: start a new file at this size.")
     ring_seconds: float | None = Option(None, metavar="S", min=0.1, help="With -w: start a new file after this time.")
     ring_files: int | None = Option(None, metavar="N", min=1, help="With a ring: keep the last N files.")
 

@@ -43,8 +43,8 @@ COMMANDS = {
     "follow": Entry("follow.follow", "One connection as a dialogue."),
     "export": Entry("export.export", "Write files for other programs: Parquet, Arrow, CSV, JSON."),
     "stats": Entry("stats.stats", "Counts, latencies, throughput: what captures hold."),
-    "check": Entry("check.check", "What is wrong, and what to do about it."),
-    "trace": Entry("trace.trace", "What became of one message."),
+    "check": Entry("check.check", "Find problems, with causes and advice."),
+    "trace": Entry("trace.trace", "Follow one message to its consumers."),
     "report": Entry("report.report", "One HTML page for a ticket or a colleague."),
     "ui": Entry("ui.ui", "Look through captures on a full screen."),
     "anonymize": Entry("anonymize.anonymize", "The same capture without secrets and addresses."),
@@ -54,7 +54,7 @@ COMMANDS = {
     "config": Entry("config.config", "Saved filters, colour rules, how times are shown.", bare=True),
     "wireshark": Entry("wireshark.wireshark", "A dissector for Wireshark, with the same fields."),
     "extcap": Entry("extcap.extcap", "Live capture for Wireshark."),
-    "protocols": Entry("protocols.protocols", "What is decoded: ports and dialects.", bare=True),
+    "protocols": Entry("protocols.protocols", "List protocols, their ports and dialects.", bare=True),
     "fields": Entry("fields.fields", "Every field: name, type, meaning.", bare=True),
 }
 

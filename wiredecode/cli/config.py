@@ -14,7 +14,7 @@ from wiredecode.frames.escape import escape
 
 EXAMPLES = """\b
 Examples:
-  wiredecode config                                    the file, and what it says
+  wiredecode config                                    show the file and its contents
   wiredecode config filters.slow 'latency > 5ms'       from now on: -Y @slow
   wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour
   wiredecode config time absolute                      as --time absolute, always
@@ -25,13 +25,13 @@ Examples:
 def config(
     name: str | None = Argument(None, metavar="NAME", show_default=False, help="A setting."),
     value: str | None = Argument(
-        None, metavar="VALUE", show_default=False, help="What it is to be; lists with commas."
+        None, metavar="VALUE", show_default=False, help="The new value; separate lists with commas."
     ),
     unset: bool = Option(False, "--unset", help="Take the setting away."),
 ) -> int:
-    """Show the file of settings and what it says, or change it.
+    """Show the settings file and its contents, or change a setting.
 
-    Settings are filters by name, colour rules, how times are shown, and what the full screen looks like.
+    Settings are named filters, colour rules, the time format, and the appearance of the full screen.
     """
     try:
         if name is None:

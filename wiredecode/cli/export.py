@@ -49,7 +49,7 @@ class ExportOptions(options.Captures):
         help="File or, partitioned, folder; delta:PATH, iceberg:CATALOG; - is standard output.",
     )
     format_: Literal["ndjson", "json", "csv", "parquet", "arrow", "arrows"] | None = Option(
-        None, "--format", help="Where the name does not tell. arrow: IPC file; arrows: IPC stream."
+        None, "--format", help="File format, if the name does not show it. arrow: IPC file; arrows: IPC stream."
     )
     level: options.Level = "frames"
     columns: str | None = Option(None, metavar="A,B,...", help="Only these, by the names that records or filters have.")
@@ -71,7 +71,7 @@ class ExportOptions(options.Captures):
     count: int | None = Option(None, "-c", "--count", min=1, metavar="N", help="Stop after N rows.")
     display_filter: options.DisplayFilter = None
     bytes_: options.BytesForm | None = Option(
-        None, "--bytes", help="How bytes are shown. [default: hex; parquet and arrow hold them as they are]"
+        None, "--bytes", help="Form of bytes. [default: hex; parquet and arrow hold them as they are]"
     )
     ranges: bool = Option(False, "--ranges", help="Frames as ndjson or json: byte range of every field.")
     ids: Literal["capture", "stable"] = Option(

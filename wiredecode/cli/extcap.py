@@ -35,8 +35,8 @@ def extcap(
         None, "--extcap-version", metavar="VERSION", help="Wireshark's version; every one will do."
     ),
     interface: str | None = Option(None, "--extcap-interface", metavar="NAME", help="The interface in question."),
-    dlts: bool = Option(False, "--extcap-dlts", help="Tell its link type."),
-    config: bool = Option(False, "--extcap-config", help="Tell the options of a capture."),
+    dlts: bool = Option(False, "--extcap-dlts", help="Print its link type."),
+    config: bool = Option(False, "--extcap-config", help="Print the options of a capture."),
     capture_filter: str = Option(
         "", "--extcap-capture-filter", metavar="BPF", help="Only packets that fit; alone: check it."
     ),

@@ -35,9 +35,9 @@ def fields(
     ),
     json: bool = Option(False, "--json", help="One JSON object per field (NDJSON)."),
 ) -> int:
-    """List every field: filter name, type, the messages that have it, and what it means.
+    """List every field: filter name, type, messages that contain it, and meaning.
 
-    In records the name is the path below "layers"; elements of arrays are not told apart.
+    In records the name is the path below "layers"; all elements of an array have the same name.
     """
     from wiredecode.protocols.catalogue import FRAME_ENTRIES, amqp_entries, catalogue, generated_entries
     from wiredecode.protocols.registry import protocols
@@ -54,7 +54,7 @@ def fields(
             output.text(line + "\n")
     output.flush()
     if not entries:
-        complain(f"no field begins with {prefix!r}; all of them: wiredecode fields")
+        complain(f"no field begins with {prefix!r}; wiredecode fields lists all")
         return 2
     return 0
 

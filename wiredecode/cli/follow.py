@@ -44,7 +44,7 @@ class FollowOptions(options.Captures):
     """Which connection, and what is shown of it."""
 
     number: int | None = Option(
-        None, "-n", "--connection", min=1, metavar="N", help="The connection with this number, at once."
+        None, "-n", "--connection", min=1, metavar="N", help="Show the connection with this number directly."
     )
     address: str | None = Option(
         None, metavar="ADDRESS", help="Of one end: 10.0.0.7, 10.0.0.0/8, ::1 or 10.0.0.7:4222."
@@ -161,7 +161,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
         return code, chosen[0] if chosen else None
     if rows or (connections.is_all and settings.display is None):
         if rows and not settings.verbosity.quiet:
-            say(f"{'hint':<10}-n NUMBER follows one of them; --address, --port and -Y choose, too")
+            say(f"{'hint':<10}-n NUMBER follows one connection; --address, --port and -Y choose, too")
         return 0, None
     total = len(survey.activities.by_number)
     what = f"there are {total:,} connections, and none of them fits; wiredecode follow FILE lists them"

@@ -89,7 +89,7 @@ class PipeSession(LiveSession):
 
     def _close(self, how: str, failure: CaptureError | None) -> None:
         if self.interrupted and how == "stopped":
-            say("interrupted; so far:")
+            say("interrupted; until now:")
             how = ""
         super()._close(how, failure)
 

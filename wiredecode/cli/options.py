@@ -53,7 +53,7 @@ def _elsewhere(files: list[str]) -> list[str]:
     return found
 
 
-Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="What a row is.")]
+Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="Content of a row.")]
 CsvFormulas = Annotated[
     Literal["keep", "guard"],
     Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),
@@ -69,7 +69,7 @@ Files = Annotated[
     ),
 ]
 Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
-Bytes = Annotated[BytesForm, Option("--bytes", help="How bytes are shown.")]
+Bytes = Annotated[BytesForm, Option("--bytes", help="Form of bytes.")]
 RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range of every field.")]
 TwoPasses = Annotated[
     bool, Option("-2", "--two-passes", help="Read the captures twice: requests know answers that come late, too.")
@@ -136,17 +136,17 @@ class DecodingWithoutNames:
         "--decode-as",
         metavar="PORT=PROTOCOL[/DIALECT]",
         autocompletion=complete_decode_as,
-        help="What is spoken on a TCP port, where the bytes do not tell. Repeatable.",
+        help="Protocol of a TCP port, if the bytes do not identify one. Repeatable.",
     )
     hole_timeout: float | None = Option(
         None,
         metavar="SECONDS",
         min=0,
-        help="How long to wait for missing bytes after they are acknowledged, in capture time. In one-way captures the "
+        help="Time to wait for missing bytes after they are acknowledged, in capture time. In one-way captures the "
         "wait begins with the next bytes. [default: 1]",
     )
     max_buffer: int | None = Option(
-        None, metavar="MIB", min=1, help="How much to buffer after missing bytes, per direction. [default: 4]"
+        None, metavar="MIB", min=1, help="Buffer for the bytes after a gap, per direction. [default: 4]"
     )
     limit: list[str] | None = Option(
         None,
@@ -221,7 +221,7 @@ class Decoding(DecodingWithoutNames):
     """The same, for commands that show addresses."""
 
     resolve: Literal["none", "capture"] = Option(
-        "none", help="Names for addresses: those that DNS answers and blocks of the capture tell. Nobody is asked."
+        "none", help="Names for addresses, from DNS answers and name blocks of the capture. No queries are sent."
     )
 
     @property

@@ -57,7 +57,7 @@ def pcap(
     """Decode captures: a tree per frame, or lines, or JSON records.
 
     Totals go to standard error. In trees @8:12 is a byte range: bytes 8 up to, not including, 12 of the frame; what
-    other frames tell about this one stands in [brackets].
+    information from other frames is in [brackets].
     """
     frames.check()
     from wiredecode.cli.live import PipeSession, is_pipe

@@ -33,7 +33,7 @@ def sniff(
 ) -> int:
     """Decode what passes an interface: a tree per frame, or lines, or JSON records, as it comes.
 
-    Ctrl-C ends it in good order: totals, exit code 0; a second one ends it at once. Totals go to standard error.
+    Ctrl-C stops capturing, prints totals, and exits with code 0; a second one exits immediately. Totals go to stderr.
     Packets that were lost are counted there.
     """
     frames.check()

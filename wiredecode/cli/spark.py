@@ -39,7 +39,7 @@ COMMAND = SparkCommand
 def spark(settings: SparkOptions) -> int:
     """Write captures of any size as partitioned Parquet, on Spark: this machine by default, or a cluster.
 
-    Files of one capture point are one capture, in whatever order they are named. OUT holds the tables frames (or
+    Files of one capture point are one capture, in any order. OUT holds the tables frames (or
     messages, packets, connections), findings, totals and problems, and _SUCCESS when they are complete; another run
     replaces them. Files that cannot be read do not stop the others: they are decoded as far as possible, and the exit
     code is 2.

@@ -66,7 +66,7 @@ class SparkOptions:
     source: str = Option(
         "none",
         metavar="HOW",
-        help="How to tell the capture points of files: folder (by its name), or a regular expression "
+        help="How to find the capture point of a file: folder (by its name), or a regular expression "
         "whose first group is the source, as in '/(client|broker)/'. none: they are one.",
     )
     partitions: int | None = Option(None, min=1, metavar="N", help="Tasks that decode. [default: by size]")

@@ -36,7 +36,7 @@ def stats(
         Argument(
             metavar="FOLDER",
             show_default=False,
-            help="What wiredecode spark wrote, streams and delta:PATH, iceberg:CATALOG too; one with frames, one with "
+            help="Output of wiredecode spark, streams and delta:PATH, iceberg:CATALOG too; one with frames, one with "
             "messages.",
         ),
     ],

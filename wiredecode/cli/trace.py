@@ -34,7 +34,7 @@ class TraceOptions(options.Captures):
     """Which message, and what is shown of it."""
 
     frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
-    index: int | None = Option(None, min=0, metavar="I", help="With --frame: message I of it, from 0.")
+    index: int | None = Option(None, min=0, metavar="I", help="With --frame: message I in the frame, from 0.")
     ident: str | None = Option(
         None, "--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."
     )
@@ -71,7 +71,7 @@ class TraceOptions(options.Captures):
 def trace(settings: TraceOptions) -> int:
     """Follow one message from its publisher to broker, replicas and consumers.
 
-    Every hop has its frame, the time since the hop before, and what tells that it is the same message. Where several
+    Every hop has its frame, the time since the hop before, and the evidence that it is the same message. If several
     messages fit, they are listed. Captures are read twice. Clocks of captures of several hosts are compared by their
     connections, and corrected. Exit code 1: no message fits.
     """

@@ -60,8 +60,8 @@ def ui(
 ) -> int:
     """Look through captures on a full screen: the list of frames, the tree and the bytes of one, filters, findings.
 
-    Frames show while the capture is still being read, or while it comes in; however large it is, memory stays small, as
-    what the list shows is kept in a temporary folder. Packets of an interface are saved to a ring of files there, or to
+    Frames show while the capture is being read, or while packets arrive. Memory stays small however large it is: the
+    rows of the list are kept in a temporary folder. Packets of an interface are saved to a ring of files there, or to
     -w. Needs Textual (extra ui) and a terminal.
     """
     from wiredecode.extras import need
@@ -103,7 +103,7 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
         _ = saving.rotation
         return
     if not files:
-        raise options.UsageError("what is to be shown? Give capture files, or -i IFACE")
+        raise options.UsageError("nothing to show: give capture files, or -i IFACE")
     if saving.save is not None or live.capture_filter or live.duration is not None or live.via is not None:
         raise options.UsageError("-f, -w, --duration and --via go with -i; of files W saves what is shown")
     if follow_file and (len(files) != 1 or not Path(files[0]).is_file()):

@@ -33,7 +33,7 @@ class Unreadable:
         self.name = name
 
     def split(self, data: bytes) -> Split:
-        return Split([], bad="not read any more")
+        return Split([], bad="no longer read")
 
     split_first = split
 

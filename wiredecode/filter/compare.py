@@ -109,7 +109,7 @@ class Comparisons(Operands):
         for first, last in node.members:
             low, high = (self._member(each) for each in (first, last))
             if not isinstance(low, Constant) or not isinstance(high, Constant):
-                raise self.fail("values and ranges stand in { }, as in {1, 3..5}", first)
+                raise self.fail("values and ranges belong in { }, as in {1, 3..5}", first)
             if first is last:
                 tests.append(self._one("==", left, low))
                 continue

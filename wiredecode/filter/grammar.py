@@ -105,7 +105,7 @@ EXPECTED = {
 }
 """What may stand somewhere, for people; other terminals go without saying."""
 HINTS = {
-    "'": "text stands in double quotes",
+    "'": "text belongs in double quotes",
     "=": "'=' does not compare: write ==",
     "|": "'|' joins nothing: write || or or",
     "[": "a list is compared value by value: == 1, in {1, 2}, or count() of them",
@@ -266,7 +266,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         first, last = _index(begin), _index(span[1:].strip())
         count = last - first + 1
         if (first < 0) != (last < 0) or count <= 0:
-            message = "the last byte of a slice stands behind the first, counted from the same end"
+            message = "the last byte of a slice must not precede the first; count both from the same end"
             raise FilterError(message, self.text, _start(begin), span.end_pos)
         return first, count
 

@@ -123,7 +123,7 @@ class Operands:
                 return self.operand(node)
             made = self.constant(made)
         if made.type not in accepted and made.type is not Type.ANY:
-            hint = "; count() tells how many values there are" if name == "len" else ""
+            hint = "; count() returns the number of values" if name == "len" else ""
             raise self.fail(f"{name}() does not take {made.type.value}{hint}", node)
         return made
 

@@ -427,12 +427,12 @@ class Framer:
             span.add(self.pieces, self.base, len(data))
             self._consume(data, len(data))
             if not known:
-                message = f"{closed} after {len(data)} bytes, too few to tell the size of a frame"
+                message = f"{closed} after {len(data)} bytes, too few for the size of a frame"
                 self._never_sent(span, message, self.now, time_ns)
         elif self.have:
             data = self._joined()
             if self.in_step:
-                message = f"{len(data)} bytes are too few to tell the size of a frame"
+                message = f"{len(data)} bytes are too few for the size of a frame"
                 self.findings.append(Finding("warning", "reassembly", "header-cut", message))
             self._leave_undecoded(data, len(data))
         self.need = 0

@@ -20,14 +20,14 @@ class Limits:
     resolve: ClassVar[bool] = False
     """Whether connections get the names of their addresses that the capture tells."""
     hole_seconds: float = 1.0
-    """A hole is given up this long after the other side acknowledged what lies in it; this long after the first
-    segment behind it where nothing of the other side was captured. Nobody acknowledged it: it may still be filled.
+    """A gap is given up this long after the other side acknowledged its bytes; this long after the first
+    segment beyond it if no packet of the other side was captured. Until acknowledged, a retransmission may fill it.
 
     As long may a segment wait for bytes of the other side that it acknowledges."""
     live_seconds: float = 5.0
-    """Live, while no packets come: any hole is given up this long after the first segment behind it."""
+    """Live, while no packets come: any gap is given up this long after the first segment beyond it."""
     buffered_bytes: int = 4 * MIB
-    """Payload bytes of one direction kept behind holes, or because they wait for the other direction."""
+    """Payload bytes of one direction kept after gaps, or because they wait for the other direction."""
     buffered_total: int = 64 * MIB
     """The same of all directions (looked at every `TOTAL_CHECK_PACKETS` packets)."""
     buffered_segments: int = 16 * KIB
@@ -39,7 +39,7 @@ class Limits:
     history_bytes: int = 2 * KIB
     """Delivered bytes remembered per direction, to compare retransmissions with."""
     remembered_gaps: int = 64
-    """Given-up holes remembered per direction, to tell late bytes from duplicates."""
+    """Given-up gaps remembered per direction, to distinguish late bytes from duplicates."""
     connections: int = 16 * KIB
     """Connections remembered; the one whose last packet is the oldest is forgotten first."""
     closed_seconds: float = 5.0
@@ -52,7 +52,7 @@ class Limits:
     fragment_bytes: int = 4 * MIB
     """Bytes of all incomplete IP datagrams."""
     fragment_seconds: float = 30.0
-    """An IP datagram must be complete so long after its first fragment (RFC 791: 15 s, RFC 8200: 60 s)."""
+    """An IP datagram must be complete this long after its first fragment (RFC 791: 15 s, RFC 8200: 60 s)."""
     vlan_tags: int = 4
     """802.1Q / 802.1ad tags before the network layer."""
     tunnels: int = 8

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from wiredecode.report.gather import Gathering
 
 GAUGES = {
-    CREDIT: ("credit", "Credit of consumers", "What they may still be sent; at 0 the broker waits."),
-    LAG: ("lag", "Lag", "Messages that consumers or replicas are behind what is committed."),
+    CREDIT: ("credit", "Credit of consumers", "Messages or chunks that the broker may still send; at 0 it waits."),
+    LAG: ("lag", "Lag", "Committed messages that consumers or replicas have not received."),
 }
 HERE = Path(__file__).parent
 MOST_FINDINGS = 100
@@ -243,7 +243,7 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
         svg, width = plots.percentiles(gathering.latency)
         note = f"From a request to its answer, in each {seconds_text(width / 1e9)}, right within 5 %."
         add("latency", "Latency", note, [f"p{percent}" for percent in PERCENTILES], svg)
-        note = "How many answers took how long: the stronger, the more; the scale is logarithmic."
+        note = "Number of answers by latency: the stronger, the more; the scale is logarithmic."
         add("heat", "Latency, heat map", note, [], plots.heat(gathering.latency))
     for what, (name, title, note) in GAUGES.items():
         series = {of: each for (kind, of), each in gathering.series.items() if kind == what and each.shown}

@@ -136,7 +136,7 @@ def _check_folders(names: Iterable[str]) -> None:
         other = known.setdefault(folder.rpartition("/")[2], folder)
         if other != folder:
             both = f"{other} and {folder} have the same name"
-            raise ValueError(f"source {FOLDER}: {both}; tell sources apart with a regular expression")
+            raise ValueError(f"source {FOLDER}: {both}; separate sources with a regular expression")
 
 
 def first_ns(name: str) -> int | None:

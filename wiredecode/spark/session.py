@@ -107,7 +107,7 @@ def _check_java() -> None:
         raise CannotStart(f"{where}; Spark needs {GET_JAVA}") from None
     version = java_version(done.stderr + done.stdout)
     if version is None:
-        raise CannotStart(f"{java} does not tell its version; Spark needs {GET_JAVA}")
+        raise CannotStart(f"{java} does not print its version; Spark needs {GET_JAVA}")
     if version < JAVA:
         raise CannotStart(f"{java} is Java {version}, which is too old; Spark needs {GET_JAVA}")
 

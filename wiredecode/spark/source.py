@@ -164,7 +164,7 @@ class Captures(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
         """A source has no state, and connections that cross files need one. Raises ``ValueError``."""
-        raise ValueError("readStream: connections go on from file to file: use wiredecode spark --stream")
+        raise ValueError("readStream: connections continue across files: use wiredecode spark --stream")
 
 
 class Whole(NamedTuple):

@@ -26,7 +26,7 @@ class Cursor:
     def read(self, size: int) -> bytes:
         found = self.data[self.at : self.at + size]
         if len(found) < size:
-            raise ValueError(f"{size} bytes are told at {self.at}, {len(found)} are there")
+            raise ValueError(f"{size} bytes expected at {self.at}, {len(found)} found")
         self.at += size
         return found
 

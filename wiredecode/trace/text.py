@@ -90,7 +90,7 @@ def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
     stored = next((hop for hop in way if hop.word == STORED), None)
     if stored is not None:
         after = f" {duration(stored.since_first_ns)} after it was published" if published else ""
-        yield f"a consumer stored a position behind it{after}"
+        yield f"a consumer stored a later position{after}"
     if not any(hop.word == DELIVERED for hop in way):
         yield "no delivery of it in this capture"
 
@@ -144,7 +144,7 @@ def _hop(hop: Hop, first_ns: int) -> Iterator[str]:
     who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
     yield from wrapped(who, " " * INDENT, " " * INDENT)
     if what.rests_on:
-        yield from wrapped(f"told by {what.rests_on}", " " * INDENT, " " * INDENT)
+        yield from wrapped(f"matched by {what.rests_on}", " " * INDENT, " " * INDENT)
 
 
 def listed(messages: list[Message], nth: int, first_ns: int) -> Iterator[str]:

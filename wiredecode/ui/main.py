@@ -170,7 +170,7 @@ class MainScreen(Screen[None]):
         elif not model.finished:
             parts.append("following the file" if model.live else f"reading {model.progress:.0%}")
         if shown.held:
-            parts.append("held: P goes on")
+            parts.append("held: P continues")
         if self.select is not None:
             busy = self.filtering is not None and not self.filtering.finished and not model.live
             going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
@@ -217,7 +217,7 @@ class MainScreen(Screen[None]):
         if number != self.frames.number:
             return
         if not isinstance(found, Frame):
-            self.say(f"frame {number} cannot be shown: {found or 'it is not there any more'}")
+            self.say(f"frame {number} cannot be shown: {found or 'it no longer exists'}")
             return
         self.frame = found
         try:

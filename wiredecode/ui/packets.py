@@ -174,7 +174,7 @@ class Growing:
         try:
             file = Stretch(path, head, offset, self._more(part, stop, wait=wait))
         except FileNotFoundError:
-            raise CaptureError(str(path), "is not in the ring any more") from None
+            raise CaptureError(str(path), "is no longer in the ring") from None
         with closing(file):
             capture = open_capture([cast(BinaryIO, file)])
             for batch in capture:

@@ -47,7 +47,7 @@ def totals_text(totals: Totals, *, how: str = "", verbose: bool = False, width: 
         rows.append(("", "the bytes do not add up: please report this"))
     if not how and totals.packets and {name for name, *_ in totals.frames} <= {"tls"}:
         rows += [("hint", text) for text in _advice(totals)]
-    title = {"interrupted": "interrupted; so far:", "stopped": "stopped as asked; what was read until then:"}.get(how)
+    title = {"interrupted": "interrupted; until now:", "stopped": "stopped as requested; until then:"}.get(how)
     lines = [f"{label:<{LABEL}}{text}" for label, text in rows]
     return escape_lines([title, *lines] if title else lines)
 
@@ -179,7 +179,7 @@ def _advice(totals: Totals) -> list[str]:
     looks = {name for name, _ in totals.other}
     if "TLS" in looks:
         secrets = "--keylog" if installed("cryptography") else f"--keylog; {install('tls')}"
-        texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture behind the TLS endpoint")
+        texts.append(f"TLS was not decrypted: give its secrets ({secrets}), or capture after the TLS endpoint")
     ports = [port for (name, port), size in totals.other.most_common() if size and name == "unknown"]
     if ports or (totals.captured and not looks):
         port = ports[0] if ports else "PORT"

@@ -91,7 +91,7 @@ class Saving:
         try:
             yield
         except OSError as error:
-            raise CaptureError(str(self._current), f"cannot be written any more: {error.strerror}") from None
+            raise CaptureError(str(self._current), f"can no longer be written: {error.strerror}") from None
 
     def _rotate(self) -> None:
         self.close()

@@ -98,7 +98,7 @@ class RingSource:
                     return
                 yield NOTHING if batch is None else batch
         except OSError as error:
-            raise CaptureError(self._name, f"cannot be captured on any more: {error.strerror}") from None
+            raise CaptureError(self._name, f"can no longer be captured on: {error.strerror}") from None
 
     def stop(self) -> None:
         if not self._ended.is_set():

@@ -117,9 +117,7 @@ class IcebergLake(Lake):
             self.catalog.create_namespace_if_not_exists(self.namespace)
             base = self._base()
             if base is None:
-                raise LakeError(
-                    f"the catalog does not tell where tables are: give namespace {self.namespace} a location"
-                )
+                raise LakeError(f"the catalog has no location for tables: give namespace {self.namespace} a location")
             known = {name: self._table(name).location().rstrip("/") for name in self.tables()}
         return Places(base, known, BELOW, None)
 

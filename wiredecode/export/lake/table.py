@@ -164,7 +164,7 @@ def files_of(paths: Mapping[str, Any], known: Mapping[int, Known], replaced: Seq
         if len(some) != known[run].files:
             raise LakeError(
                 "some of the captures are in the table already, whose files have been rewritten since (compacted), so "
-                "their rows cannot be told apart; delete them there, or export only captures that are new"
+                "their rows cannot be distinguished; delete them there, or export only captures that are new"
             )
         found += some
     return found

@@ -118,7 +118,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
     if body.dialect is not None:
         report_layout(frame, body)
         if frame.buffer.find(TOKEN, frame.start, frame.stop) >= 0:
-            message = "a message may hold a token: some clients send it behind message="
+            message = "a message may hold a token: some clients send it after message="
             frame.find("warning", "security", "token-in-message", message, "messages")
         return _batch(frame)
     frame.type = "Unknown"
@@ -215,7 +215,7 @@ def _report_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
     keys = [piece["key"] for piece in frame.values.get("arguments", ()) if "key" in piece]
     if len(keys) != len(set(keys)):
         twice = sorted({printable(key) for key in keys if keys.count(key) > 1}) if len(keys) < 100 else []
-        message = f"a parameter stands twice, the last one counts: {', '.join(twice)}"
+        message = f"a parameter occurs twice, the last one counts: {', '.join(twice)}"
         frame.find("note", "protocol", "repeated-parameter", message, "arguments")
     if names_texts.IGNORED in named:
         frame.find("note", "protocol", "ignored-words", "brokers ignore words without '='", "arguments")

@@ -25,9 +25,9 @@ from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Longest body taken for real: what clients and older brokers accept."""
+"""Longest plausible body: the limit of clients and older brokers."""
 PEEK_BYTES = 4096
-"""Of a text so many bytes are looked at; one whose end has not come is believed after as many."""
+"""Bytes of a text that are examined; a text without an end is accepted after as many."""
 PEEK_MESSAGES = 16
 """Batches of more messages are believed by their header, and not read through."""
 PEEK_INFLATED = 64 * 1024

@@ -153,7 +153,7 @@ def holds_token(pattern: bytes | Reach) -> When:
 
 
 MAX_PIECES = 65_536
-"""Pieces of one text that are read: each becomes an object, whatever it weighs on the wire."""
+"""Pieces of one text that are read: each becomes an object, however short it is on the wire."""
 _MOST_PIECES = re.compile(rb"(?:\s*\S+){0,%d}" % (MAX_PIECES - 1)).match
 
 

@@ -27,7 +27,7 @@ SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 MOST_SPELLED = 8
-"""Offsets of a list that lines tell."""
+"""Offsets of a list that lines show."""
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
 

@@ -84,11 +84,11 @@ GAUGES = (Commits,)
 MOST_MEMBERS = 10_000
 """That are remembered, as are groups; the oldest are forgotten."""
 MOST_COMMANDS = 10_000
-"""Whose replies may be awaited at once."""
+"""Commands that wait for a reply at the same time."""
 MANY_REFUSALS, MANY_REBALANCES = 3, 5
-"""So many are worth a warning ..."""
+"""Refusals, and rebalances, from which on there is a warning ..."""
 PATIENCE_NS = 1_000_000_000
-"""... refusals of a member when they go on for so long."""
+"""... refusals of a member if they last at least this long."""
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
 ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
 MAY_STAY_UNANSWERED = frozenset({"STREAM", "CONSUME", "EXIT"})
@@ -186,7 +186,7 @@ class Groups(Rule):
             problem.severity = "warning"
 
     def _expired(self, frame: Frame, member: Member, group: str, name: str) -> None:
-        what = f"the broker does not know {name} of group {group} any more"
+        what = f"the broker no longer knows {name} of group {group}"
         severity = None if member.joined else "note"
         problem = self.report.add(CODES["session-timeout"], what, (group, name), frame=frame, severity=severity)
         if member.last_frame_ns:

@@ -104,7 +104,7 @@ protocol's ports, and on others."""
 MAX_REFUSED_BYTES = 64 * 1024
 """On its own port, what may be a frame that the broker refuses is not given up before the broker speaks."""
 START_BYTES = 12
-"""What a frame needs to be a candidate: its length and the first bytes of its body."""
+"""Bytes that a candidate frame needs: its length and the first bytes of its body."""
 
 START = re.compile(
     rb"(?=[\0-\3][\0-\xff]{3}(?:\xba\x7c|\0\0[A-Za-z]|\0[\1-\xf9][\w.=-]|[A-Za-z]{2}|\{\"|"

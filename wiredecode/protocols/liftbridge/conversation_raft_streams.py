@@ -28,7 +28,7 @@ MAX_SNAPSHOT_BYTES = 1024 * 1024 * 1024
 MAX_OUTSTANDING = 1000
 """RPCs of one stream that wait for their answer."""
 QUIET_NS = 20_000_000
-"""After a loss RPCs and answers are counted again from an RPC on that nothing came before for so long."""
+"""After a loss, RPCs and answers are counted again from the first RPC with no bytes before it for this long."""
 
 MAPS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])

@@ -84,7 +84,7 @@ Publish = envelope(
     Bytes(3, "value", "value"),
     TimestampNs(4, "timestamp", "normally unset: the server stamps its own", optional=True),
     String(5, "stream", "name of the stream, where a server says it", optional=True),
-    PbInt32(6, "partition", "normally unset: the subject tells", optional=True),
+    PbInt32(6, "partition", "normally unset: the subject determines it", optional=True),
     String(7, "subject", "NATS subject, where a server says it", optional=True),
     String(8, "reply_subject", "normally unset", optional=True),
     Repeated(Embedded(9, "headers", operations.Header, "headers, in no order")),

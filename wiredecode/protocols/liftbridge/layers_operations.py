@@ -80,7 +80,7 @@ Header = structure(
 NullableInt64 = structure(
     "NullableInt64",
     Int64(1, "value", "the number; left out: 0"),
-    doc='Tells 0 (an empty wrapper) from "not set" (no wrapper).',
+    doc='Distinguishes 0 (an empty wrapper) from "not set" (no wrapper).',
 )
 NullableInt32 = structure("NullableInt32", Int32(1, "value", "the number; left out: 0"))
 NullableBool = structure("NullableBool", Bool(1, "value", "left out: false"))
@@ -166,7 +166,7 @@ ChangeConsumerGroupCoordinatorOp = structure(
     String(2, "coordinator", "server that coordinates from now on"),
 )
 PublishActivityOp = structure(
-    "PublishActivityOp", UInt64(1, "raft_index", "up to where the log was told on the activity stream")
+    "PublishActivityOp", UInt64(1, "raft_index", "index up to which the log was published on the activity stream")
 )
 SetStreamReadonlyOp = structure("SetStreamReadonlyOp", stream(), partitions(), Bool(3, "readonly", "left out: false"))
 CreateConsumerGroupOp = structure(
@@ -180,7 +180,7 @@ RaftLog = structure(
     *of_each(2, CreateStreamOp, ShrinkISROp, ChangeLeaderOp, ExpandISROp, DeleteStreamOp, PauseStreamOp),
     *of_each(8, ResumeStreamOp, PublishActivityOp, SetStreamReadonlyOp, CreateConsumerGroupOp, JoinConsumerGroupOp),
     *of_each(13, LeaveConsumerGroupOp, ChangeConsumerGroupCoordinatorOp),
-    doc="What a committed entry of the metadata log does. From field 4 on not numbered as in PropagatedRequest.",
+    doc="Operation of a committed entry of the metadata log. From field 4 on not numbered as in PropagatedRequest.",
 )
 Error = structure("Error", UInt32(1, "code", "status code of gRPC", names=GRPC_CODES), String(2, "msg", "in words"))
 JoinConsumerGroupResponse = structure(
@@ -203,7 +203,7 @@ Cursor = structure(
     stream(),
     partition(),
     String(3, "cursor_id", "name of the cursor"),
-    Int64(4, "offset", "offset to go on from; left out: 0"),
+    Int64(4, "offset", "offset to continue from; left out: 0"),
     filter_name="liftbridge_cursor",
     doc="Value in the stream ``__cursors``: how far a consumer has come.",
 )

@@ -13,7 +13,7 @@ MAX_DEPTH = 32
 MAX_PAIRS = 1000
 """Most pairs of one map: Raft's have a dozen."""
 MAX_ELEMENTS = 10_000
-"""Most elements of one array: Raft sends at most 64 log entries at once."""
+"""Most elements of one array: Raft sends at most 64 log entries together."""
 
 NIL, FALSE, TRUE = 0xC0, 0xC2, 0xC3
 NUMBERS = {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q", 0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q", 0xCA: "f", 0xCB: "d"}

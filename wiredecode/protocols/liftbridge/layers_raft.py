@@ -25,7 +25,7 @@ from wiredecode.protocols.liftbridge.layers_operations import MetadataSnapshot, 
 
 NAME = "raft"
 YEAR_ONE_SECONDS = 62_135_596_800
-"""Go counts time from the year 1: so many seconds before the Unix epoch."""
+"""Go counts time from the year 1, this many seconds before the Unix epoch."""
 
 
 class Line(Rest):
@@ -229,7 +229,7 @@ AppendEntriesResponse = response(
     term(),
     Integer("LastLog", "last_log", "newest index of the follower"),
     Truth("Success", "success", "whether the entries fit"),
-    Truth("NoRetryBackoff", "no_retry_backoff", "the leader may go on at once"),
+    Truth("NoRetryBackoff", "no_retry_backoff", "the leader may continue immediately"),
     facts=("term", "last_log", "success"),
 )
 RequestVoteResponse = response(

@@ -79,7 +79,7 @@ class Extension(Binary):
 
 
 ENTRY_HEADER = 28
-"""A rest of up to so many bytes is no entry: followers ignore it."""
+"""A rest of up to this many bytes is no entry: followers ignore it."""
 SIZE_AT = 24
 CHECKED_FROM = 4
 """The CRC of a message covers it from here on."""

@@ -11,7 +11,7 @@ from wiredecode.protocols.liftbridge import names
 WHO = ("leader", "replica", "replica_to_add", "replica_to_remove", "group_id", "consumer_id")
 """Fields of operations that name servers and members."""
 MOST_SPELLED = 4
-"""Entries of one message that are told."""
+"""Entries of one message that lines show."""
 
 
 def spelled(values: Mapping[str, Any]) -> str:

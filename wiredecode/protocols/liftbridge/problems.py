@@ -134,15 +134,15 @@ GAUGES = (ReplicaLag, Cursors)
 # Rules.
 
 MOST_WAITING = 65_536
-"""Publishes that may wait for their ack at once; the oldest are then not judged."""
+"""Publishes that wait for their ack at the same time; the oldest beyond it are not judged."""
 MOST_SERVERS = 1000
 """Servers, and partitions of one, that are remembered."""
 PATIENCE_NS = 1_000_000_000
-"""A publish has no ack when so much of the capture followed."""
+"""A publish has no ack if this much of the capture follows without one."""
 REPORTED_AFTER_NS = 30_000_000_000
-"""Publishes so long before a report belong to it."""
+"""A report counts publishes up to this long before it."""
 ACK_TIMEOUT_NS = 5_000_000_000
-"""So long clients wait for an ack."""
+"""Time that clients wait for an ack."""
 
 
 @dataclass(slots=True)

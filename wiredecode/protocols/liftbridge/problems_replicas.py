@@ -27,7 +27,7 @@ LAG_NS, LEAST_LAG_NS = 5_000_000_000, 1_000_000_000
 """Replicas this far behind are worth a warning, or a note."""
 SILENT_NS = 1_000_000_000
 SILENT_REQUESTS = 3
-"""A server that has got so many requests, and sent nothing for so long, is silent."""
+"""A server that got this many requests, and sent nothing for `SILENT_NS`, is silent."""
 
 
 def server_of(who: Mapping[str, str]) -> str | None:

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""
 LOST_PING_NS = 1_000_000_000
-"""So long after bytes were lost a PONG may answer a PING that was among them."""
+"""A PONG within this time after lost bytes may answer a PING among the lost bytes."""
 MAX_ENDED = 1_024
-"""Of these, ended ones that late messages may still name."""
+"""Ended subscriptions among them, which late messages may still name."""
 JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
 LOST_BLOCK = re.compile(r"[0-9]+")
 """The reply of a message that was one with headers, without the byte that says so."""
@@ -227,7 +227,7 @@ class NatsConversation(Conversation):
             title = None
             if not self.tls_found:
                 self.tls_found = True
-                frame.find("note", "protocol", "tls", "the connection goes on in TLS: what follows is encrypted")
+                frame.find("note", "protocol", "tls", "the connection switches to TLS: the rest is encrypted")
         decoder_for(layer, title).read(frame, style)
         if title is None:
             self.handshakes.read(frame)
@@ -439,7 +439,7 @@ class NatsConversation(Conversation):
         values = frame.values
         status = values.get("status", 0)
         if status == names.NO_RESPONDERS and "description" not in values:
-            frame.find("note", "response", "no-responders", "503: nobody listens on the subject", "status")
+            frame.find("note", "response", "no-responders", "503: the subject has no subscribers", "status")
         elif status >= names.FIRST_ERROR:
             text = f"status {status} {printable(values.get('description', ''))}".rstrip()
             frame.find("note", "response", "status", text, "status")

@@ -29,11 +29,11 @@ from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 
 MAX_CONTENTS = 4_096
-"""Different messages remembered: at least the last so many published, at most twice as many."""
+"""Different messages remembered: at least the last published ones in this number, at most twice as many."""
 MAX_SAME = 4_096
 """Messages of one publisher with the same contents; at most twice as many."""
 MAX_PUBLISHERS = 16
-"""Publishers of the same contents that are told apart."""
+"""Publishers of the same contents that are kept separate."""
 MAX_LAST = 1_024
 """Publishers whose last message a receiver remembers."""
 MAX_DOUBTED = 1_024
@@ -232,7 +232,7 @@ MAX_REQUESTS = 20_000
 MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
-"""So long after a request a message on its reply subject is an answer."""
+"""A message on a request's reply subject within this time is an answer."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """What gateways put before reply subjects, in the new and the old form."""
 

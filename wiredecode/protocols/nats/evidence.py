@@ -13,11 +13,11 @@ from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, S
 from wiredecode.protocols.shared.proxy import known_at, preface_length
 
 MAX_CONTROL_LINE = 64 * 1024
-"""Longest line taken for real; servers accept 4 KiB from clients by default."""
+"""Longest plausible line; servers accept 4 KiB from clients by default."""
 MAX_JSON_LINE = 1024 * 1024
 """The same for INFO and CONNECT: lists of servers and signed claims are long."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest counted body taken for real; servers take 1 MiB by default and are advised to stay below 8 MiB."""
+"""Largest plausible counted body; servers accept 1 MiB by default and are advised to stay below 8 MiB."""
 SEARCH_BYTES = MAX_BODY_BYTES // 64 + MAX_CONTROL_LINE
 """While searching, an operation is believed only if it and what follows it can be seen within so many bytes."""
 CHAIN = 3
@@ -44,7 +44,7 @@ CANDIDATE = re.compile(
 )
 """Where to look at while searching: lines that begin like an operation, TLS records, S2 chunks."""
 START_BYTES = 8
-"""So many bytes tell whether there is something to look at."""
+"""Bytes needed to decide whether a position is a candidate."""
 TEXT = re.compile(rb"[\t -~\x80-\xff]*\r?\n")
 LINES = {
     "PUB": re.compile(rb"PUB%s(?:%s)?[ \t]+(\d{1,9})[ \t]*\r?\n" % (TOKEN, TOKEN), re.IGNORECASE),

@@ -119,9 +119,9 @@ def argument(name: str, left: int, docs: Mapping[str, str]) -> list[Kind]:
             return [Optional(Token("queue", docs.get("queue", "queue group")), alone)]
         case "[queue weight]":
             queue = Optional(Token("queue", "queue group"), When(f"tokens == {left + 2}"))
-            return [queue, Optional(Decimal("weight", "subscribers behind that server"), When("has(queue)"))]
+            return [queue, Optional(Decimal("weight", "subscribers at that server"), When("has(queue)"))]
         case "[max]":
-            doc = "ends after so many deliveries since SUB; 0: at once"
+            doc = "ends after this many deliveries since SUB; 0: immediately"
             return [Optional(Decimal("max_messages", doc), alone)]
         case "header_size":
             return body_with_headers()
@@ -186,7 +186,7 @@ HPub = operation(
 )
 Sub = operation(
     *("Sub", "SUB subject [queue] sid"),
-    subject="what to subscribe to; * stands for one token, > for the rest",
+    subject="what to subscribe to; * matches one token, > the rest",
     queue="queue group: one of its members gets each message",
     sid="name of the subscription",
 )

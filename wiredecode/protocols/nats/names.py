@@ -24,7 +24,7 @@ LINK_OPERATIONS = frozenset({"RS+", "RS-", "LS+", "LS-", "A+", "A-", "RMSG", "LM
 
 NO_RESPONDERS = 503
 FIRST_ERROR = 400
-"""Status codes from here on tell that a request failed."""
+"""Lowest status code of a failed request."""
 
 HARMLESS_ERRORS = (
     "invalid subject",

@@ -89,7 +89,7 @@ CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", 
 MOST_SUBSCRIPTIONS = 1024
 """Per connection."""
 LEAST_CLOSED_NS = 200_000_000
-"""A window closed so long makes a slow consumer."""
+"""A window closed for this long makes a slow consumer."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING at once; a client may be busy with a message."""
 MANY_PINGS = 2

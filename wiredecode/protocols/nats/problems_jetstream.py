@@ -24,11 +24,11 @@ EXPECTED = "Nats-Expected-"
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
 MOST_IDS = 65_536
-"""Message ids that are remembered with a digest of what was published with them."""
+"""Message ids remembered with a digest of the contents published with them."""
 MOST_KNOWN = 1024
 """Subjects, deleted streams, consumers."""
 MANY_PULLS = 2
-"""So many pulls in a row without answer are worth an error."""
+"""This many pulls in a row without answer are an error."""
 LATE_NS = 500_000_000
 """A server answers a pull this long after it expired, at the latest."""
 

@@ -25,16 +25,16 @@ INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
 NOT_DONE = (b"-NAK", b"+WPI")
 MOST_OPEN = 20_000
-"""Requests that may wait at once, and unacknowledged messages of a consumer; of more the oldest are not judged."""
+"""Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
 MOST_KNOWN = 1024
-"""Subjects, services and consumers that are told apart."""
+"""Subjects, services and consumers that are kept separate."""
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
 """A request is unanswered, and a consumer whose limit is known is stuck, after the first; one of unknown limit after
 the second."""
 MANY_QUICK = 10
-"""A service that answered so many requests in time is expected to."""
+"""A service that answered this many requests in time is expected to do so."""
 MANY_REQUESTS = 3
-"""So many requests to one subject without responder are worth a warning."""
+"""This many requests to one subject without responder are a warning."""
 MANY_SILENT, MANY_DELIVERIES = 3, 3
 """Requests without answer that are worth an error, and deliveries of one message that are worth a warning."""
 MANY_UNACKNOWLEDGED = 20
@@ -156,9 +156,9 @@ class Requests(Rule):
         carries, who = frame.connection.number in self._carriers, short(frame.connection)
         if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
             return
-        key, what, detail = subject, f"nobody answers requests to {subject}", f"asked by {who}"
+        key, what, detail = subject, f"no client answers requests to {subject}", f"asked by {who}"
         if carries:
-            key, what, detail = frame.connection.number, f"nobody answers requests of {who}", subject
+            key, what, detail = frame.connection.number, f"no client answers requests of {who}", subject
         problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk
 
 IDENTIFY_BYTES = 256 * 1024
-"""A direction that starts late and has not shown an operation in so many bytes is something else."""
+"""A direction that starts late and shows no operation within this many bytes is another protocol."""
 GREETING = re.compile(rb"(INFO|CONNECT)[ \t]*\{", re.IGNORECASE)
 MARKS = {
     b"INFO": frozenset({"server_id", "max_payload", "version", "proto"}),
@@ -51,7 +51,7 @@ class Nats(Protocol):
     summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
     generated = {
         "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
-        "nats.subscription": Generated("string", "subject that the sid stands for"),
+        "nats.subscription": Generated("string", "subject of the sid"),
         "nats.request_subject": Generated("string", "of 503 (no responders): subject of the request"),
         "nats.stream": Generated("string", "of JetStream's answers to publishes: the stream"),
         "nats.stream_sequence": Generated("int64", "of JetStream's answers to publishes: its sequence there"),

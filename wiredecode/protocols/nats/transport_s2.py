@@ -15,7 +15,7 @@ IDENTIFIER = b"\xff\x06\x00\x00S2sTwO"
 COMPRESSED, UNCOMPRESSED, PADDING, STREAM = 0x00, 0x01, 0xFE, 0xFF
 HEADER, CRC = 4, 4
 MAX_PLAIN = 4 * 1024 * 1024
-"""Most bytes one chunk stands for; S2 blocks are at most 4 MiB."""
+"""Most uncompressed bytes of one chunk; S2 blocks are at most 4 MiB."""
 MAX_CHUNK = MAX_PLAIN + MAX_PLAIN // 6 + 64
 """Longest chunk taken for real: incompressible data grows a little."""
 CRC_CONSTANT = 0xA282EAD8
@@ -54,7 +54,7 @@ def plain(kind: int, data: bytes, crc: int) -> Plain:
     except DamageError as damage:
         out, problem = b"", str(damage)
     if len(out) > MAX_PLAIN:
-        return Plain(b"", f"a chunk stands for more than {MAX_PLAIN} bytes", False)
+        return Plain(b"", f"a chunk decompresses to more than {MAX_PLAIN} bytes", False)
     return Plain(out, problem, not problem and masked_crc(out) == crc)
 
 

@@ -24,11 +24,11 @@ TEXT, BINARY, CLOSE, PONG = 1, 2, 8, 10
 TAIL = b"\x00\x00\xff\xff"
 """What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 WINDOW = 32 * 1024
-"""So far back may compressed bytes refer."""
+"""Largest distance of a back reference in compressed bytes."""
 CHAIN = 4
-"""Headers in a row that are believed where the content does not tell."""
+"""Headers in a row that identify WebSocket, if the content does not."""
 FRONT_BYTES = 256 * 1024
-"""Of a message that is to tell what a direction holds."""
+"""Bytes of a message that are read to identify the contents of a direction."""
 CANDIDATE = re.compile(rb"[\x81\x82\xc1\xc2\x41\x42\x01\x02]")
 """What the first frame of a message begins with."""
 HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")

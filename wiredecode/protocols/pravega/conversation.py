@@ -97,7 +97,7 @@ class PravegaConversation(Conversation):
         if not self.fixed and not frame.is_cut:
             self._learn_dialect(frame, code)
         if self.dialect is None and self._in_doubt(frame, code):
-            message = "both dialects have a message like this, and nothing told so far which of them is spoken"
+            message = "both dialects have a message like this, and no earlier message decides between them"
             frame.find("note", "protocol", "dialect-undecided", message)
             if frame.is_cut or code not in READS:
                 self._read_in_doubt(frame, style)

@@ -128,7 +128,7 @@ class Proposed(Talk):
     def _more_parts(self, frame: Frame, side: Side, part: int, data: bytes) -> None:
         parts = side.parts
         if parts is None or (parts.tentative and side.base == BEGIN):
-            frame.find("error", "protocol", "parts-not-begun", "no message was begun that this goes on with", "part")
+            frame.find("error", "protocol", "parts-not-begun", "no message was begun that this continues", "part")
             if part == MIDDLE and not side.zero_seen:
                 side.parts = Parts(frame.id, frame.offset, bytearray(data), tentative=True)
             elif parts is not None and not side.zero_seen:
@@ -256,7 +256,7 @@ class Proposed(Talk):
             frame.find("warning", "protocol", "block-writer", message, "connection_id")
         distance = frame.offset - block.stop
         if not block.inside and distance != block.announced:
-            message = f"{distance} bytes stand before the end of the block, {block.announced} were announced"
+            message = f"{distance} bytes precede the end of the block, {block.announced} were announced"
             frame.find("note", "protocol", "block-distance", message)
         parts = self.sides[frame.side].parts
         open_size = 0

@@ -431,7 +431,7 @@ class Shipped(Talk):
         elif found.note == "gap":
             frame.find("note", "sequence", "read-gap", "bytes of the segment before these were not read here")
         elif found.note == "too-large":
-            message = "an event is larger than what is kept of unfinished ones"
+            message = "an event is larger than the buffer of unfinished events"
             frame.find("note", "limit", "event-too-large", message)
 
     HANDLERS: ClassVar[dict[str, Callable[[Shipped, Frame], None]]] = {

@@ -20,13 +20,13 @@ from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
-"""Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half of it."""
+"""Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half as much."""
 MAX_SMALL_BODY = 4 * 65_537 + 256
 """Longest body of the messages that hold nothing but a few strings and numbers."""
 MAX_KEEPALIVE = 64
 """Longest body of a KeepAlive that is believed; releases send none."""
 MAX_TYPE = 0x7FFF
-"""Types further from zero are taken for noise; all known ones are within 127."""
+"""Types further from zero are noise; all known ones are within 127."""
 
 LARGE_BODY = 4096
 """Above this size the lengths in a message are checked before its bytes are looked at."""

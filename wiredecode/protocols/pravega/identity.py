@@ -10,7 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import IdentityReader
 
 MOST_WRITERS = 3
-"""That are told of a connection."""
+"""Writers of a connection that are named."""
 
 
 def writer(frame: Frame) -> Mapping[str, Any]:

@@ -43,7 +43,7 @@ NULL = 0xFFFFFFFF
 MAX_VERSION = 1000
 """Newest wire version that is believed; there were 17 in seven years."""
 KEY_FIXED = 12
-"""What the ``total`` of a key counts besides the bytes."""
+"""Bytes that the ``total`` of a key counts besides the key."""
 UNKNOWN_WRITER = {NO_VALUE: "none"}
 NOT_SET = {NO_VALUE: "not set"}
 VERSIONS = {NO_VALUE: "no version", -1: "does not exist"}
@@ -220,7 +220,7 @@ AppendBlock = bare(
     writer(),
     Rest("data", "appends and what fills the block"),
     facts=("data",),
-    doc="Whole appends, then perhaps a Padding or a PartialEvent; only AppendBlockEnd tells where the appends end.",
+    doc="Whole appends, then perhaps a Padding or a PartialEvent; only AppendBlockEnd contains where the appends end.",
 )
 AppendBlockEnd = bare(
     4,
@@ -228,7 +228,7 @@ AppendBlockEnd = bare(
     Int32("size_of_whole_events", "bytes of the block that are whole appends", unit="bytes"),
     nullable("data", "rest of the append that the block cut"),
     Int32("num_events", "events of the block, a cut one included"),
-    event_number("last_event_number", "number of the last of them"),
+    event_number("last_event_number", "number of the last one"),
     late_request_id(),
     facts=("num_events", "last_event_number"),
 )
@@ -444,7 +444,7 @@ NoSuchSegment = message(
 
 
 class InvalidEventNumber(WireMessage):
-    """Since wire version 16 with the event number last; before it stood where the request id is now."""
+    """Since wire version 16 the event number is last; before, it was at the place of the request id."""
 
     fields_desc = [
         *header(55),
@@ -600,7 +600,7 @@ TableEntriesDeltaRead = message(
     entries(),
     Boolean("should_clear", "what was read before is void"),
     Boolean("reached_end", "there is no more for now"),
-    Int64("last_position", "where to go on"),
+    Int64("last_position", "where to continue"),
     facts=2,
     doc="The reply: its code is below that of its request.",
 )

@@ -32,7 +32,7 @@ def messages() -> dict[str, tuple[tuple[str, ...], list[Any]]]:
     place = [segment(), Int64("offset", "where to read", unit="bytes")]
     first = Int64("offset", "of the first byte", unit="bytes")
     part = Rest("data", "part of a message, its header included")
-    block = Rest("block", "the block, where its bytes are taken for a part of this message")
+    block = Rest("block", "the block, if its bytes are part of this message")
     return {
         "PartialMessage": (("part", "data"), [UInt8("part", "which part", names=PARTS), part]),
         "KeepAlive": (("data",), [Optional(Rest("data", "not interpreted"), When("left"))]),

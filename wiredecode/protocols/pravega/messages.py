@@ -19,7 +19,7 @@ MAX_SEGMENTS = 1024
 MAX_BOUNDARIES = 1024
 """Offsets kept per segment at which an event is known to start."""
 MAX_EMPTY_RUN = 1024
-"""Empty events in a row: more are taken for zero-filled bytes."""
+"""Empty events in a row: more are zero-filled bytes."""
 
 Bounds = tuple[int, int]
 

@@ -87,18 +87,18 @@ GAUGES = (Readers,)
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
 SETUP_NS = 1_000_000_000
-"""A writer is not set up when so much of the capture followed."""
+"""A writer is not set up if this much of the capture follows without an answer."""
 MOST_SEGMENTS = 10_000
 """Of which the end is known; the oldest are forgotten."""
 MOST_READS = 1000
-"""Of one segment that may wait at once; more are not judged."""
+"""Reads of one segment that wait at the same time; more are not judged."""
 SLOW_NS = 1_000_000_000
 TRANSACTION = "#transaction."
 """In names of segments, between the segment that it is merged into and the id."""
 MOST_TRANSACTIONS = 10_000
 """That are remembered; the oldest are forgotten."""
 LEASE_NS = 30_000_000_000
-"""So long after its last event a transaction that is still open is worth a warning: the usual lease."""
+"""A transaction still open this long after its last event is a warning: the usual lease."""
 
 
 class Refusals(Rule):

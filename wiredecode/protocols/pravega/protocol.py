@@ -34,8 +34,8 @@ GENERATED = {
     "pravega.unfinished_event_offset": Generated(
         "int64", "where in the segment the event starts that the next reply continues"
     ),
-    "pravega.unfinished_event_bytes": Generated("int64", "bytes of it so far, its header included"),
-    "pravega.acknowledged_appends": Generated("int64", "how many appends are acknowledged at once"),
+    "pravega.unfinished_event_bytes": Generated("int64", "bytes of the event received until now, with its header"),
+    "pravega.acknowledged_appends": Generated("int64", "appends that this acknowledges"),
     "pravega.requests": Generated("list<int64>", "frames of these appends, the oldest first, where they are several"),
     "pravega.begun_in": Generated("int64", "frame of the first part of the message"),
     "pravega.whole": Generated("json", "the message that the parts make"),

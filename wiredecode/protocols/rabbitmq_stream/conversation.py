@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
 INITIAL_FRAME_MAX = 8192
-"""What newer brokers accept before Open; told as a note, since older ones accept more."""
+"""Limit of newer brokers before Open; a larger frame is a note, since older brokers accept more."""
 SMALL_FRAME = 4096
 """No limit on frames that could be negotiated is worth a look below this size."""
 

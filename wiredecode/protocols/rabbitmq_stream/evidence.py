@@ -14,7 +14,7 @@ from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, Chain, Ev
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-"""Largest Size taken for real: a chunk is sent whole whatever the negotiated frame max."""
+"""Largest plausible Size: a chunk is sent whole even if it exceeds the negotiated frame max."""
 FRAMING = LengthPrefix(
     Number(0, 4, 4, MAX_FRAME_BYTES, "a frame size of {value} is out of bounds ({least} to {most})"), after=4, header=4
 )

@@ -175,7 +175,7 @@ class Unknown(Command):
 
 
 class UnknownSasl(Command):
-    """SaslAuthenticate of an unknown version: wherever the secret stands, it is not shown."""
+    """SaslAuthenticate of an unknown version: the secret is not shown, wherever it is."""
 
     fields_desc = [*header(19), Rest("body", "everything after the header", secret=True)]
     facts = Unknown.facts
@@ -211,7 +211,7 @@ PublishV2 = command(
 
 confirmed = UInt64("publishing_ids")
 PublishConfirm = command(
-    3, publisher(), Array("publishing_ids", confirmed, "confirmed ids; one may stand for a sub-batch", bulk=True)
+    3, publisher(), Array("publishing_ids", confirmed, "confirmed ids; one may confirm a sub-batch", bulk=True)
 )
 PublishingError = structure("PublishingError", UInt64("publishing_id", "id that failed"), code())
 PublishError = command(4, publisher(), Array("errors", PublishingError, "ids that failed, and why"))
@@ -283,7 +283,7 @@ Partitions = command(25, super_stream())
 ConsumerUpdate = command(
     26,
     subscription(),
-    Boolean("active", "whether the consumer is to be active"),
+    Boolean("active", "whether the consumer becomes active"),
     doc="From the server: a single active consumer becomes active or steps down.",
 )
 ExchangeCommandVersions = command(27, Array("commands", CommandVersion, "versions the client speaks", bulk=True))
@@ -324,7 +324,7 @@ StreamMetadata = structure(
 
 
 class MetadataResponse(Command):
-    """The only response without a response code of its own: each stream has one."""
+    """The only response without its own response code: each stream has one."""
 
     fields_desc = [
         *header(15 | RESPONSE_BIT),
@@ -353,14 +353,14 @@ TuneResponse = command(
     doc="The client's answer in the form with the response bit; as Tune, it has neither correlation id nor code.",
 )
 OpenResponse = command(
-    0x8015, Optional(properties("properties", "how the broker is to be reached", bulk=True), When("left")), facts=0
+    0x8015, Optional(properties("properties", "addresses of the broker", bulk=True), When("left")), facts=0
 )
 RouteResponse = command(0x8018, texts("streams", "streams of the routing key"))
 PartitionsResponse = command(0x8019, texts("streams", "streams of the super stream"))
 ConsumerUpdateResponse = command(
     0x801A,
     *offset_specification(),
-    doc="From the client: where to go on. Some clients write 8 bytes of offset for every type.",
+    doc="From the client: where to continue. Some clients write 8 bytes of offset for every type.",
 )
 ExchangeCommandVersionsResponse = command(
     0x801B, Array("commands", CommandVersion, "versions the server speaks", bulk=True)

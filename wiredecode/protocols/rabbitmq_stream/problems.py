@@ -49,7 +49,7 @@ def active(frame: Frame) -> Iterator[Change]:
     """Single active consumers."""
     facts = frame.generated
     of = f"{facts.get('reference', 'a consumer')} on {facts.get('stream', 'a stream')}"
-    what = "the active consumer" if frame.values["active"] else "not active any more"
+    what = "the active consumer" if frame.values["active"] else "no longer active"
     yield Change(GROUP, of, f"#{frame.connection.number} is {what} of {of}")
 
 

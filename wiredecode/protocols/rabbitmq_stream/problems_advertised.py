@@ -20,7 +20,7 @@ WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "Strea
 ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
 """What clients and brokers say first."""
 MIN_ANSWERS = 3
-"""Who asks so often and connects to nobody goes round in circles."""
+"""A client that asks this often and connects to no broker goes round in circles."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
 """A container's id, which is its host name unless it is given one."""
 MOST_ADDRESSES = 1000
@@ -155,7 +155,7 @@ class AdvertisedHost(Rule):
         problem = self.report.add(CODES["advertised-host"], what, (advertised.host, advertised.port), frame=place)
         client, last = short(place.connection), attempts.last
         problem.count = advertised.times
-        problem.detail(f"{client} asked {advertised.requested} and was told {advertised.host}:{advertised.port}")
+        problem.detail(f"{client} asked {advertised.requested} and the answer was {advertised.host}:{advertised.port}")
         if last is not None:
             self.report.concerns(problem, last)
             problem.packets.append(last.first)

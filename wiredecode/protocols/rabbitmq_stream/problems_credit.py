@@ -15,17 +15,17 @@ from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, ref_of
 CODES = codes_of("rabbitmq_stream")
 
 AT_ONCE_NS = 20_000_000
-"""A chunk that follows credit so soon, the round trip left out, had been waiting for it."""
+"""A chunk that follows credit within this time, minus the round trip, had been waiting for it."""
 LEAST_WAITS, LEAST_SHARE = 5, 0.2
-"""Starved is who waited so often, and for so large a share of its time ..."""
+"""A consumer is starved if it waited at least this many times, for at least this share of its time ..."""
 LONG_STARVED_NS = 1_000_000_000
-"""... and for so long: a consumer that catches up with a stream is always out of credit, for moments."""
+"""... and for at least this long: a consumer that catches up with a stream is often out of credit for moments."""
 LEAST_PAUSE_NS = 2_000_000_000
 """Shortest time without credit after which a consumer that had kept up counts as paused."""
 LEAST_STOPPED_NS = 5_000_000_000
-"""So long without credit, while the stream goes on, a consumer has stopped."""
+"""A consumer that has no credit for this long, while the stream continues, has stopped."""
 LEAST_CLOSED_NS = 200_000_000
-"""So long was the window of TCP closed before credit counts as given too early."""
+"""Time that the TCP window must be closed before credit counts as given too early."""
 LEAST_CHUNKS = 20
 """Chunks from which on one credit at a time is worth a note."""
 LAG_NS, LAG_SHARE, LAG_CHUNKS = 5_000_000_000, 0.2, 5
@@ -230,7 +230,7 @@ class Credits(Rule):
             return
         what = (
             f"stopped consuming {subscription.stream}: no credit since {self.report.seconds(since)}, while the stream "
-            f"went on for {(until_ns - since) / 1e9:.3f} s"
+            f"continued for {(until_ns - since) / 1e9:.3f} s"
         )
         problem = self._report("consumer-stopped", subscription, what, until_ns - since)
         problem.last_ns = until_ns

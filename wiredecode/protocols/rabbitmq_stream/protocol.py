@@ -25,7 +25,7 @@ GENERATED = {
     "rabbitmq_stream.publisher_id": Generated("uint8", "on responses: the id that the request named"),
     "rabbitmq_stream.subscription_id": Generated("uint8", "on responses: the id that the request named"),
     "rabbitmq_stream.requests": Generated(
-        "list<int64>", "on confirms and errors that are about several frames: all of these, the oldest first"
+        "list<int64>", "on confirms and errors of several frames: all these frames, the oldest first"
     ),
     "rabbitmq_stream.user": Generated("string", "user name in the SASL data"),
     "rabbitmq_stream.negotiated_frame_max": Generated(

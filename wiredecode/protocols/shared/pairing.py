@@ -13,7 +13,7 @@ from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 MAX_OUTSTANDING = 10_000
 """Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
 MAX_WEIGHT = 500_000
-"""The same of what they hold together."""
+"""Values held by these requests, all together; beyond it the oldest request is forgotten."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ GENERATED: Mapping[str, Generated] = {
         ("alpn", "list<string>", "application protocols that the client offers, or the one that the server chose"),
         ("cipher", "string", "cipher suite that the server chose"),
         ("ciphers", "list<string>", "cipher suites that the client offers"),
-        ("resumption", "string", "an earlier session goes on: offered, accepted"),
+        ("resumption", "string", "an earlier session is resumed: offered, accepted"),
         ("early_data", "string", "data before the handshake is over: offered, accepted"),
         ("renegotiation", "bool", "the handshake is another one on the same connection"),
         ("certificate_subject", "string", "owner of the first certificate; none: there is none"),

@@ -48,7 +48,7 @@ ALERTS = {
     86: ("inappropriate_fallback", "the client offers less than it could: somebody may force it to"),
     90: ("user_canceled", "the sender gives up the handshake"),
     100: ("no_renegotiation", "the sender does not negotiate again"),
-    109: ("missing_extension", "the handshake lacks an extension that it must have"),
+    109: ("missing_extension", "a mandatory extension is missing in the handshake"),
     110: ("unsupported_extension", "an extension came that was not asked for"),
     112: ("unrecognized_name", "the server has no certificate for the host that the client asks for"),
     113: ("bad_certificate_status_response", "the OCSP response is wrong"),

@@ -15,7 +15,7 @@ from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, messag
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, COUNT_SHIFT, EXTRA, SNAPPY, SPARSE
 
 MAX_REPORTED = 16
-"""Findings about bundles told of one frame; of more only the number."""
+"""Findings about bundles reported for one frame; beyond it only their number."""
 MASK64 = 2**64 - 1
 FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
 """Group and code of findings about decompression that is no fault of the data."""

@@ -16,19 +16,19 @@ from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count
 MAX_PAYLOAD_BYTES = 256 * 1024 * 1024
 """Longest payload that the broker accepts."""
 PREFIX_BYTES = 256
-"""So much of a frame that is longer, or not there yet, is read to judge it."""
+"""Bytes of a longer or incomplete frame that are read to judge it."""
 EXACT_BYTES = 1024
-"""Longest payload that is judged by all of it, a configuration aside: others have their structure in the beginning."""
+"""Longest payload that is judged whole, except configurations: longer ones have their structure in the beginning."""
 FRAMES_TO_BELIEVE = 2
-"""Good frames in a row that identify the protocol, one of them with much structure ..."""
+"""Good frames in a row that identify the protocol if one of them has much structure ..."""
 WEAK_FRAMES_TO_BELIEVE = 4
-"""... or so many without: acknowledgements, Pings and the like."""
+"""... or this many without: acknowledgements, Pings and the like."""
 LOOK_BYTES = 10
 NEWEST_VERSION = 16
 """Highest client version believed; 0, 2 and 3 are known."""
 LONGEST_NAME = 64
 LONGEST_RESULTS = 512
-"""Payload of a ProduceResponse: nothing but numbers, so long ones are no evidence."""
+"""Payload of a ProduceResponse: only numbers, so longer ones are no evidence."""
 
 NAMED = frozenset({names.DISCOVER_PARTITIONS, names.CREATE_TOPIC, names.RELOAD_CONFIGURATION})
 """Messages whose request id is followed by a topic."""

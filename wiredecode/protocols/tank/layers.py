@@ -134,7 +134,7 @@ def produce(message_id: int, element: type[Layer], doc: str) -> type[TankFrame]:
     return message(
         message_id,
         *sent_by(2, "c++"),
-        UInt8("required_acks", "cluster: 0 all in-sync replicas, 255 a quorum, else so many besides the leader"),
+        UInt8("required_acks", "cluster: 0 all in-sync replicas, 255 a quorum, else this many besides the leader"),
         U32("ack_timeout", "cluster: how long to wait for them; 0: 8 s", unit="ms"),
         Array("topics", element, "what to store where", count=UInt8),
         facts=("request_id", "client_id"),
@@ -159,9 +159,9 @@ ProduceResponse = correlated(
     Array("results", ProduceResult, "outcomes, without names", count=None),
     facts=2,
     answer=True,
-    doc="""One result for each partition of the request, in its order; which one it belongs to, only the request tells.
+    doc="""One result for each partition of the request, in its order; only the request contains the partitions.
 
-    "unknown topic" and "read-only" stand for all partitions of their topic.
+    "unknown topic" and "read-only" apply to all partitions of their topic.
     """,
 )
 
@@ -184,7 +184,7 @@ def wanted_topics(name: str, count: type[Number]) -> Kind:
 Consume = message(
     names.CONSUME,
     *sent_by(2, ""),
-    *waiting("; 0: answer at once"),
+    *waiting("; 0: answer immediately"),
     Optional(Flags("options", "how to serve", names=names.CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")),
     wanted_topics("WantedTopic", UInt8),
     facts=("request_id", "max_wait", "min_bytes"),
@@ -295,7 +295,7 @@ PartitionState = structure(
     U64("first_available", "first sequence number; 0 of an empty partition"),
     U64("high_water_mark", "last committed sequence number; 0 of an empty partition"),
     Optional(
-        UInt8("reason", "why the numbers are not told", names=names.DISCOVER_REASONS),
+        UInt8("reason", "why the numbers are left out", names=names.DISCOVER_REASONS),
         When(f"first_available == high_water_mark == {names.END_OF_LOG}"),
     ),
     Optional(Endpoint("endpoint", "node to ask instead"), When(f"reason == {names.REDIRECT}")),
@@ -420,7 +420,7 @@ DiscoverTopologyResponse = correlated(
     in_cluster(Array("nodes", Node, "nodes", count="node_count"), NOT_ALONE),
     facts=3,
     answer=True,
-    doc="65535 nodes: the broker stands alone.",
+    doc="65535 nodes: the broker is standalone.",
 )
 
 

@@ -164,7 +164,7 @@ def bundle_fields(extra: When) -> list[Any]:
         UInt8("flags", "codec (bits 0-1), message count 1 to 15 (bits 2-5), sparse (bit 6), extra (bit 7)"),
         Optional(Struct("extra", Extra, "extra flags"), extra),
         Optional(
-            Varint32("message_count", "messages, where the flags do not tell"), When(f"flags & {names.COUNT_MASK} == 0")
+            Varint32("message_count", "messages, unless the flags hold them"), When(f"flags & {names.COUNT_MASK} == 0")
         ),
         Optional(
             U64("first_sequence_number", "number of the first message"),
@@ -241,7 +241,7 @@ class PartialBundle(Layer):
         Optional(Varint32("bundle_length", "size of the whole bundle", unit="bytes"), When("True")),
         Optional(UInt8("flags", "as in a whole bundle"), When("True")),
         Optional(
-            Rest("undecided", "with bit 7 only a whole bundle tells the layout"),
+            Rest("undecided", "with bit 7 the layout is known only from a whole bundle"),
             When(f"flags & {names.EXTRA} == {names.EXTRA}"),
         ),
         *bundle_fields(When("True"))[2:],

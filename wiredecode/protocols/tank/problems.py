@@ -55,7 +55,7 @@ GAUGES = (Consumers,)
 # Rules.
 
 MOST_REQUESTS = 10_000
-"""Whose answers may be awaited at once; the oldest are forgotten."""
+"""Requests that wait for answers at the same time; beyond it the oldest are forgotten."""
 MANY_REDIRECTS = 3
 """Redirects of one place to one node that are worth a warning."""
 

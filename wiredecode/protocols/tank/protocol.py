@@ -37,9 +37,7 @@ GENERATED = {
     "tank.partitions.partition": Generated("uint16", "partition that the record is about, by the request"),
     "tank.results.topic": Generated("string", "topic that the result is for, by the request"),
     "tank.results.partition": Generated("uint16", "partition that the result is for, by the request"),
-    "tank.results.partitions": Generated(
-        "list<uint16>", "partitions that the result is for, where it stands for a whole topic"
-    ),
+    "tank.results.partitions": Generated("list<uint16>", "partitions of the result, if it is for a whole topic"),
     "tank.chunks.topic": Generated("string", "topic of the chunk, by the header"),
     "tank.chunks.partition": Generated("uint16", "partition of the chunk, by the header"),
     "tank.chunks.partial_bundle.present_bytes": Generated("int64", "bytes that are there of the bundle that is cut"),
