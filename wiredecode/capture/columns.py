@@ -65,16 +65,9 @@ def to_ns(ticks: npt.NDArray[np.uint64], resolution: int, offset: int = 0) -> In
     binary = bool(resolution & 0x80)
     if not len(ticks):
         return np.zeros(0, np.int64)
-    largest = int(ticks.max())
-    if abs(offset) < 2**32:
-        shift_ns = offset * NS_PER_SECOND
-        if not binary and exponent <= 9 and largest * 10 ** (9 - exponent) < _FAST_MAX:
-            return (ticks * np.uint64(10 ** (9 - exponent))).astype(np.int64) + shift_ns
-        # 10**9 < 2**30, so that a fraction of up to 34 bits times 10**9 fits into 64
-        if binary and exponent <= 34 and largest >> exponent < 2**32:
-            bits = np.uint64(exponent)
-            part = (ticks & np.uint64((1 << exponent) - 1)) * np.uint64(NS_PER_SECOND) >> bits
-            return ((ticks >> bits) * np.uint64(NS_PER_SECOND) + part).astype(np.int64) + shift_ns
+    usual = not binary and exponent <= 9 and abs(offset) < 2**32
+    if usual and int(ticks.max()) * 10 ** (9 - exponent) < _FAST_MAX:
+        return (ticks * np.uint64(10 ** (9 - exponent))).astype(np.int64) + offset * NS_PER_SECOND
     divisor = 2**exponent if binary else 10**exponent
     exact = (tick * NS_PER_SECOND // divisor + offset * NS_PER_SECOND for tick in ticks.tolist())
     return np.fromiter((min(max(time, _TIME_MIN), _TIME_MAX) for time in exact), np.int64, len(ticks))

@@ -188,8 +188,7 @@ class PartitionWriter:
 def _key(batch: pa.RecordBatch, name: str) -> pa.Array:
     """What rows are grouped by: of times the start of the hour or day."""
     if name not in TIMES or name in batch.schema.names:
-        column = batch.column(name)
-        return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        return batch.column(name)
     times = batch.column("time").cast(pa.timestamp("ns"))  # without a zone, so that no database of zones is needed
     return pc.floor_temporal(times, unit=TIMES[name])
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 class TableExport(Export):
     """Rows as Parquet, Arrow or CSV, or of messages, packets and connections as JSON."""
 
-    texts_encoded = True
-    """True if texts of messages may be dictionaries, in formats that have them."""
-
     def __init__(self, job: ExportJob, standard: BinaryIO) -> None:
         super().__init__(job, standard)
         self.unit = job.level.removesuffix("s")
@@ -53,7 +50,6 @@ class TableExport(Export):
             limits=job.limits,
             bytes_choice=job.bytes if job.bytes and not self.form.is_text else "raw",
             show_secrets=job.show_secrets,
-            encoded=self.texts_encoded and self.form.name == "parquet" and not job.partitions,
             bulk=prefer_bulk(source.capture),
             display=job.display,
             stable_ids=job.stable_ids,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from wiredecode.export.json_array import JsonArray
 from wiredecode.tables.portable import in_file
+from wiredecode.tables.reader import MESSAGES
 from wiredecode.tables.rows import dumps, rows, text_column
 
 if TYPE_CHECKING:
@@ -138,26 +138,26 @@ class ParquetWriter:
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings) -> None:
         import pyarrow.parquet as pq
 
-        schema = in_file(schema)
+        encoded = [field for field in schema if pa.types.is_dictionary(field.type)]  # of answers of SQL
+        for field in encoded:
+            schema = schema.set(schema.get_field_index(field.name), field.with_type(field.type.value_type))
+        self._encoded, schema = bool(encoded), in_file(schema)
         self._schema, self._rows, self._order = schema, settings.row_group, settings.order
         self._latest: int | None = None
         self.in_order = True
         """Whether the row groups so far follow each other by the column that they are sorted by."""
         compression = settings.compression or "zstd"
-        encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        of_messages = (schema.metadata or {}).get(b"wiredecode.table") == MESSAGES.encode()
         # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
         self._sink = pa.BufferedOutputStream(pa.PythonFile(Unclosed(stream), mode="w"), BUFFER_BYTES)
         self._writer: ArrowParquetWriter = pq.ParquetWriter(
             self._sink,
             schema,
             compression=compression,
-            use_dictionary=encoded or True,
+            use_dictionary=texts if of_messages else True,  # of numbers and bodies they would take more room
             write_statistics=[field.name for field in schema if not pa.types.is_binary(field.type)],
-            store_schema=False,
         )
-        # Readers find the types of the table, whichever way its texts came here.
-        plain = pa.schema([field.with_type(decoded(field.type)) for field in schema], schema.metadata)
-        self._writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(plain.serialize()).decode()})
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
         self._wide, self._most_bytes = WIDE in schema.names, ROW_GROUP_BYTES
@@ -176,15 +176,14 @@ class ParquetWriter:
             self.flush()
 
     def _keep(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch)
+        self._waiting.append(batch.cast(self._schema) if self._encoded else batch)
         self._count += len(batch)
         self.waiting_bytes += sum(map(weight, batch.columns))
 
     def flush(self) -> None:
         """Write what waits as a row group."""
         if self._count:
-            # Arrow writes texts one by one where a batch has another dictionary than the one before.
-            table = pa.Table.from_batches(self._waiting, self._schema).unify_dictionaries()
+            table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
                 table = self._sorted(table, self._order)
@@ -213,10 +212,6 @@ def in_order(table: pa.Table, name: str) -> pa.Table:
     if (values[1:] >= values[:-1]).all():
         return table
     return table.take(values.argsort(kind="stable"))
-
-
-def decoded(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def weight(column: pa.Array) -> int:

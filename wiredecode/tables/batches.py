@@ -51,8 +51,8 @@ class FrameBatches:
 class MessageBatches:
     """The messages of frames until they make a batch; ``messages`` are those that were collected."""
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, encoded: bool) -> None:
-        self._messages, self._schema, self._encoded = messages, schema, encoded
+    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str) -> None:
+        self._messages, self._schema = messages, schema
         self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
@@ -85,7 +85,7 @@ class MessageBatches:
         """What has been added; one frame may have more messages than a batch has rows."""
         table, self._table, self._size = self._table, MessageTable(self._schema.names), 0
         if table.rows:
-            batch = table.batch(encoded=self._encoded)
+            batch = table.batch()
             for first in range(0, len(batch), BATCH_ROWS):
                 yield self._shown(batch.slice(first, BATCH_ROWS))
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -218,15 +218,9 @@ def text_array(values: list[str | None], kind: pa.DataType) -> pa.Array:
 
 
 def _scatter(records: Iterable[dict[str, Any] | None]) -> dict[str, list[Any]]:
-    """Records as columns, one per key that occurs and in no order: the fastest way depends on how alike they are."""
+    """Records as columns, one per key that occurs and in no order."""
     rows = [record or {} for record in records]
-    names = set().union(*rows)
-    given, size = sum(map(len, rows)), len(names) * len(rows)
-    if given == size:
-        return {name: list(map(itemgetter(name), rows)) for name in names}
-    if 2 * given >= size:
-        return {name: [row.get(name) for row in rows] for name in names}
-    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in names}
+    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in set().union(*rows)}
     for index, row in enumerate(rows):
         for name, value in row.items():
             columns[name][index] = value

@@ -28,14 +28,6 @@ NUMBERS = (
 BYTES = ("key", "body")
 
 
-ENCODED = pa.dictionary(pa.int32(), pa.string())
-
-
-def encoded_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema of messages with texts as dictionaries: for writers that take them as they are."""
-    return pa.schema([each.with_type(ENCODED) if each.name in NAMES else each for each in schema], schema.metadata)
-
-
 def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
     """What collects a column of the table."""
     if name in NAMES:
@@ -122,9 +114,9 @@ class MessageTable:
             self._numbered = part.frame.number, place + count
         return places
 
-    def batch(self, *, encoded: bool = False) -> pa.RecordBatch:
-        """What was added, as one batch; ``encoded``: texts as dictionaries, which Parquet takes as they are."""
-        schema = encoded_schema(self.schema) if encoded else self.schema
+    def batch(self) -> pa.RecordBatch:
+        """What was added, as one batch."""
+        schema = self.schema
         if not self.rows:
             return pa.RecordBatch.from_pylist([], schema=schema)
         self._add_frames()

@@ -24,7 +24,6 @@ from wiredecode.tables.batches import BATCH_ROWS, FrameBatches, MessageBatches
 from wiredecode.tables.confirms import CONFIRM_COLUMNS, HeldMessages
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
-from wiredecode.tables.messages import encoded_schema
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
     OTHER,
@@ -95,7 +94,6 @@ class LevelsReader:
         bytes_choice: str = RAW,
         show_secrets: bool = False,
         protocol: str | None = None,
-        encoded: bool = False,
         bulk: bool | None = None,
         display: Filter | None = None,
         stable_ids: bool = False,
@@ -113,9 +111,6 @@ class LevelsReader:
         self._select = display if self._where is None else None
         if self._where is not None and columns is not None:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
-        self._encoded = encoded and bytes_choice == RAW
-        if self._encoded and MESSAGES in schemas:
-            schemas[MESSAGES] = encoded_schema(schemas[MESSAGES])
         if stable_ids:
             if display is not None:
                 display.check_stable()
@@ -216,7 +211,7 @@ class LevelsReader:
         if level == FRAMES:
             return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures)
         assert self.messages is not None
-        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice, self._encoded)
+        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice)
 
     def _matches(self, display: Filter, frame: Frame) -> bool:
         """Whether a frame matches; messages of others are dropped."""
@@ -283,9 +278,8 @@ class TableReader(LevelsReader):
     ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
     text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
 
-    ``encoded``: texts of messages as dictionaries, see :func:`wiredecode.tables.messages.encoded_schema`. ``bulk``:
-    whether messages are read in bulk, if all are wanted; by default where the capture is large. ``display``: only rows
-    of frames that it matches; columns that it needs may be in ``schema`` too.
+    ``bulk``: whether messages are read in bulk, if all are wanted; by default where the capture is large. ``display``:
+    only rows of frames that it matches; columns that it needs may be in ``schema`` too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`), in the order of the capture; a

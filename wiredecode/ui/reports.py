@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -15,7 +14,6 @@ from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.store import Row, Test
 from wiredecode.view import theme
-from wiredecode.view.console import UNBOUNDED_WIDTH
 from wiredecode.view.screen import cut
 
 if TYPE_CHECKING:
@@ -115,15 +113,11 @@ def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[R
 
 def _table(model: CaptureModel, table: pa.Table) -> Iterator[ReportLine]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
-    from rich.console import Console
-
     from wiredecode.stats.shown import counted_grid, shown_columns
+    from wiredecode.view.grid import plain
 
-    text, rows = StringIO(), table.to_pylist()
-    console = Console(file=text, width=UNBOUNDED_WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
-    console.print(counted_grid(table, shown_columns(table, table.schema.names), people=True))
-    lines = text.getvalue().splitlines()
-    for place, line in enumerate(lines, len(rows) - len(lines)):  # those of rows stand below the heading
+    rows, shown = table.to_pylist(), counted_grid(table, shown_columns(table, table.schema.names), people=True)
+    for place, line in enumerate(plain(shown), -2):  # those of rows stand below the heading
         yield ReportLine(Text(line.rstrip()), _counted(model, rows[place]) if place >= 0 else ())
 
 
