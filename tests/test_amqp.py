@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 
 from tests.effort import calls, grows_with_length_only
-from wiredecode.protocols.shared.amqp import (
+from wiredecode.protocols.shared.amqp import Node, message, plain, reader, record
+from wiredecode.protocols.shared.amqp.constructors import (
     CONSTRUCTORS,
     MAX_DEPTH,
     MAX_ZERO_WIDTH_ELEMENTS,
-    Node,
-    message,
-    plain,
-    reader,
-    record,
+    Category,
+    key_text,
+    unused_key,
 )
-from wiredecode.protocols.shared.amqp.constructors import Category, key_text, unused_key
 
 # Entries of real streams, by various clients and brokers.
 VECTORS = {

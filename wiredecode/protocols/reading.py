@@ -77,10 +77,6 @@ class FrameDecoder:
             frame.find("note", "protocol", "surplus-bytes", f"{message}: {self.surplus_note}", None, where)
 
 
-Plan = FrameDecoder
-"""Its name in other packages."""
-
-
 def report_problem(frame: Frame, problem: Truncated | None) -> None:
     """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
     if problem is None:

@@ -15,7 +15,8 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_jetstream import acknowledged
 from wiredecode.protocols.nats.problems_crashes import Crashes
-from wiredecode.protocols.nats.problems_requests import NOT_DONE, PUBLISHED, Consumers, Requests
+from wiredecode.protocols.nats.problems_jetstream import PUBLISHED, Pulls
+from wiredecode.protocols.nats.problems_requests import NOT_DONE, Consumers, Requests
 from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
@@ -327,7 +328,7 @@ CHECKS = Checks(
     passes_on=("subject", "data"),
     gauges=GAUGES,
     codes=CODES,
-    rules=(Clients, Crashes, Requests, Consumers),
+    rules=(Clients, Crashes, Requests, Pulls, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

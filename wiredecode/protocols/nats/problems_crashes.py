@@ -8,7 +8,8 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats.conversation_jetstream import ACK
-from wiredecode.protocols.nats.problems_requests import INBOX, MOST_KNOWN, PUBLISHED
+from wiredecode.protocols.nats.problems_jetstream import MOST_KNOWN, PUBLISHED
+from wiredecode.protocols.nats.problems_requests import INBOX
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 

@@ -15,9 +15,10 @@ from wiredecode.frames.who import short
 from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
 
 CODES = codes_of("nats")
+PUBLISHED = ("PUB", "HPUB")
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
@@ -79,19 +80,25 @@ class Pull(NamedTuple):
     until_ns: int
 
 
-class Pulls:
+@dataclass(eq=False)
+class Pulls(Rule):
     """Pulls that nobody answers: their consumer is gone."""
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
-        self.open: Newest[str, Pull] = Newest(MOST_IDS)
-        """By reply subject."""
-        self._answered: Newest[str, int] = Newest(MOST_KNOWN)
-        """Time of the last answer, by consumer."""
-        self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
+    _open: Newest[str, Pull] = field(default_factory=lambda: Newest(MOST_IDS))
+    """By reply subject."""
+    _answered: Newest[str, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Time of the last answer, by consumer."""
+    _deleted: Newest[str, tuple[str, FrameRef]] = field(default_factory=lambda: Newest(MOST_KNOWN))
 
-    def request(self, frame: Frame, subject: str, reply: str) -> None:
-        if DELETE_CONSUMER in subject:
+    def frame(self, frame: Frame) -> None:
+        subject, reply = frame.values.get("subject", ""), frame.values.get("reply")
+        if frame.type not in PUBLISHED:
+            if self._open:
+                self._answer(frame)
+        elif reply is None or not subject.startswith(OWN):
+            return
+        elif DELETE_CONSUMER in subject:
             deleted = short(frame.connection), ref_of(frame)
             self._deleted.put(consumer_of(subject, DELETE_CONSUMER), deleted)
         elif NEXT in subject:
@@ -100,18 +107,18 @@ class Pulls:
                 until_ns = frame.time_ns + int(expires_ns) + LATE_NS
             except (LookupError, TypeError, ValueError):
                 return
-            self.open.put(reply, Pull(consumer_of(subject, NEXT), ref_of(frame), until_ns))
+            self._open.put(reply, Pull(consumer_of(subject, NEXT), ref_of(frame), until_ns))
 
-    def answer(self, frame: Frame) -> None:
+    def _answer(self, frame: Frame) -> None:
         """The server sent a message of a consumer, or a status to who pulls."""
         values = frame.values
-        for answered in (self.open.pop(values.get("subject", ""), None), acknowledged(values.get("reply", ""))):
+        for answered in (self._open.pop(values.get("subject", ""), None), acknowledged(values.get("reply", ""))):
             if answered is not None:
                 self._answered.put(answered.of, frame.time_ns)
 
     def finish(self) -> None:
         left: dict[str, list[Pull]] = {}
-        for pull in self.open.values():
+        for pull in self._open.values():
             connection = pull.place.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
             if (

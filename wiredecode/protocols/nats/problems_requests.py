@@ -13,14 +13,13 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import short
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_jetstream import ACK, OWN, Acknowledged, acknowledged
-from wiredecode.protocols.nats.problems_jetstream import NEXT, Publish, Pulls, Stored, publish_of, whole
+from wiredecode.protocols.nats.conversation_jetstream import ACK, Acknowledged, acknowledged
+from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of, whole
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
 
 CODES = codes_of("nats")
-PUBLISHED = ("PUB", "HPUB")
 INBOX = "_INBOX."
 CREATE = ".API.CONSUMER."
 NOT_DONE = (b"-NAK", b"+WPI")
@@ -94,7 +93,7 @@ class Requests(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._stored, self._pulls = Stored(report), Pulls(report)
+        self._stored = Stored(report)
         self._carriers: Newest[int, None] = Newest(MOST_KNOWN)
         """Connections of clients by a protocol that NATS carries, whose rules tell what becomes of their requests."""
         self._open: Newest[str, Asked] = Newest(MOST_OPEN)
@@ -112,15 +111,11 @@ class Requests(Rule):
             if frame.generated:
                 self._carriers.put(frame.connection.number, None)
             return
-        if self._pulls.open and frame.type not in PUBLISHED:
-            self._pulls.answer(frame)
         if "reply" not in values and frame.request is None:
             return
         if frame.request is not None:
             self._answered(frame, values)
         reply, subject = values.get("reply"), values.get("subject", "")
-        if reply is not None and subject.startswith(OWN) and frame.type in PUBLISHED:
-            self._pulls.request(frame, subject, reply)
         if (
             reply is None
             or not frame.expects_response
@@ -176,7 +171,6 @@ class Requests(Rule):
 
     def finish(self) -> None:
         self._stored.finish()
-        self._pulls.finish()
         late: dict[str, list[Asked]] = {}
         for asked in self._open.values():
             place = asked.place

@@ -268,6 +268,17 @@ class Admission(Rule):
         )
 
 
+@dataclass(slots=True)
+class Deletion:
+    """A stream that was deleted."""
+
+    place: FrameRef
+    users: list[FrameRef] = field(default_factory=list)
+    """Who else used it."""
+    refused: int = 0
+    """Messages and requests that were refused afterwards."""
+
+
 @dataclass(eq=False)
 class MissingStreams(Rule):
     """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
@@ -281,11 +292,7 @@ class MissingStreams(Rule):
     )
     _missing: dict[tuple[str, str], FrameRef] = field(default_factory=dict)
     """By name and virtual host."""
-    _deleted: dict[tuple[str, str], FrameRef] = field(default_factory=dict)
-    _used: dict[tuple[str, str], list[FrameRef]] = field(default_factory=dict)
-    """Deleted ones: who used them."""
-    _refused: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Deleted ones: messages and requests that were refused afterwards."""
+    _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         where = frame.connection.who.get("virtual_host", "")
@@ -293,26 +300,24 @@ class MissingStreams(Rule):
             self._described(frame, where)
             return
         if frame.type in ("PublishError", "DeclarePublisherResponse", "SubscribeResponse"):
-            key = frame.generated.get("stream", ""), where
-            if key in self._used and frame.values.get("response_code", 0) != names.OK:
-                self._refused[key] = self._refused.get(key, 0) + len(frame.values.get("errors") or (frame,))
+            deleted = self._deleted.get((frame.generated.get("stream", ""), where))
+            if deleted is not None and deleted.users and frame.values.get("response_code", 0) != names.OK:
+                deleted.refused += len(frame.values.get("errors") or (frame,))
             return
         key = frame.values.get("stream", ""), where
+        deleted = self._deleted.get(key)
         if frame.type == "MetadataUpdate":
-            deleted = self._deleted.get(key)
-            if deleted is not None and deleted.connection is not frame.connection:
-                users = self._used.setdefault(key, [])
-                if len(users) < MOST_EVIDENCE:
-                    users.append(ref_of(frame))
+            is_user = deleted is not None and deleted.place.connection is not frame.connection
+            if deleted is not None and is_user and len(deleted.users) < MOST_EVIDENCE:
+                deleted.users.append(ref_of(frame))
             return
         missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
-            self._deleted[key] = ref_of(frame)
-        elif frame.type == "Create":
-            users, refused = self._used.pop(key, []), self._refused.pop(key, 0)
-            if users and (refused or missing):
-                self._deleted_in_use(key, users, refused, missing)
-            self._deleted.pop(key, None)
+            self._deleted.setdefault(key, Deletion(ref_of(frame))).place = ref_of(frame)
+        elif frame.type == "Create" and deleted is not None:
+            if deleted.users and (deleted.refused or missing):
+                self._deleted_in_use(key, deleted, missing)
+            del self._deleted[key]
 
     def _described(self, frame: Frame, where: str) -> None:
         """What Metadata tells of streams."""
@@ -326,23 +331,22 @@ class MissingStreams(Rule):
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
         """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
         deleted = self._deleted.get(key)
-        return deleted is None or (key in self._used and deleted.connection is not frame.connection)
+        return deleted is None or (bool(deleted.users) and deleted.place.connection is not frame.connection)
 
     def finish(self) -> None:
         for key, place in self._missing.items():
             stream, where = key
-            if key in self._used:
+            if key in self._deleted and self._deleted[key].users:
                 continue
             host = f" on virtual host {where}" if where else ""
             what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
-        for key, users in self._used.items():
-            self._deleted_in_use(key, users, self._refused.get(key, 0), self._missing.get(key))
+        for key, deletion in self._deleted.items():
+            if deletion.users:
+                self._deleted_in_use(key, deletion, self._missing.get(key))
 
-    def _deleted_in_use(
-        self, key: tuple[str, str], users: list[FrameRef], refused: int, after: FrameRef | None
-    ) -> None:
-        deleted = self._deleted[key]
+    def _deleted_in_use(self, key: tuple[str, str], deletion: Deletion, after: FrameRef | None) -> None:
+        deleted, users, refused = deletion.place, deletion.users, deletion.refused
         clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
         what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
         severity = None if refused else "note" if after is None else "warning"

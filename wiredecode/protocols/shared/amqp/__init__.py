@@ -8,30 +8,8 @@ descriptors, surplus fields, a missing body) are read; sizes and counts must agr
 
 from __future__ import annotations
 
-from wiredecode.protocols.shared.amqp.constructors import (
-    CONSTRUCTORS,
-    MAX_DEPTH,
-    MAX_ELEMENTS,
-    MAX_ZERO_WIDTH_ELEMENTS,
-    Constructor,
-)
 from wiredecode.protocols.shared.amqp.credentials import blanked, secret_ranges, without
 from wiredecode.protocols.shared.amqp.reader import Node, message, plain, record
-from wiredecode.protocols.shared.amqp.sections import SECTIONS, Section
+from wiredecode.protocols.shared.amqp.sections import SECTIONS
 
-__all__ = [
-    "CONSTRUCTORS",
-    "MAX_DEPTH",
-    "MAX_ELEMENTS",
-    "MAX_ZERO_WIDTH_ELEMENTS",
-    "SECTIONS",
-    "Constructor",
-    "Node",
-    "Section",
-    "blanked",
-    "message",
-    "plain",
-    "record",
-    "secret_ranges",
-    "without",
-]
+__all__ = ["SECTIONS", "Node", "blanked", "message", "plain", "record", "secret_ranges", "without"]
