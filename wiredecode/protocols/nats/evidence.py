@@ -10,7 +10,6 @@ from wiredecode.protocols.base import Found, Split
 from wiredecode.protocols.nats import NAME, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.names import CLIENT_SENDS, COUNTED, OPERATIONS, SERVER_SENDS
-from wiredecode.protocols.shared.proxy import known_at, preface_length
 
 MAX_CONTROL_LINE = 64 * 1024
 """Longest plausible line; servers accept 4 KiB from clients by default."""
@@ -104,7 +103,7 @@ def split(data: bytes) -> Split:
             return Split(ends, known_at=seen, need=reach - position)
         if websocket.opens(data, position, reach):
             return Split([*ends, reach], known_at=seen, then=WEBSOCKET)
-        if (place := max(sized_stop(data, position), known_at(data, position))) > reach:
+        if (place := sized_stop(data, position)) > reach:
             seen.append((len(ends), place))
         ends.append(reach)
         position = reach
@@ -113,8 +112,6 @@ def split(data: bytes) -> Split:
 
 def stop_of(data: bytes, position: int) -> int | str | None:
     """Where what begins at ``position`` ends; None: more bytes tell; a text: why it can be nothing."""
-    if (preface := preface_length(data, position)) != 0:
-        return preface and position + preface
     layer = transport.layer_at(data, position)
     if layer is not None:
         return transport.stop_of(layer, data, position)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
@@ -20,7 +20,7 @@ from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
-from wiredecode.protocols.shared.proxy import preface_length
+from wiredecode.protocols.shared.proxy import BehindProxy
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk
@@ -38,7 +38,7 @@ NEEDED = {b"INFO": 2, b"CONNECT": 1}
 Answer = Verdict | Undecided | Rejected
 
 
-class Nats(Protocol):
+class Nats(BehindProxy):
     """The protocol of NATS clients, and of the links between NATS servers."""
 
     name = NAME
@@ -79,45 +79,38 @@ class Nats(Protocol):
 
         return NatsBulk()
 
-    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
-        preface = preface_length(data) if started else 0
-        if preface is None:
-            return Undecided()
-        if preface == len(data) and not final:
-            return Undecided()
-        if started:
-            return self._started(data, preface, final, port)
-        return self._late(data, final, port)
+    def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Answer:
+        return self._started(data, final, port) if started else self._late(data, final, port)
 
-    def _started(self, data: bytes, start: int, final: bool, port: bool) -> Answer:
+    def _started(self, data: bytes, final: bool, port: bool) -> Answer:
         """The first bytes of the connection in their direction."""
-        greeting = GREETING.match(data, start)
+        greeting = GREETING.match(data)
         if greeting is not None:
-            line = data.find(b"\n", start, start + evidence.MAX_JSON_LINE)
+            line = data.find(b"\n", 0, evidence.MAX_JSON_LINE)
             if line < 0:
-                long = len(data) - start > evidence.MAX_JSON_LINE
+                long = len(data) > evidence.MAX_JSON_LINE
                 return Rejected() if long or (final and not port) else Verdict(0) if final else Undecided()
             if tells(greeting[1].upper(), data[greeting.end() - 1 : line]) or port:
                 return Verdict(0, client=greeting[1].upper() == b"CONNECT")
             return Rejected()
-        if websocket.is_http(data, start) or (not final and websocket.may_be_http(data, start)):
-            return self._websocket(data, start, final)
-        names, ends, _ = evidence.chain(data, start)
+        if websocket.is_http(data, 0) or (not final and websocket.may_be_http(data)):
+            return self._websocket(data, final)
+        names, ends, _ = evidence.chain(data, 0)
         names = [name for name in names if name in evidence.NAMES]
         if believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
-        if ends == evidence.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data, start):
+        if ends == evidence.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
             return Undecided()
         return Rejected()
 
-    def _websocket(self, data: bytes, start: int, final: bool) -> Answer:
+    def _websocket(self, data: bytes, final: bool) -> Answer:
         """NATS in a WebSocket: only the first frame of the server tells."""
-        head = data.find(b"\r\n\r\n", start, start + websocket.MAX_HTTP_HEAD)
+        head = data.find(b"\r\n\r\n", 0, websocket.MAX_HTTP_HEAD)
         if head < 0:
             return Undecided() if not final and len(data) < websocket.MAX_HTTP_HEAD else Rejected()
-        if not websocket.opens(data, start, head + 4):
+        if not websocket.opens(data, 0, head + 4):
             return Rejected()
-        if not data.startswith(b"HTTP/1.1 101 ", start):  # the client's side cannot tell, the server's will
+        if not data.startswith(b"HTTP/1.1 101 "):  # the client's side cannot tell, the server's will
             return Undecided() if not final and len(data) < IDENTIFY_BYTES else Rejected()
         front = evidence.front(data[head + 4 :])
         if front.names[:1] == ["INFO"]:
@@ -167,7 +160,7 @@ class Nats(Protocol):
             return Verdict(found.position)
         return Rejected() if final else Undecided(min(keep, found.position) if found else keep)
 
-    def split(self, data: bytes) -> Split:
+    def split_inner(self, data: bytes) -> Split:
         return evidence.split(data)
 
     def search(self, data: bytes, *, final: bool) -> Found:
@@ -203,9 +196,9 @@ def tells(word: bytes, line: bytes) -> bool:
     return isinstance(options, dict) and len(MARKS[word] & options.keys()) >= NEEDED[word]
 
 
-def transport_free(data: bytes, start: int) -> bool:
+def transport_free(data: bytes) -> bool:
     """Whether the bytes do not begin as TLS and the like do: that tells nothing about NATS."""
-    return start >= len(data) or transport.layer_at(data, start) is None
+    return not data or transport.layer_at(data, 0) is None
 
 
 def believed(names: list[str], ends: str, port: bool, final: bool) -> bool:

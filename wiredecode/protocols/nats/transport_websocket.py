@@ -100,9 +100,9 @@ def is_http(data: bytes, position: int) -> bool:
     return HTTP.match(data, position) is not None
 
 
-def may_be_http(data: bytes, position: int) -> bool:
+def may_be_http(data: bytes) -> bool:
     """Whether more bytes may make these an HTTP head."""
-    return any(start.startswith(data[position : position + len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
+    return any(start.startswith(data[: len(start)]) for start in (b"GET /", b"HTTP/1.1 "))
 
 
 def opens(data: bytes, start: int, stop: int) -> bool:

@@ -54,27 +54,19 @@ class ProxyV2(Layer):
     ]
 
 
-def preface_length(data: bytes, position: int = 0) -> int | None:
-    """Bytes of the preface at ``position``; 0: there is none; None: more bytes are needed to know."""
-    start = data[position : position + V2_HEADER]
+def preface_length(data: bytes) -> int | None:
+    """Bytes of the preface that begins the bytes; 0: there is none; None: more bytes are needed to know."""
+    start = data[:V2_HEADER]
     if start[:6] == V1_START[: len(start)]:
-        end = data.find(b"\r\n", position, position + V1_MAX)
+        end = data.find(b"\r\n", 0, V1_MAX)
         if end >= 0 and len(start) >= 6:
-            return end + 2 - position
-        return None if len(data) - position < V1_MAX else 0
+            return end + 2
+        return None if len(data) < V1_MAX else 0
     if start[:12] == SIGNATURE[: len(start)]:
         if len(start) < V2_HEADER:
             return None
         return V2_HEADER + int.from_bytes(start[14:16], "big")
     return 0
-
-
-def known_at(data: bytes, position: int) -> int:
-    """Up to where bytes had to be there to know that no binary preface begins at ``position``, where none does."""
-    for place, byte in enumerate(SIGNATURE, position):
-        if data[place] != byte:
-            return place + 1
-    return position
 
 
 def layer_of(frame: Frame) -> type[Layer] | None:
