@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,19 @@ import numpy.typing as npt
 from wiredecode.arrays import Bools
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
-from wiredecode.net.health import ConnectionHealth
-from wiredecode.net.segments import ACK, SYN, FlowKey, Segments, reverse
-from wiredecode.net.types import Connection
+from wiredecode.net.causality import Tracked
+from wiredecode.net.segments import ACK, SYN, Segments
 
-NEEDED = (
-    *("source_high", "source_low", "target_high", "target_low", "ports", "number", "time_ns", "seq", "ack", "flags"),
-    *("length", "window", "ready", "header"),
-)
+NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header")
 """Columns of `Segments`."""
-OWNED = NEEDED[:6]
-"""The key of the flow, and the packet."""
 
 
 class Analyser:
     """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet."""
 
     def __init__(self) -> None:
-        self._flows: dict[FlowKey, tuple[ConnectionAnalysis, int]] = {}
-        self._opened: dict[int, tuple[ConnectionAnalysis, FlowKey]] = {}
-        """By number of their first packet: connections whose packets come with the next `analyse`."""
-        self._closed: list[tuple[ConnectionAnalysis, FlowKey]] = []
+        self.over: list[ConnectionAnalysis] = []
+        """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
         self.connections: dict[int, int] | None = None
@@ -43,60 +36,32 @@ class Analyser:
         if self.connections is not None:
             self.connections = {}
 
-    def open(self, connection: Connection, key: FlowKey) -> None:
-        """A connection begins; its first packet was sent on flow ``key``."""
-        connection.health = ConnectionHealth()
-        self._opened[connection.first] = ConnectionAnalysis(connection.health, connection.number), key
-
-    def close(self, connection: Connection, key: FlowKey) -> None:
-        """Nothing more of it comes after the next `analyse`; then `finish` completes it."""
-        found = self._opened.get(connection.first) or self._flows.get(key)
-        if found is not None and found[0].health is connection.health:
-            self._closed.append((found[0], key))
-
-    def analyse(self, segments: Segments, copies: Bools | None = None) -> None:
-        """Analyse the segments of the next packets, in packet order.
+    def analyse(self, segments: Segments, owners: list[tuple[Tracked, int]], copies: Bools | None = None) -> None:
+        """Analyse the segments of the next packets, in packet order; ``owners``: connection and side of each.
 
         ``copies`` are packets that were seen before: nothing that TCP did.
         """
-        flows, opened, buffer = self._flows, self._opened, segments.buffer
-        left: Any = slice(None) if copies is None else ~copies
-        columns = (getattr(segments, name)[left].tolist() for name in NEEDED)
-        for high, low, other_high, other_low, ports, *row, ready, header in zip(*columns, strict=True):
-            key = high, low, other_high, other_low, ports
-            if ready in opened and opened[ready][1] == key:
-                conversation, _ = opened.pop(ready)
-                flows[reverse(key)] = conversation, 1
-                flows[key] = conversation, 0
-            conversation, side = flows[key]
-            flags = row[4]
-            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
+        buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
+        again = repeat(False, len(owners)) if copies is None else copies.tolist()
+        for (tracked, side), copied, *row, header in zip(owners, again, *columns, strict=True):
+            conversation, flags = tracked.analysis, row[4]
+            assert conversation is not None
             if self.connections is not None:
                 self.connections[row[0]] = conversation.number
+            if copied:
+                continue
+            offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
             if conversation.sides[1 - side].repeated and flags & ACK and header >= 0:
                 conversation.acknowledges(side, row[1], row[3], buffer[header : header + 60])
             kinds = conversation.analyse(side, SegmentHeader(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds
-        if copies is not None and self.connections is not None:
-            self._own(segments, copies)
-
-    def _own(self, segments: Segments, copies: Bools) -> None:
-        assert self.connections is not None
-        for *key, packet in zip(*(getattr(segments, name)[copies].tolist() for name in OWNED), strict=True):
-            owner = self._flows.get(tuple(key))
-            if owner is not None:
-                self.connections[packet] = owner[0].number
 
     def finish(self) -> None:
-        """Complete the connections that are over, and let go of them."""
-        flows = self._flows
-        for conversation, key in self._closed:
+        """Complete the connections that are over."""
+        for conversation in self.over:
             conversation.finish()
-            if flows.get(key, (None, 0))[0] is conversation:
-                del flows[key]
-                flows.pop(reverse(key), None)
-        self._closed.clear()
+        self.over.clear()
 
 
 COPY_NS = 20_000_000

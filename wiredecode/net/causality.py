@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from wiredecode.net.analysis import ConnectionAnalysis
 from wiredecode.net.backlog import AckHistory, Arrival, Origin, ending
 from wiredecode.net.limits import SILENT_NS
 from wiredecode.net.moments import Clock, Moments, at_packet, place
@@ -54,7 +55,10 @@ class HeldSegment:
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = ("acks", "clock", "connection", "ends", "hold", "key", "last", "moments", "seen", "shared", "streams")
+    __slots__ = (
+        *("acks", "analysis", "clock", "connection", "ends", "hold", "key", "last", "moments", "seen", "shared"),
+        "streams",
+    )
 
     def __init__(
         self,
@@ -67,6 +71,8 @@ class Tracked:
         self.connection, self.streams, self.key, self.shared = connection, streams, key, shared
         self.clock = clock
         """Goes on with its own packets; after those at hand."""
+        self.analysis: ConnectionAnalysis | None = None
+        """TCP analysis, where it is wanted."""
         self.hold: AckHold | None = None
         self.moments = Moments()
         self.acks = [-1, -1]

@@ -8,8 +8,10 @@ from math import inf
 from typing import NamedTuple
 
 from wiredecode.net.analyser import Analyser
+from wiredecode.net.analysis import ConnectionAnalysis
 from wiredecode.net.backlog import Origin, ending
 from wiredecode.net.causality import BOTH, Tracked
+from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.limits import SILENT_NS, Limits
 from wiredecode.net.moments import Clock, at_packet, place
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
@@ -48,7 +50,7 @@ class Connections:
     def __init__(self, limits: Limits, limits_hit: Counter[str]) -> None:
         self._limits = limits
         self.analyser: Analyser | None = None
-        """Told of each connection that begins or is forgotten."""
+        """Gets the analysis of each connection that is forgotten; None: they have none."""
         self._limits_hit = limits_hit
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
@@ -93,8 +95,6 @@ class Connections:
         names = endpoint(key[0], key[1], source, ipv6), endpoint(key[2], key[3], target, ipv6)
         connection = Connection(self.count, names, (source, target), first=number, first_ns=packet.time_ns)
         self.opened.append(connection)
-        if self.analyser is not None:
-            self.analyser.open(connection, key)
         first, second = (
             Reassembler(direction, self.shared, acked_by)
             for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
@@ -102,6 +102,9 @@ class Connections:
         second.answered = packet.now
         tracked = Tracked(connection, (first, second), key, packet.clock, self.shared)
         tracked.last, tracked.seen = packet.now, packet.at
+        if self.analyser is not None:
+            connection.health = ConnectionHealth()
+            tracked.analysis = ConnectionAnalysis(connection.health, connection.number)
         self._flows[reverse(key)] = tracked, 1
         self._flows[key] = tracked, 0
         self._recent[tracked] = None
@@ -201,8 +204,8 @@ class Connections:
         self._unfilled.pop(tracked, None)
         self._flows.pop(tracked.key, None)
         self._flows.pop(reverse(tracked.key), None)
-        if self.analyser is not None:
-            self.analyser.close(tracked.connection, tracked.key)
+        if self.analyser is not None and tracked.analysis is not None:
+            self.analyser.over.append(tracked.analysis)
         self.forgotten.append(tracked.connection)
 
     @staticmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wiredecode.arrays import Int64s
 from wiredecode.net.backlog import Origin
-from wiredecode.net.causality import Segment, arrive
+from wiredecode.net.causality import Segment, Tracked, arrive
 from wiredecode.net.connections import Connections, OwnPacket
 from wiredecode.net.limits import SILENT_NS
 from wiredecode.net.moments import Clock, at_packet
@@ -18,8 +18,12 @@ REST = ("row", "seq", "ack", "flags", "start", "captured", "length", "number", "
 """Columns of `Segments` that are needed here."""
 
 
-def feed(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> None:
-    """Put segments into their streams, in packet order; ``clock`` of the capture, at each packet."""
+def feed(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> list[tuple[Tracked, int]]:
+    """Put segments into their streams, in packet order; return connection and side of each.
+
+    ``clock`` of the capture, at each packet.
+    """
+    owners: list[tuple[Tracked, int]] = []
     flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
     rows = zip(zip(*flows, strict=True), clock[s.row].tolist(), *rest, strict=True)
     buffer, extra, find, seen = s.buffer, s.extra, connections.find, connections.seen
@@ -35,6 +39,7 @@ def feed(s: Segments, clock: Int64s, connections: Connections, out: list[Event])
                 now = tracked.clock.at(ready_ns)
                 seen(tracked, side, now, here)
                 tracked.acks[side] = ack
+                owners.append(found)
                 if length:
                     stream.extend(seq, buffer[start : start + length], number, time_ns, at_packet(ready), ready_ns)
                     streams[stream] = None
@@ -49,6 +54,7 @@ def feed(s: Segments, clock: Int64s, connections: Connections, out: list[Event])
         tracked, side = connections.find_or_open(packet, over, out)
         if flags & (SYN | RST) == SYN:
             tracked, side = connections.synchronize(packet, tracked, side, seq, flags, ack, out)
+        owners.append((tracked, side))
         if flags & (ACK | RST | SYN) == ACK:
             tracked.acks[side] = ack
         if length or flags & (FIN | RST):
@@ -65,3 +71,4 @@ def feed(s: Segments, clock: Int64s, connections: Connections, out: list[Event])
             tracked.streams[1 - side].acknowledged(ack, flags, ready, now)
     for stream in streams:
         stream.flush(out)
+    return owners

@@ -150,9 +150,9 @@ class Network:
     def _feed_segments(self, segments: Segments, part: PacketBatch, clock: Int64s, out: list[Event]) -> None:
         if self._bucket is not None:
             segments = self._bucket.keep(segments)
-        feed(segments, clock, self._connections, out)
+        owners = feed(segments, clock, self._connections, out)
         if self._analyser is not None:
-            self._analyser.analyse(segments, self._copies.find(segments, part))
+            self._analyser.analyse(segments, owners, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
         """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
