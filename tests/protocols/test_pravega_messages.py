@@ -21,7 +21,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
-from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.protocol import Pravega
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "pravega"
@@ -204,10 +204,10 @@ def test_offsets_that_cannot_be_are_left_out(offset: int) -> None:
 
 
 def test_events_of_the_proposal() -> None:
-    codes, made = assignment("proposal").codes, assignment("proposal").layers
+    made = {layer.type_name: layer for layer in proposal("proposal").values()}
 
     def say(name: str, **fields: Any) -> bytes:
-        return bytes(made[codes[name]](**fields))
+        return bytes(made[name](**fields))
 
     whole = say("Event", data=b"in parts")
     found = talk(

@@ -8,7 +8,7 @@ from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
 from wiredecode.protocols.pravega.evidence import CURRENT, alternatives
 from wiredecode.protocols.pravega.layers import HEADER
-from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.protocol import Pravega
 from wiredecode.testing import Case, ProtocolTests
@@ -25,7 +25,7 @@ def cases() -> list[Case]:
         )
     for step in TABLE["proposal"]:
         raw = bytes.fromhex(step["hex"])
-        layers = (assignment(dialect).layers.get(HEADER.unpack_from(raw)[0]) for dialect in PROPOSALS)
+        layers = (proposal(dialect).get(HEADER.unpack_from(raw)[0]) for dialect in PROPOSALS)
         found += ((layer, raw) for layer in layers if layer is not None)
     return found
 

@@ -22,7 +22,7 @@ from wiredecode.protocols.pravega import layers, messages
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
 from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.messages import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.protocol import Pravega
@@ -560,8 +560,8 @@ def test_a_reply_without_the_id_of_its_request() -> None:
 
 
 def proposed(dialect: str, name: str, **values: Any) -> bytes:
-    table = assignment(dialect)
-    return bytes(table.layers[table.codes[name]](**values))
+    code = next(code for code, called in PROPOSALS[dialect].items() if called == name)
+    return bytes(proposal(dialect)[code](**values))
 
 
 def say(name: str, **values: Any) -> bytes:
@@ -616,14 +616,6 @@ def test_parts_counted_from_one() -> None:
     said = part(1, whole[:5]) + part(2, whole[5:7]) + part(3, whole[7:]) + part(1, whole[:8]) + part(3, whole[8:])
     run = talk(*P_SETUP, (0, begin(50) + event(b"x") + said))
     assert [record(frame)["whole"]["data"] for frame in run.frames if "whole" in record(frame)] == [b"whole".hex()] * 2
-
-
-def test_parts_counted_from_one_as_told() -> None:
-    whole = event(b"whole")
-    said = begin(50) + event(b"x") + part(1, whole[:5]) + part(3, whole[5:])
-    run = talk(*P_SETUP, (0, said), known=Pravega(part_base=1))
-    assert record(run.frames[-1])["whole"]["data"] == b"whole".hex()
-    assert codes(run.frames[-1]) == []
 
 
 def test_blocks_that_do_not_agree_with_themselves() -> None:
@@ -687,16 +679,6 @@ def test_codes_of_the_proposal_are_found_out(dialect: str) -> None:
     assert run.frames[-1].dialect == dialect
     assert run.frames[-1].request == run.frames[-2].number and run.frames[-3].request == run.frames[-4].number
     assert events_of(run.frames[-1]) == [b"one"]
-
-
-def test_codes_of_the_proposal_can_be_given() -> None:
-    table = {code + 10 if code >= 0 else code: name for code, name in PROPOSALS["proposal"].items()}
-    protocol = Pravega({"proposal-mine": table})
-    assert "proposal-mine" in protocol.dialects
-    made = protocol.assignments["proposal-mine"]
-    setup = bytes(made.layers[11](connection_id=W, segment="scope/s"))
-    run = talk((0, setup), known=protocol, decode_as={PORT: DecodeAs(protocol, "proposal-mine")})
-    assert (run.frames[0].type, run.frames[0].dialect) == ("SetupAppend", "proposal-mine")
 
 
 def test_a_block_of_28_bytes_is_told_by_what_follows() -> None:

@@ -17,9 +17,9 @@ from wiredecode.protocols.pravega.conversation_shipped import rebuild
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
-from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.messages import walk
-from wiredecode.protocols.pravega.names import PROPOSAL, PROPOSALS
+from wiredecode.protocols.pravega.names import PROPOSAL
 from wiredecode.testing import readers_agree
 
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parent / "pravega_vectors.json").read_text())
@@ -178,20 +178,13 @@ def test_messages_of_the_proposal(step: dict[str, Any]) -> None:
     names = expected.get("types", [expected.get("type")])
     for name in names:
         stop = HEADER.size + HEADER.unpack_from(raw)[1]
-        layer = assignment(PROPOSAL).layers[HEADER.unpack_from(raw)[0]]
+        layer = proposal(PROPOSAL)[HEADER.unpack_from(raw)[0]]
         assert layer.type_name == name
         parity(layer, raw[:stop])
         values = compiler.careful(layer, raw, 0, stop).values
         assert bytes(build(layer, {**values, "message_length": None})) == raw[:stop]
         raw = raw[stop:]
     assert not raw
-
-
-def test_an_assignment_names_every_message_once() -> None:
-    codes = {code: name for code, name in PROPOSALS[PROPOSAL].items() if name != "Event"}
-    with pytest.raises(ValueError, match="Event"):
-        Assignment(codes)
-    assert Assignment({**codes, 77: "Event"}).layers[77].type_name == "Event"
 
 
 # Keys without bytes

@@ -18,7 +18,7 @@ from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.layers import HEADER, SegmentRead, Unknown, WireMessage, header
 from wiredecode.protocols.pravega.layers_kinds import JavaString
-from wiredecode.protocols.pravega.layers_proposal import Assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
@@ -51,24 +51,17 @@ NEWER = "written by a newer version, readers skip them"
 class PravegaConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        dialect: str | None,
-        assignments: Mapping[str, Assignment],
-        part_base: int = 0,
-    ) -> None:
+    def __init__(self, connection: Connection, dialect: str | None) -> None:
         self.connection, self.client = connection, connection.initiator
-        self.assignments = assignments
         self.whole = connection.initiator is not None
-        self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole, part_base)
+        self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole)
         self.talk: Shipped | Proposed | None = None
         """Whom the frame just decoded was given to."""
         self.dialect = dialect
         self.fixed = dialect is not None
         """Whether the dialect is beyond doubt: forced, or told by a Hello."""
-        exact = dialect is not None and dialect in assignments and dialect != names.PROPOSAL
-        self.presets: list[str] = [dialect] if exact and dialect else list(assignments)
+        exact = dialect in names.PROPOSALS and dialect != names.PROPOSAL
+        self.presets: list[str] = [dialect] if exact and dialect else list(names.PROPOSALS)
         """Assignments of codes that agree with all messages so far; the first is used."""
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
@@ -143,7 +136,7 @@ class PravegaConversation(Conversation):
             return
         said = dialect_of(code, frame.buffer, frame.start, frame.stop)
         self.fixed = code == -127 and said is not None
-        if said is None or said == self.dialect or (said == names.PROPOSAL and self.dialect in self.assignments):
+        if said is None or said == self.dialect or (said == names.PROPOSAL and self.dialect in names.PROPOSALS):
             return
         if self.dialect is not None:
             message = f"{said} from here on: this message cannot be of {self.dialect}"
@@ -157,7 +150,7 @@ class PravegaConversation(Conversation):
         self.early = self.early or (not frame.offset and self.connection.directions[frame.side].started)
         if frame.is_cut:
             return self.early
-        return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
+        return any(self._fits(frame, proposal(name).get(code)) for name in self.presets)
 
     def _read_in_doubt(self, frame: Frame, style: Style | None) -> None:
         decoder_of(InDoubt).read(frame, style)
@@ -171,11 +164,11 @@ class PravegaConversation(Conversation):
             return False
         if self.dialect == names.WIRE:
             return code not in (-2, 0) and not (code == 4 and frame.length == 28 + HEADER.size)
-        return any(self._fits(frame, self.assignments[name].layers.get(code)) for name in self.presets)
+        return any(self._fits(frame, proposal(name).get(code)) for name in self.presets)
 
     def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
         self._narrow(frame, code)
-        layers = self.assignments[self.presets[0]].layers
+        layers = proposal(self.presets[0])
         self.proposed.layers = layers
         layer: type[WireMessage] = layers.get(code, Unknown)
         if layer.type_name == "SegmentRead" and self._adds_up(frame):
@@ -193,7 +186,7 @@ class PravegaConversation(Conversation):
         """Drop the assignments of codes under which this message makes no sense."""
         if len(self.presets) == 1 or frame.is_cut:
             return
-        left = [name for name in self.presets if self._fits(frame, self.assignments[name].layers.get(code))]
+        left = [name for name in self.presets if self._fits(frame, proposal(name).get(code))]
         self.presets = left or self.presets
 
     def _fits(self, frame: Frame, layer: type[WireMessage] | None) -> bool:

@@ -76,9 +76,9 @@ class Setup:
 class Proposed(Talk):
     """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
 
-    def __init__(self, whole: bool, part_base: int = BEGIN) -> None:
+    def __init__(self, whole: bool) -> None:
         super().__init__(whole)
-        self.sides = (Side(base=part_base), Side(base=part_base))
+        self.sides = (Side(), Side())
         self.setups: Newest[bytes, Setup] = Newest(MAX_WRITERS)
         self.block: OpenBlock | None = None
         self.layers: Mapping[int, type[WireMessage]] = {}

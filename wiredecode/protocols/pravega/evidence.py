@@ -15,7 +15,7 @@ from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
 from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
@@ -120,7 +120,7 @@ def dialect_of(code: int, data: bytes, start: int, stop: int) -> str | None:
 
 
 def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) -> bool:
-    layer = assignment(dialect).layers.get(code)
+    layer = proposal(dialect).get(code)
     if layer is None:
         return False
     values = fit(layer, data, start, stop)
@@ -177,5 +177,5 @@ def judge(data: bytes, position: int) -> MessageEvidence:
 
 @cache
 def _possible(code: int) -> tuple[type[WireMessage], ...]:
-    proposed = [assignment(name).layers[code] for name in PROPOSALS if code in assignment(name).layers]
+    proposed = [proposal(name)[code] for name in PROPOSALS if code in proposal(name)]
     return (*shipped(code), *proposed)

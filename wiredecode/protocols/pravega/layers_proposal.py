@@ -96,36 +96,19 @@ LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
 """Both bits, from either end of the byte."""
 
 
-def make(code: int, name: str, names: Mapping[int, str]) -> type[WireMessage]:
-    facts, fields = messages()[name]
+def make(dialect: str, code: int) -> type[WireMessage]:
+    names = PROPOSALS[dialect]
+    facts, fields = messages()[names[code]]
     attributes = {"fields_desc": [*header(code, names), *fields], "facts": facts}
-    attributes |= {"type_name": name, "__module__": __name__}
-    attributes["remade"] = layer_of, (tuple(names.items()), code)
-    return type(f"Proposed{name}", (BASES.get(name, WireMessage),), attributes)
-
-
-class Assignment:
-    """The layers of one assignment of codes; raises ValueError if it does not name each message once."""
-
-    def __init__(self, names: Mapping[int, str]) -> None:
-        known = messages()
-        if sorted(names.values()) != sorted(known):
-            raise ValueError(f"an assignment of codes needs each of {', '.join(known)} once")
-        self.layers = {code: make(code, name, names) for code, name in names.items()}
-        self.codes = {name: code for code, name in names.items()}
+    attributes |= {"type_name": names[code], "__module__": __name__, "remade": (layer_of, (dialect, code))}
+    return type(f"Proposed{names[code]}", (BASES.get(names[code], WireMessage),), attributes)
 
 
 @cache
-def assignment(dialect: str) -> Assignment:
-    """The layers of a dialect of the proposal."""
-    return _assigned(tuple(PROPOSALS[dialect].items()))
+def proposal(dialect: str) -> Mapping[int, type[WireMessage]]:
+    """The layers of a dialect of the proposal, by code."""
+    return {code: make(dialect, code) for code in PROPOSALS[dialect]}
 
 
-@cache
-def _assigned(names: tuple[tuple[int, str], ...]) -> Assignment:
-    return Assignment(dict(names))
-
-
-def layer_of(names: tuple[tuple[int, str], ...], code: int) -> type[WireMessage]:
-    """The layer of a code in an assignment of codes."""
-    return _assigned(names).layers[code]
+def layer_of(dialect: str, code: int) -> type[WireMessage]:
+    return proposal(dialect)[code]

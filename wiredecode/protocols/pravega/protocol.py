@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
@@ -12,7 +12,7 @@ from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import Assignment, assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
@@ -106,11 +106,7 @@ class MessageChain(Chain):
 
 
 class Pravega(BehindProxy):
-    """Pravega's wire protocol, as released and as once proposed.
-
-    ``assignments`` adds dialects of the proposal: name to codes and message names, each of the ten messages once.
-    ``part_base`` is what the first part of a Partial Message is numbered; raises ValueError for other tables.
-    """
+    """Pravega's wire protocol, as released and as once proposed."""
 
     name = NAME
     title = "Pravega"
@@ -125,13 +121,6 @@ class Pravega(BehindProxy):
     requests = {"pravega": frozenset({*names.SUCCESSES, *names.APPENDS, "SetupAppend", "ReadSegment"})}
     summary_keys = ("segment", "segment_name", "target", "source", "event_number", "offset", "num_events")
     generated = GENERATED
-
-    def __init__(self, assignments: Mapping[str, Mapping[int, str]] | None = None, part_base: int = 0) -> None:
-        extra = {name: Assignment(codes) for name, codes in (assignments or {}).items()}
-        self.assignments = {**{name: assignment(name) for name in names.PROPOSALS}, **extra}
-        self.part_base = part_base
-        if extra:
-            self.dialects = (*type(self).dialects, *extra)  # type: ignore[misc]
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         first = hello(data, final) if started else False
@@ -203,12 +192,12 @@ class Pravega(BehindProxy):
         return following.anchor
 
     def conversation(self, connection: Connection, dialect: str | None) -> PravegaConversation:
-        return PravegaConversation(connection, dialect, self.assignments, part_base=self.part_base)
+        return PravegaConversation(connection, dialect)
 
     def layers(self) -> Iterable[type[Layer]]:
         found: list[type[Layer]] = [*evidence.CURRENT.values(), Unknown]
         found += [layer for table in (evidence.EAGER, OLDER) for older in table.values() for layer in older]
-        return [*found, *self.assignments[names.PROPOSAL].layers.values(), *PROXY_LAYERS]
+        return [*found, *proposal(names.PROPOSAL).values(), *PROXY_LAYERS]
 
     def type_names(self) -> Iterable[str]:
         return [*super().type_names(), *(name for codes in names.PROPOSALS.values() for name in codes.values())]

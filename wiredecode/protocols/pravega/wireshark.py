@@ -11,13 +11,13 @@ from wiredecode.protocols.pravega.conversation import AMBIGUOUS
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
 from wiredecode.protocols.pravega.layers import Unknown
 from wiredecode.protocols.pravega.layers_kinds import JavaText
-from wiredecode.protocols.pravega.layers_proposal import assignment
+from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.protocol import GENERATED
 from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 
 
 def tables(writer: Writer) -> Mapping[str, Any]:
-    proposals = [assignment(name).layers for name in names.PROPOSALS]
+    proposals = [proposal(name) for name in names.PROPOSALS]
     older = {code: found for code in sorted(KNOWN) if (found := alternatives(code))}
     others = (*older.values(), *(each.values() for each in proposals))
     named = [*CURRENT.values(), *(layer for layers in others for layer in layers)]
