@@ -10,7 +10,6 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -47,15 +46,6 @@ Run = list[tuple[Kind, str]]
 """Fixed fields that were not read yet, and their variables."""
 
 
-class Sink(StrEnum):
-    """What a walk does when it meets a bulk array."""
-
-    STOP = "head"
-    """It ends: the number of elements stands for the array."""
-    COUNT = "walk"
-    """It steps over the elements: their number stands for them."""
-
-
 class Emitter:
     """Writes the Python of one decoder: what kinds call from their ``emit``.
 
@@ -69,7 +59,8 @@ class Emitter:
 
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
-        self.sink = Sink(mode) if mode in (*Sink,) else None
+        self.walks = mode in ("head", "walk")
+        """Whether of bulk arrays the number of elements stands for them; ``head`` ends at the first."""
         self.scopes: list[Scope] = []
         """The structures being read."""
         self.namespace: dict[str, Any] = {
@@ -219,7 +210,7 @@ class Emitter:
             if self.ended:
                 break
         self.flush()
-        self.flush_dict(final=True)
+        self.flush_dict()
         if len(kinds) < len(layer.fields_desc):
             layer.emit_tagged(self)
         return self.scopes.pop().variables
@@ -277,7 +268,7 @@ class Emitter:
         with self.block(f"if {present}(i := {call}) is not None:"):
             self.line(f"{target}.update(i)")
 
-    def flush_dict(self, final: bool = False) -> None:
+    def flush_dict(self) -> None:
         """Put the values that wait into the dict of the structure."""
         scope = self.scopes[-1]
         if self.stepping:
@@ -301,7 +292,7 @@ class Emitter:
         elif kind.count is not None:
             count = self.number(kind.count)
         self.flush()
-        if kind.bulk and self.sink is Sink.STOP:
+        if kind.bulk and self.mode == "head":
             self.ended = True
             return count
         if count and self._at_once(kind):
@@ -309,7 +300,7 @@ class Emitter:
         limited = f"{self.variable('z')}" if kind.size else ""
         if kind.size:
             self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
-        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.sink is not None)
+        stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.walks)
         elements, index = self.variable("l"), self.variable("n")
         listed = not self.stepping
         if self.stepping and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
@@ -343,7 +334,7 @@ class Emitter:
         self.line(f"q = p + {count} * {element.width}")
         self.require("q")
         items = f"{self.constant(struct.unpack_from)}(f'{element.order}{{{count}}}{element.fixed}', b, p)"
-        if kind.bulk and self.sink is not None:
+        if kind.bulk and self.walks:
             elements = count
             self.line(f"numbers = {items}")
             self.scopes[-1].pending.append(("numbers", "numbers"))

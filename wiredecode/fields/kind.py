@@ -114,9 +114,10 @@ class Kind(Field[Any, Any]):
     def emit(self, em: Emitter) -> str:
         """Generate code that reads the value; return the expression that holds it.
 
-        This one calls :meth:`read`, which must not need the layer then: enough where speed does not matter.
+        Without a fixed width this one calls :meth:`read`, which must not need the layer then: enough where speed does
+        not matter.
         """
-        return em.call(self)
+        return em.fixed(self) if self.fixed else em.call(self)
 
     def minimum(self) -> int:
         """The least number of bytes this field can take."""
@@ -160,9 +161,6 @@ class FixedBytes(Kind):
 
     def write(self, value: Any, layer: Structure) -> bytes:
         return bytes(value or bytes(self.minimum()))
-
-    def emit(self, em: Emitter) -> str:
-        return em.fixed(self)
 
 
 class AsText(Kind):

@@ -72,12 +72,6 @@ class Number(Kind):
         order = "little" if self.little else "big"
         return (value or 0).to_bytes(self.width, order, signed=self.signed)  # type: ignore[arg-type]
 
-    def emit(self, em: Emitter) -> str:
-        return em.fixed(self)
-
-    def minimum(self) -> int:
-        return self.width
-
     def present(self, value: int, show: Callable[[bytes], str]) -> Any:
         return self.names.get(value, value) if self.names else value
 

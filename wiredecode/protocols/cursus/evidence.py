@@ -6,7 +6,8 @@ import re
 import struct
 from operator import attrgetter
 
-from wiredecode.fields import compiler
+from wiredecode.fields import Truncated, compiler
+from wiredecode.fields.numbers import varint
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.evidence_body import (
     CODECS,
@@ -219,11 +220,9 @@ class FrameChain(Chain):
 
 def _may_be_snappy(front: bytes, size: int) -> bool:
     """Whether a body begins like a raw snappy block: a length that fits, and a literal."""
-    length = shift = 0
-    for index, byte in enumerate(front[:4]):
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            fits = size - 64 <= length <= MAX_SNAPPY_RATIO * size and size <= MAX_PEEK_BYTES
-            return fits and length > 0 and (index + 1 == len(front) or front[index + 1] & 3 == 0)
-    return len(front) < 4
+    try:
+        length, literal = varint("length", front, 0, len(front), 4)
+    except Truncated:
+        return len(front) < 4
+    fits = size - 64 <= length <= MAX_SNAPPY_RATIO * size and size <= MAX_PEEK_BYTES
+    return fits and length > 0 and (literal == len(front) or front[literal] & 3 == 0)

@@ -36,7 +36,7 @@ from wiredecode.fields import (
     compiler,
     take,
 )
-from wiredecode.fields.emitter import Emitter, Sink
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 
 CRC_FLAG = 0x01
@@ -142,8 +142,8 @@ class Entries(Array):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        if em.sink in (Sink.STOP, Sink.COUNT):
-            em.ended = em.sink is Sink.STOP
+        if em.walks:
+            em.ended = em.mode == "head"
             count = em.variable("n")
             em.line(f"{count}, p = {em.constant(hop)}(b, p, e)")
             return count

@@ -28,7 +28,7 @@ from wiredecode.fields import (
     When,
     compiler,
 )
-from wiredecode.fields.emitter import Emitter, Sink
+from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import shortest
 from wiredecode.protocols.shared.compression import decompress
@@ -110,13 +110,13 @@ class Messages(Array):
         flags = em.reference("flags")
         em.flush()
         count = f"({flags} >> {names.COUNT_SHIFT} & 15 or {em.scopes[-1].variables['message_count']})"
-        if em.sink is Sink.STOP:
+        if em.mode == "head":
             em.line("p = e")
             return count
         last, index, elements, start = (em.variable(name) for name in ("last", "n", "l", "s"))
         em.line(f"{last} = {count} - 1 if {flags} & {names.SPARSE} else 0")
         em.line(f"{elements} = []")
-        stepping, em.stepping = em.stepping, em.sink is not None
+        stepping, em.stepping = em.stepping, em.walks
         with em.block(f"for {index} in range({MAX_MESSAGES}):"):
             em.line("if p >= e: break")
             with greedy(em, start):
@@ -126,7 +126,7 @@ class Messages(Array):
                     em.element(self.plain, elements, index)
         em.line(f"else: {index} = {MAX_MESSAGES}")
         em.stepping = stepping
-        return index if em.sink is Sink.COUNT else elements
+        return index if em.mode == "walk" else elements
 
 
 class Extra(Layer):
@@ -317,7 +317,7 @@ class Chunks(Array):
         em.flush()
         lengths, index, elements, limit, whole = (em.variable(name) for name in ("c", "n", "l", "z", "w"))
         em.line(f"{lengths} = {em.constant(chunk_lengths)}({topics})")
-        if em.sink is Sink.STOP:
+        if em.mode == "head":
             em.ended = True
             return f"len({lengths})"
         end_of_header = em.reach("header_length")
