@@ -27,7 +27,7 @@ from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.kind import Truncated
 from wiredecode.fields.kind import TruncatedField as TruncatedField
-from wiredecode.fields.layer import Layer, Range, Style, moved
+from wiredecode.fields.layer import Layer, Range, Style
 
 FAILED = (TruncatedField, UnicodeDecodeError)
 """What the fast decoders raise: ask :func:`careful` then."""
@@ -79,7 +79,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
     ranges = packet.flat_ranges(p)
     problem, reached = packet.problem, packet.stop - p
     if problem is not None:
-        problem = moved(problem, problem.field, problem.start - p)
+        problem = problem.inside(problem.field, problem.partial, p)
         reached = max((end for _, end in ranges.values()), default=0)
     if cut:
         forget_cut(layer, values, ranges, b[p:e])

@@ -33,9 +33,9 @@ class Truncated(TruncatedField):
         super().__init__(field, needed, had, start)
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
 
-    def inside(self, field: str, partial: Any) -> Truncated:
-        """The same problem, as the structure or array around the field tells it."""
-        problem = Truncated(field, self.needed, self.had, self.start, partial)
+    def inside(self, field: str, partial: Any = None, front: int = 0) -> Truncated:
+        """The same problem, as the structure or array around the field tells it, counted from ``front``."""
+        problem = Truncated(field, self.needed, self.had, self.start - front, partial)
         problem.reason = self.reason
         return problem
 

@@ -369,14 +369,6 @@ def _values(value: Any, defaults: bool) -> Any:
     return value
 
 
-def moved(problem: Truncated, field: str, start: int) -> Truncated:
-    """The same problem, of another field and place."""
-    problem = copy(problem)
-    problem.field, problem.start = field, start
-    problem.args = (field, problem.needed, problem.had, start)
-    return problem
-
-
 class TaggedLayer(Layer):
     """Base of all: a subclass defines ``read_tagged`` and ``build_tagged``."""
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields.composition import Array
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated, take
-from wiredecode.fields.layer import Style, TaggedLayer, moved, present_field
+from wiredecode.fields.layer import Style, TaggedLayer, present_field
 from wiredecode.fields.numbers import UInt8, UInt32, write_varint
 from wiredecode.fields.protobuf.kinds import (
     FIXED_WIDTHS,
@@ -234,7 +234,7 @@ class Message(TaggedLayer):
             values.append(element.content(data, content, stop, self))
         except Truncated as short:
             values.append(short.partial)
-            raise moved(short, f"{name}[{index}]{short.field.removeprefix(name)}", short.start) from None
+            raise short.inside(f"{name}[{index}]{short.field.removeprefix(name)}") from None
         self._count(values[-1])
         return stop
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wiredecode.fields import printable
@@ -14,7 +14,7 @@ from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule, values_of
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.conversation_topics import outcome, result_places
+from wiredecode.protocols.tank.conversation_topics import entries_of, outcome, result_places, whole
 
 CODES = codes_of("tank")
 
@@ -104,20 +104,22 @@ class Results(Rule):
 
     def _consumed(self, frame: Frame) -> None:
         asks = {(topic, partition): number for topic, several in self._request(frame) for partition, number in several}
-        for topic, entry in entries_of(frame.values):
-            if "unknown_topic" in entry:
-                what = f"{place(topic, None)}: unknown topic"
+        for topic in whole(frame.values.get("topics"), "topic"):
+            if "unknown_topic" in topic:
+                what = f"{place(topic['topic'], None)}: unknown topic"
                 self.report.add(CODES["not-read"], what, what, frame=frame)
-                continue
-            code, partition = entry.get("result", 0), entry.get("partition")
-            where, wanted = place(topic, partition), None if partition is None else asks.get((topic, partition))
-            if code == names.BOUNDARY:
-                self._boundary(frame, where, wanted, entry)
-            elif code not in (0, names.SPARSE_FIRST):
-                text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
-                self._report(frame, code, where, text, CODES["not-read"], "reading")
-            elif code == 0 and wanted is not None:
-                self._gap(frame, where, wanted, entry)
+            for _, entry in entries_of([topic]):
+                self._read(frame, topic["topic"], entry, asks.get((topic["topic"], entry["partition"])))
+
+    def _read(self, frame: Frame, topic: str, entry: Mapping[str, Any], wanted: int | None) -> None:
+        code, where = entry.get("result", 0), place(topic, entry["partition"])
+        if code == names.BOUNDARY:
+            self._boundary(frame, where, wanted, entry)
+        elif code not in (0, names.SPARSE_FIRST):
+            text = outcome(code, entry.get("endpoint"), names.CONSUME_RESULTS)
+            self._report(frame, code, where, text, CODES["not-read"], "reading")
+        elif code == 0 and wanted is not None:
+            self._gap(frame, where, wanted, entry)
 
     def _boundary(self, frame: Frame, where: str, wanted: int | None, entry: Mapping[str, Any]) -> None:
         number = "a message" if wanted is None else f"message {wanted:,}"
@@ -147,32 +149,9 @@ class Results(Rule):
 def subject_of(values: Mapping[str, Any]) -> Subject:
     """What a request is about."""
     return tuple(
-        (
-            topic.get("topic", ""),
-            tuple(
-                (entry["partition"], entry.get("sequence_number", 0))
-                for entry in topic.get("partitions") or ()
-                if isinstance(entry, Mapping) and "partition" in entry
-            ),
-        )
-        for topic in sequence(values.get("topics"))
-        if isinstance(topic, Mapping)
+        (topic["topic"], tuple((each["partition"], each.get("sequence_number", 0)) for _, each in entries_of([topic])))
+        for topic in whole(values.get("topics"), "topic")
     )
-
-
-def entries_of(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The entries of a response, with their topic; an unknown topic is an entry of its own."""
-    for topic in sequence(values.get("topics")):
-        if not isinstance(topic, Mapping):
-            continue
-        name = topic.get("topic", "")
-        if "unknown_topic" in topic:
-            yield name, topic
-        yield from ((name, entry) for entry in sequence(topic.get("partitions")) if isinstance(entry, Mapping))
-
-
-def sequence(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
 
 
 def place(topic: str, partition: int | None) -> str:
