@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -220,7 +221,8 @@ def test_inputs_that_cannot_be_read_cost_one_line(run: Run, tmp_path: Path) -> N
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("no capture at all")
     for name, said in (
-        ("", "is a directory"),
+        ("", "holds no file with the name of a capture"),
+        ("*.pcap", "fits no file"),
         ("no", "does not exist"),
         ("empty", "is empty"),
         ("text", "is not a pcap"),
@@ -231,6 +233,18 @@ def test_inputs_that_cannot_be_read_cost_one_line(run: Run, tmp_path: Path) -> N
         (line,) = result.err.splitlines()
         assert line.startswith("wiredecode: ")
         assert said in line
+
+
+def test_folders_and_quoted_patterns_are_the_captures_in_them(run: Run, captures: Path, tmp_path: Path) -> None:
+    names = ("02-auth.pcap", "03-pubsub.pcap")
+    for name in (*names, "notes.txt", "[0].pcap"):
+        shutil.copy(captures / "nats" / (name if name in names else names[0]), tmp_path / name)
+    both = run("pcap", *(tmp_path / name for name in names), "--json", "-q").raw
+    assert run("pcap", tmp_path / "0?-*.pcap", "--json", "-q").raw == both
+    first = run("pcap", tmp_path / names[0], "--json", "-q").raw
+    assert run("pcap", tmp_path / "[0].pcap", "--json", "-q").raw == first
+    (tmp_path / "[0].pcap").unlink()
+    assert run("pcap", tmp_path, "--json", "-q").raw == both
 
 
 def test_a_file_that_is_missing_does_not_hide_the_others(run: Run, basic: Path, tmp_path: Path) -> None:

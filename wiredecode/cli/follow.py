@@ -166,7 +166,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     total = len(survey.activities.by_number)
     what = f"there are {total:,} connections, and none of them fits; wiredecode follow FILE lists them"
     complain(what if total else "there is no connection")
-    return 2, None
+    return 1, None
 
 
 class Following:
@@ -217,7 +217,7 @@ class Following:
         if self.number > totals.connections and not session.stopped:
             how = f"the last one is {totals.connections}" if totals.connections else "there are none"
             complain(f"there is no connection #{self.number}; {how}")
-            return 2
+            return 1
         if not settings.verbosity.quiet:
             complain(self._nothing())
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,21 +37,29 @@ def refuse(*cases: tuple[object, str]) -> None:
 BytesForm = Literal["hex", "base64", "text", "sha256", "length"]
 
 
-def _elsewhere(files: list[str]) -> list[str]:
-    """Folders (with / at the end) and patterns of what no shell lists, as the captures they stand for."""
-    if all("://" not in name for name in files):
-        return files
-    from wiredecode.capture import CaptureError
-    from wiredecode.capture.listing import GLOB, listing
+def listed(files: list[str] | None) -> list[str]:
+    """Folders and patterns as the captures in them; a file whose name looks like a pattern is that file."""
+    return [found for name in files or () for found in (_captures(name) if _stands_for_several(name) else [name])]
 
-    found = []
-    for name in files:
-        several = "://" in name and (name.endswith("/") or GLOB.search(name))
-        try:
-            found += [file.name for file in listing(name)] if several else [name]
-        except CaptureError as error:
-            raise typer.BadParameter(str(error)) from None
-    return found
+
+def _stands_for_several(name: str) -> bool:
+    pattern = any(sign in name for sign in "*?[")
+    if "://" in name:
+        return pattern or name.endswith("/")
+    return Path(name).is_dir() or (pattern and not Path(name).exists())
+
+
+def _captures(name: str) -> list[str]:
+    from wiredecode.capture import CaptureError
+    from wiredecode.capture.listing import listing
+
+    try:
+        found = [file.name for file in listing(name)]
+    except CaptureError as error:
+        raise typer.BadParameter(str(error)) from None
+    if not found:
+        raise typer.BadParameter(f"{name}: the folder holds no file with the name of a capture (.pcap, .pcapng, .cap)")
+    return found if "://" in name or Path(name).is_absolute() else [os.path.relpath(file) for file in found]
 
 
 Level = Annotated[Literal["frames", "messages", "packets", "connections"], Option(help="Content of a row.")]
@@ -63,9 +72,9 @@ Files = Annotated[
     Argument(
         metavar="FILE",
         show_default=False,
-        callback=_elsewhere,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files are one capture in "
-        "time order. - is standard input.",
+        callback=listed,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files, or those of a "
+        "folder or of a quoted pattern, are one capture in time order. - is standard input.",
     ),
 ]
 Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]

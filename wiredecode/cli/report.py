@@ -90,7 +90,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
         return code
     if number is not None and number not in gathering.connections:
         complain(f"there is no connection #{number}; wiredecode follow FILE lists them")
-        return 2
+        return 1
     number = chosen(gathering) if number is None else number
     sequence = None if number is None else _sequence(settings, source, number, gathering)
     text = page(gathering, Source(settings.files, settings.title, totals, version_number()), number, sequence)

@@ -43,7 +43,9 @@ Files = Annotated[
     Argument(
         metavar="FILE",
         show_default=False,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files are one capture in time order.",
+        callback=options.listed,
+        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files, or those of a folder or of a quoted "
+        "pattern, are one capture in time order.",
     ),
 ]
 FollowFile = Annotated[bool, Option("--follow-file", help="Read on as the file grows, like tail -f.")]

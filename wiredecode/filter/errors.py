@@ -57,7 +57,7 @@ def close(word: str, known: Iterable[str]) -> list[str]:
     folded: dict[str, str] = {}
     for name in names:
         folded.setdefault(name.casefold(), name)
-    return [folded[found] for found in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)]
+    return [folded[found] for found in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.65)]
 
 
 def one_of(known: Iterable[str]) -> str:
