@@ -102,7 +102,7 @@ def test_hex_adds_a_dump_to_every_tree(run: Run, basic: Path) -> None:
 def test_count_stops_after_so_many_frames(run: Run, basic: Path, mode: tuple[str, ...]) -> None:
     result = run("pcap", basic, *mode, "-c", 5)
     assert sum(re.match(r"Frame \d|\{|\s+\d+ +\d+\.\d{6}  #", line) is not None for line in result.lines) == 5
-    assert "stopped as asked" in result.err
+    assert "stopped as requested" in result.err
 
 
 def test_from_and_to_select_by_time(run: Run, basic: Path) -> None:

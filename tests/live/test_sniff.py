@@ -88,7 +88,7 @@ def test_count_ends_it_and_summary_shows_lines(run: Run, captures: Path, listene
     assert result.code == 0
     assert len(result.lines) == 5
     assert all(" Tune " in line for line in result.lines)
-    assert "stopped as asked" in result.err
+    assert "stopped as requested" in result.err
 
 
 @pytest.mark.parametrize("mode", [(), ("--hex",), ("--full",), ("-q", "-v"), ("--bytes", "sha256")])
