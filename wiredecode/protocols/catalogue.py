@@ -13,31 +13,6 @@ from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.shared.amqp import SECTIONS
 
 AMQP_MEANING = "AMQP 1.0 section, below the message that has it: messages.amqp, chunk.entries.amqp"
-SECTION_TYPES = {
-    "header": "structure",
-    "properties": "structure",
-    "delivery_annotations": "map",
-    "message_annotations": "map",
-    "application_properties": "map",
-    "footer": "map",
-    "data": "array of bytes",
-    "sequence": "array of arrays",
-}
-AMQP_TYPES = {
-    "durable": "boolean",
-    "priority": "uint8",
-    "ttl": "uint32",
-    "first_acquirer": "boolean",
-    "delivery_count": "uint32",
-    "message_id": "any",
-    "user_id": "bytes",
-    "correlation_id": "any",
-    "absolute_expiry_time": "timestamp",
-    "creation_time": "timestamp",
-    "group_sequence": "uint32",
-}
-"""Types of AMQP fields that are not strings (OASIS AMQP 1.0 part 3, sections 3.2.1 and 3.2.4)."""
-
 MAX_DEPTH = 16
 """Nesting of structures that is followed."""
 
@@ -167,15 +142,11 @@ def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry
 
 def amqp_entries() -> list[FieldEntry]:
     """The sections of AMQP 1.0 messages, which stand below the structure that holds the message's bytes."""
-    found = [
-        FieldEntry(f"amqp.{section.name}", SECTION_TYPES.get(section.name, "any"), AMQP_MEANING) for section in SECTIONS
-    ]
+    found = [FieldEntry(f"amqp.{section.name}", section.type, AMQP_MEANING) for section in SECTIONS]
     for section in SECTIONS:
         meaning = f"field of the {section.name} section"
-        found += [
-            FieldEntry(f"amqp.{section.name}.{name}", AMQP_TYPES.get(name, "string"), meaning)
-            for name in section.fields
-        ]
+        typed = zip(section.fields, section.types, strict=True)
+        found += [FieldEntry(f"amqp.{section.name}.{name}", type_, meaning) for name, type_ in typed]
     return sorted(found, key=lambda entry: entry.name.split(".")[1])
 
 

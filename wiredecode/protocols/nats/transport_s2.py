@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wiredecode.protocols.shared.compression import masked_crc
+
 IDENTIFIER = b"\xff\x06\x00\x00S2sTwO"
 COMPRESSED, UNCOMPRESSED, PADDING, STREAM = 0x00, 0x01, 0xFE, 0xFF
 HEADER, CRC = 4, 4
@@ -18,7 +20,6 @@ MAX_PLAIN = 4 * 1024 * 1024
 """Most uncompressed bytes of one chunk; S2 blocks are at most 4 MiB."""
 MAX_CHUNK = MAX_PLAIN + MAX_PLAIN // 6 + 64
 """Longest chunk taken for real: incompressible data grows a little."""
-CRC_CONSTANT = 0xA282EAD8
 LONG_LITERAL = 60
 """From this value on a literal's tag gives the width of its length."""
 REPEAT_WIDTHS = {5: (1, 8), 6: (2, 260), 7: (3, 65540)}
@@ -36,14 +37,6 @@ class Plain:
 
 class DamageError(Exception):
     """A block that cannot be decoded."""
-
-
-def masked_crc(data: bytes) -> int:
-    """CRC-32C as chunks carry it: rotated by 15 bits, plus a constant."""
-    from crc32c import crc32c
-
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17) + CRC_CONSTANT) & 0xFFFFFFFF
 
 
 def plain(kind: int, data: bytes, crc: int) -> Plain:

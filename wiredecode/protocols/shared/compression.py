@@ -322,9 +322,15 @@ def _snappy(data: bytes, limit: int) -> Decompressed:
     return Decompressed(pieces[1] if len(pieces) == 2 else b"".join(pieces))
 
 
-def _snappy_chunk(kind: int, body: bytes, first: bool) -> bytes:
+def masked_crc(data: bytes) -> int:
+    """CRC-32C as chunks of snappy and S2 carry it: rotated by 15 bits, plus a constant."""
     from crc32c import crc32c
 
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _snappy_chunk(kind: int, body: bytes, first: bool) -> bytes:
     if kind == 0xFF and body == _SNAPPY_IDENTIFIER:
         return b""
     if first or kind == 0xFF:
@@ -338,8 +344,7 @@ def _snappy_chunk(kind: int, body: bytes, first: bool) -> bytes:
     piece = body[4:] if kind else _snappy_block(body[4:], _SNAPPY_MAX_CHUNK)
     if len(piece) > _SNAPPY_MAX_CHUNK:
         raise _DamageError(f"snappy chunk of more than {_SNAPPY_MAX_CHUNK} bytes")
-    crc = crc32c(piece)
-    if int.from_bytes(body[:4], "little") != ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF:
+    if int.from_bytes(body[:4], "little") != masked_crc(piece):
         raise _DamageError("wrong CRC-32C in a snappy chunk")
     return piece
 

@@ -21,7 +21,11 @@ class Section:
     symbol: str
     rank: int
     codes: frozenset[int]
+    type: str
+    """What it is in records, in a word or two."""
     fields: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    """Of the fields, as ``wiredecode fields`` shows them (OASIS AMQP 1.0 part 3, sections 3.2.1 and 3.2.4)."""
     repeats: bool = False
 
     def follows(self, previous: Section | None) -> bool:
@@ -32,17 +36,25 @@ class Section:
 def _section(descriptor: int, rank: int, name: str, type_: str, fields: str = "", repeats: bool = False) -> Section:
     spelled = {"sequence": "amqp-sequence", "value": "amqp-value"}.get(name, name.replace("_", "-"))
     codes = frozenset(row.code for row in CONSTRUCTORS if row and type_ in ("*", row.type))
-    return Section(descriptor, name, f"amqp:{spelled}:{type_}", rank, codes, tuple(fields.split()), repeats)
+    shown = {"list": "structure" if fields else "array of arrays", "binary": "array of bytes", "*": "any"}
+    named = [each.partition(":") for each in fields.split()]
+    names, types = tuple(name for name, _, _ in named), tuple(said or "string" for _, _, said in named)
+    return Section(
+        descriptor, name, f"amqp:{spelled}:{type_}", rank, codes, shown.get(type_, type_), names, types, repeats
+    )
 
 
 SECTIONS: tuple[Section, ...] = (
-    _section(0x70, 0, "header", "list", "durable priority ttl first_acquirer delivery_count"),
+    _section(
+        0x70, 0, "header", "list",
+        "durable:boolean priority:uint8 ttl:uint32 first_acquirer:boolean delivery_count:uint32",
+    ),
     _section(0x71, 1, "delivery_annotations", "map"),
     _section(0x72, 2, "message_annotations", "map"),
     _section(
         0x73, 3, "properties", "list",
-        "message_id user_id to subject reply_to correlation_id content_type content_encoding"
-        " absolute_expiry_time creation_time group_id group_sequence reply_to_group_id",
+        "message_id:any user_id:bytes to subject reply_to correlation_id:any content_type content_encoding"
+        " absolute_expiry_time:timestamp creation_time:timestamp group_id group_sequence:uint32 reply_to_group_id",
     ),
     _section(0x74, 4, "application_properties", "map"),
     _section(0x75, BODY, "data", "binary", repeats=True),
