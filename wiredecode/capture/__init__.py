@@ -1,4 +1,4 @@
-"""Reading captures: files, compressed files, standard input, several of them, as batches of packets."""
+"""Reading captures as batches of packets: files, compressed files, standard input, or several files."""
 
 from __future__ import annotations
 

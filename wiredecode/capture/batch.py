@@ -39,10 +39,10 @@ class PacketBatch:
     origin: int | None = None
     """Where ``buffer`` begins in its file; None: it is compressed, or not of one file."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
-    """TLS key logs that the capture has brought so far, with the first batch after them."""
+    """TLS key logs that the capture contained up to now, with the first batch after them."""
 
     names: tuple[tuple[str, str], ...] = ()
-    """Addresses and their names, of name-resolution blocks, handed on in the same way."""
+    """Addresses and their names, of name-resolution blocks, passed on in the same way."""
 
     def __len__(self) -> int:
         return len(self.start)

@@ -1,4 +1,4 @@
-"""What the file formats share: reading packet headers as columns, and time stamps as nanoseconds."""
+"""Shared by the file formats: packet headers as columns, and time stamps as nanoseconds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 @dataclass(slots=True)
 class Parsed:
-    """What a format found in a buffer: packets, how far it came and what it needs to go on."""
+    """Packets that a format found in a buffer, the position reached, and the bytes needed to continue."""
 
     columns: Columns | None
     position: int

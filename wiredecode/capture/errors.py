@@ -15,13 +15,13 @@ class CaptureError(Exception):
 
     path: the file's name; offset: byte in the (uncompressed) file or None; packet: number of the first
     packet of that file which could not be read, or None; errors: when raised by a capture of several
-    files, the errors of all of them.
+    files, the errors of all these files.
     """
 
     def __init__(
         self, path: str, what: str, offset: int | None = None, packet: int | None = None, advice: str = ""
     ) -> None:
-        super().__init__(path, what, offset, packet, advice)  # all of them, so that it can be pickled
+        super().__init__(path, what, offset, packet, advice)  # all arguments, so that it can be pickled
         self.path = path
         self.what = what
         self.offset = offset

@@ -1,4 +1,4 @@
-"""What a capture says about itself besides its packets; filled while the capture is read."""
+"""Metadata of a capture besides its packets; filled while the capture is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 """Comments, names and secrets kept per file; what exceeds it is counted in ``FileInfo.dropped``."""
 OBJECT_BYTES = 256
-"""What each of them counts besides its text."""
+"""Bytes counted for each of these objects besides its text."""
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class NameRecord:
 
 @dataclass(slots=True)
 class FileInfo:
-    """What one file of the capture says about itself."""
+    """Metadata of one file of the capture."""
 
     path: str
     index: int = 0
-    """Which file of the capture this is, as given: 0, 1 ..."""
+    """Index of this file in the capture, as given: 0, 1 ..."""
     format: str = ""
     """``pcap``, ``pcap (nanoseconds)``, ``pcap (modified)`` or ``pcapng``."""
     compression: str = ""
@@ -106,7 +106,7 @@ class FileInfo:
 
 @dataclass(slots=True)
 class CaptureInfo:
-    """What all files of a capture say, in the order in which the files were given."""
+    """Metadata of all files of a capture, in the order in which the files were given."""
 
     files: list[FileInfo] = field(default_factory=list)
     interfaces: list[Interface] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The captures below folders and behind patterns, wherever they are (docs/spark.md, "Inputs")."""
+"""The captures in folders and matching patterns, local and remote (docs/spark.md, "Inputs")."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def listing(path: str) -> Iterator[Listed]:
 
 
 def _listed(place: Location, info: Any) -> Listed:
-    """What a file system says of a file. Stores of objects tell no time: there a file is complete when it is seen."""
+    """A file as its file system describes it. Object stores give no time: there a file is complete when it is seen."""
     return Listed(place.name(info.path), info.size or 0, (info.mtime_ns or 0) / 1e9)
 
 

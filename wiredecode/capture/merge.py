@@ -2,7 +2,7 @@
 
 The order is that of a merge by heads: always the earliest of the files' next packets, ties in the order of
 the files (that is: by the time of their first packet, then as given). A packet that is earlier than its
-predecessor in the same file therefore follows it at once. Files are opened when their time has come, so that
+predecessor in the same file therefore follows it directly. Files are opened when their time has come, so that
 hundreds of rotated files need one open file.
 """
 
@@ -35,7 +35,7 @@ class _Waiting(NamedTuple):
 
 
 class _Open:
-    """A file in the merge: the part of its batch that has not been handed on."""
+    """A file in the merge: the part of its batch that has not been passed on."""
 
     def __init__(self, rank: int, file: CaptureFile, batches: Iterator[PacketBatch]) -> None:
         self.rank = rank
@@ -48,7 +48,7 @@ class _Open:
         self.advance()
 
     def advance(self) -> None:
-        """Go on to the next batch; ``done``, and nothing of it in memory, when there is none."""
+        """Continue with the next batch; at the end set ``done``, and keep nothing in memory."""
         batch = None
         try:
             batch = next(self._batches, None)
@@ -62,7 +62,7 @@ class _Open:
         self.last = 0 if self.done else int(self.keys[-1])
 
     def until(self, edge: _Open) -> int:
-        """End of the packets that come before whatever ``edge`` has after its batch."""
+        """End of the packets before everything that ``edge`` has after its batch."""
         side: Literal["right", "left"] = "right" if self.rank <= edge.rank else "left"
         return int(np.searchsorted(self.keys, edge.last, side=side))
 

@@ -49,7 +49,7 @@ class Pcap:
         self._linktype: int | None = None
 
     def unit(self) -> str:
-        """Name of what is cut when the file ends too early."""
+        """Name of the unit that is truncated if the file ends too early."""
         return "the file header" if self._linktype is None else "a packet record"
 
     def parse(self, buffer: bytes, position: int, limit: int) -> Parsed:
@@ -79,7 +79,7 @@ class Pcap:
         return Parsed(columns, position, need, damage)
 
     def _records(self, buffer: bytes, position: int, limit: int) -> list[int]:
-        """Where records start; the last one may end behind the buffer."""
+        """Where records start; the last one may end beyond the buffer."""
         header, length_at = self._header, self._length.unpack_from
         last = len(buffer) - header
         found: list[int] = []

@@ -67,7 +67,7 @@ class PcapNg:
         self._base = 0
         """Index of the section's first interface within the file."""
         self._count = 0
-        """Packets found so far: numbers packet comments."""
+        """Packets found up to now: numbers packet comments."""
 
     def unit(self) -> str:
         return "a block"
@@ -128,7 +128,7 @@ class PcapNg:
         )
 
     def _check_block(self, kind: int, buffer: bytes, position: int, length: int, size: int) -> Damage | None:
-        """What is wrong with a complete block that holds no packet."""
+        """Return the damage of a complete block that holds no packet, if any."""
         trailer: int = Struct(self._order + "I").unpack_from(buffer, position + size - 4)[0]
         if trailer != length:
             return _lengths_differ(length, trailer, position)

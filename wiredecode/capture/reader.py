@@ -21,7 +21,7 @@ _MAGIC_BYTES = 4
 TLS_KEY_LOG = 0x544C534B
 """The kind of decryption secrets that are lines of a key log."""
 IDLE_SECONDS = 0.1
-"""When live input has brought nothing for so long, that is told as an empty batch."""
+"""After this long without data, live input yields an empty batch."""
 NOTHING = PacketBatch.from_packets(())
 
 
@@ -42,17 +42,17 @@ class CaptureFile:
         self._batch_packets = batch_packets
         self._max_record = max_record
         self.idle_seconds: float | None = None
-        """Live input: an empty batch tells that nothing came for so long."""
+        """Live input: an empty batch means that nothing came for this long."""
         self.follow = False
         """Its end is not the end: it grows, and is read on for ever."""
         self.shift_ns = 0
-        """Added to all its times: its clock was behind by so much."""
+        """Added to all its times: its clock was slow by this much."""
         self._raw: RawSource | None = None
         self.info = FileInfo(self.name, index)
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read so far, as they are stored."""
+        """Bytes read up to now, as they are stored."""
         return 0 if self._raw is None else self._raw.bytes_read
 
     def batches(self) -> Generator[PacketBatch]:
@@ -69,7 +69,7 @@ class CaptureFile:
     def _read(self, raw: RawSource, source: Source) -> Generator[PacketBatch]:
         buffer, position, base = b"", 0, 0  # base: offset of the buffer in the file
         need, size, count = _MAGIC_BYTES, FIRST_BATCH_BYTES, 0
-        brought = named = 0  # secrets and names that were handed on
+        brought = named = 0  # secrets and names that were passed on
         form: Format | None = None
         info = self.info
         while True:
@@ -151,8 +151,8 @@ class Capture:
     paths: file names, ``-`` for standard input, or binary file objects (read from where they are, never
     closed), in any order. batch_bytes: about this many bytes are read at a time (a longer packet is still
     read whole), batch_packets: most packets of a batch; neither changes what packets come out. max_record:
-    a packet longer than this many bytes is taken for damage. idle_seconds: an empty batch tells that a single pipe
-    brought nothing for so long. follow: a single file is read on as it grows, without end. shifts_ns: what is added to
+    a packet longer than this many bytes is damage. idle_seconds: an empty batch means that a single pipe
+    brought nothing for this long. follow: a growing file is read without end. shifts_ns: nanoseconds added to
     the times of each file, where their clocks differ.
 
     Iterating raises CaptureError after the last packet when something could not be read: a damaged file
@@ -186,16 +186,16 @@ class Capture:
             file.shift_ns = shift_ns
         self.info = CaptureInfo([file.info for file in self._files])
         self.errors: list[CaptureError] = []
-        """What could not be read, in the order of the files; complete after iterating."""
+        """Read errors, in the order of the files; complete after iterating."""
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read so far, as they are stored (compressed)."""
+        """Bytes read up to now, as they are stored (compressed)."""
         return sum(file.bytes_read for file in self._files)
 
     @property
     def bytes_total(self) -> int | None:
-        """What ``bytes_read`` will be at the end; None when a pipe or stream is among the files."""
+        """Value of ``bytes_read`` at the end; None if a pipe or stream is among the files."""
         sizes = [file.size for file in self._files]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 

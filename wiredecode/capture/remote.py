@@ -1,6 +1,6 @@
 """Files wherever they are: local ones, and URIs of object stores and clusters (docs/spark.md, "Inputs").
 
-What is not local is reached through fsspec, by one package per kind of store, with that store's usual credentials;
+Remote files are reached through fsspec, by one package per kind of store, with that store's usual credentials;
 wrapped for Arrow, so that tables are written there, too. Nothing else opens what is not local.
 """
 
@@ -40,7 +40,7 @@ class Location(NamedTuple):
 
 
 def place_of(path: str) -> Location:
-    """Where a path leads. Raises CaptureError for what is not reachable, extras.NotInstalled for want of a package."""
+    """Return the location of a path. Raises CaptureError if unreachable, extras.NotInstalled without its package."""
     scheme, sign, rest = path.partition("://")
     if not sign:
         scheme, sign, rest = path.partition(":") if path.startswith("file:/") else ("", "", path)
@@ -97,7 +97,7 @@ def open_file(name: str) -> BinaryIO:
 
 
 def remote_size(name: str) -> int | None:
-    """Bytes of a file that is not local; None where that cannot be told, and reading it will tell why."""
+    """Size of a remote file in bytes; None if unknown: then reading the file raises the error."""
     try:
         place = place_of(name)
         size: int | None = place.system.get_file_info(place.path).size
@@ -135,7 +135,7 @@ class NewObject:
         self._over = True
 
     def discard(self) -> None:
-        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        """Discard everything. After :meth:`commit` it does nothing."""
         if self._over:
             return
         self._over = True
@@ -150,7 +150,7 @@ class NewObject:
 
 @contextmanager
 def store_errors() -> Iterator[None]:
-    """What stores raise, as OSError."""
+    """Errors of stores, as OSError."""
     try:
         yield
     except Exception as error:
@@ -158,7 +158,7 @@ def store_errors() -> Iterator[None]:
 
 
 class Remote(io.RawIOBase):
-    """A file that is not local, as a file object. What fails is an OSError, whatever the store calls it."""
+    """A remote file as a file object. Failures raise OSError, with any store."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -16,9 +16,9 @@ from wiredecode.capture.remote import is_local, open_file, remote_size
 Target = str | Path | BinaryIO
 STANDARD_INPUT = "-"
 FIRST_BATCH_BYTES = 64 * 1024
-"""The first batch of a file is small, so that its first packets show at once; the next ones grow."""
+"""The first batch of a file is small, so that its first packets show early; the next ones grow."""
 POLL_SECONDS = 0.1
-"""How often a file is looked at that is to grow."""
+"""Interval of looking for new bytes in a growing file."""
 
 
 class Source(Protocol):
@@ -99,7 +99,7 @@ class RawSource:
 
     @property
     def waits(self) -> bool:
-        """Whether `ready` can tell that reading would have to wait: a pipe, a socket."""
+        """Whether `ready` can find out that reading would have to wait: a pipe, a socket."""
         return self._descriptor is not None and not self._always_ready
 
     def read(self, size: int) -> bytes:
@@ -155,7 +155,7 @@ class RawSource:
 def fill(source: Source, have: bytes, need: int, size: int) -> bytes:
     """``have`` and what follows it: at least ``need`` bytes unless the stream ends before.
 
-    Goes on towards ``size`` only while no waiting is needed, so that a slow pipe shows its packets at once.
+    Continues towards ``size`` only while no waiting is needed, so that a slow pipe shows its packets immediately.
     """
     parts = [have] if have else []
     total = len(have)

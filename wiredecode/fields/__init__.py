@@ -1,7 +1,7 @@
 """The field kinds: how a message type declares its layout, once.
 
 Every kind is a Scapy field, so a message type is an ordinary Scapy ``Packet`` (a :class:`~wiredecode.layer.Layer`)
-whose ``fields_desc`` is made of them. Two readers stand on the same declarations:
+whose ``fields_desc`` is made of them. Two readers use the same declarations:
 
 * **Scapy**, through :meth:`Kind.read` and :meth:`Kind.write`: dissect, build, ``show()``;
 * the **compiled decoder** (:mod:`wiredecode.fields.compiler`), through :meth:`Kind.emit`: straight-line Python.

@@ -3,16 +3,16 @@
 For each layer two decoders are generated, on first use, from one walk over its kinds. Each takes ``(b, p, e)``:
 the buffer and the frame's first byte and end in it, so that nothing is cut out before it is read.
 
-``walk``     values of the fields; bulk arrays are stepped over, and the number of elements stands for them: this
+``walk``     values of the fields; bulk arrays are stepped over and represented by the number of elements: this
              checks the structure. ``head`` ends at the first bulk array.
              ``walk`` also has as a value ``numbers``: the elements of a bulk array of numbers; of others the field that
-             their layer is ``numbered_by``, told as index and value of those that do not follow by one. ``marked`` are
+             their layer is ``numbered_by``, as index and value of those that do not follow by one. ``marked`` are
              the elements with the field that their layer is ``marked_by``: index and where that starts
 ``record``   the JSON-ready record, in one :class:`~wiredecode.fields.layer.Style`
 ``values``   values of all fields, those of bulk arrays too
 
 They check bounds but do not explain: when one fails, :func:`careful` says where and why. It reads the layer as Scapy
-does: values and byte ranges of everything, and what was readable of a frame that is cut or malformed.
+does: values and byte ranges of all fields, and the readable part of a frame that is truncated or malformed.
 :func:`source` returns the generated text, to be read.
 """
 
@@ -30,12 +30,12 @@ from wiredecode.fields.kind import TruncatedField as TruncatedField
 from wiredecode.fields.layer import Layer, Range, Style
 
 FAILED = (TruncatedField, UnicodeDecodeError)
-"""What the fast decoders raise: ask :func:`careful` then."""
+"""Exceptions of the fast decoders: ask :func:`careful` then."""
 
 
 @dataclass(slots=True)
 class Decoded:
-    """What :func:`careful` read: plain values, byte ranges by path, the position reached, the problem if any."""
+    """Result of :func:`careful`: plain values, byte ranges by path, the position reached, the problem if any."""
 
     packet: Layer
     values: dict[str, Any]
@@ -72,10 +72,10 @@ def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[
 def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
     """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte.
 
-    ``cut``: what follows was not captured, so that values which end there and may go on are not known.
+    ``cut``: the rest was not captured, so values that end there and may continue are unknown.
     """
     packet = layer.within(b, p, e)
-    values = packet.values(defaults=not cut)  # what is absent may have been behind the cut
+    values = packet.values(defaults=not cut)  # absent fields may be in the part not captured
     ranges = packet.flat_ranges(p)
     problem, reached = packet.problem, packet.stop - p
     if problem is not None:

@@ -48,7 +48,7 @@ class Struct(Kind):
 class Bounded(Struct):
     """A structure that has exactly as many bytes as an earlier field says.
 
-    ``until_end`` names its fields that reach to its end, whatever they hold: where it is cut, they are left out.
+    ``until_end`` names its fields that reach to its end, with any contents: if it is truncated, they are left out.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Array(Kind):
     def read_elements(
         self, data: bytes, position: int, stop: int, layer: Structure, count: int | None
     ) -> tuple[list[Any], int]:
-        """So many elements, or those up to ``stop``."""
+        """This many elements, or those up to ``stop``."""
         values: list[Any] = []
         for index in itertools.count() if count is None else range(count):
             if count is None and position >= stop:
@@ -191,7 +191,7 @@ def plain(kind: Field[Any, Any]) -> Kind:
 
 
 class LengthOf:
-    """The bytes that some fields take, all that follow if none is named, and ``plus`` so many."""
+    """The bytes of some fields, or of all following fields if none is named, and ``plus`` more."""
 
     def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
         self.fields, self.plus, self.null = fields, plus, null
@@ -215,7 +215,7 @@ class PresenceOf:
 
 
 class CountOf:
-    """The elements of some arrays, and ``plus`` so many."""
+    """The elements of some arrays, and ``plus`` more."""
 
     def __init__(self, *fields: str, plus: int = 0) -> None:
         self.fields, self.plus = fields, plus

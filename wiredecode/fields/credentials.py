@@ -1,6 +1,6 @@
-"""What looks like a credential, wherever it stands: by the name beside it, or by its own form.
+"""Finds values that look like credentials in any place: by the name beside them, or by their own form.
 
-Declared fields say ``secret=True``. This is for what nobody declared: headers, properties, members of JSON objects,
+Declared fields say ``secret=True``. This is for undeclared values: headers, properties, members of JSON objects,
 words of free text.
 """
 
@@ -19,7 +19,7 @@ NAME = re.compile(
     r"connection[-_. ]?string|\b(?:pw|psk|sig|sign|sas|pin|dsn|ticket|refresh|nonce|private)\b",
     re.IGNORECASE,
 )
-"""Part of a name whose value is taken for a secret."""
+"""Part of a name whose value counts as a secret."""
 KEY_NAME = re.compile(r"[-_. ]keys?\Z", re.IGNORECASE)
 HARMLESS_KEYS = re.compile(
     r"(?:partition(?:ing)?|routing|message|msg|record|row|sort|primary|foreign|object|public|cache|shard|group|order|"
@@ -84,7 +84,7 @@ def is_secret_value(value: str) -> bool:
 
 
 def without_secrets(value: str, hide: Callable[[str], str]) -> str:
-    """The text with what is a credential by its form replaced by what ``hide`` makes of it."""
+    """Return the text, with values that have the form of credentials replaced by the result of ``hide``."""
     if not may_hold(value):
         return value
 

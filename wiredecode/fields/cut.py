@@ -1,7 +1,7 @@
-"""Values that touch the end of what was captured: what follows may belong to them, so they are not known.
+"""Values that touch the end of the captured bytes: more bytes may belong to them, so they are unknown.
 
-``topic=ord`` may be the front of ``topic=orders``. A value is kept when its own bytes, or ones before it, tell where it
-ends (:attr:`Kind.delimited`).
+``topic=ord`` may be the front of ``topic=orders``. A value is kept if its own bytes, or earlier ones, determine its
+end (:attr:`Kind.delimited`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], data: bytes) -> None:
-    """Take the values out, and their ranges, that may go on behind the end of ``data``, which is what was captured.
+    """Remove the values, and their ranges, that may continue beyond the end of ``data``, the captured bytes.
 
-    Values may hold blanks but not end with them, and the bytes behind the last value may not be enough for the next.
+    Values may hold blanks but not end with them, and the bytes after the last value may not be enough for the next.
     """
     stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
     for path in [path for path, (_, end) in ranges.items() if end >= stop]:
@@ -44,7 +44,7 @@ def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> No
 
 
 def may_go_on(layer: type[Layer], places: list[str | int]) -> bool:
-    """Whether the value at a path may be longer than what is there of it."""
+    """Whether the value at a path may be longer than its captured part."""
     kind: Kind | None = None
     for step in places:
         if isinstance(step, int):

@@ -25,7 +25,7 @@ from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
 
 @dataclass
 class Scope:
-    """One structure while its code is generated: the dict that holds it and what is known of its fields."""
+    """One structure while its code is generated: the dict that holds it and the facts known about its fields."""
 
     layer: type[Layer]
     target: str
@@ -118,7 +118,7 @@ class Emitter:
         return found
 
     def presence(self, name: str) -> str | None:
-        """The variable that tells whether an earlier optional field is there; None: it always is."""
+        """The variable that is true if an earlier optional field is present; None: it always is."""
         found: str | None = self.scopes[-1].presences.get(name)
         return found
 
@@ -141,13 +141,13 @@ class Emitter:
         return f"{self.constant(tokens_left)}(b, p, e, {self._blanks()})"
 
     def token(self) -> str:
-        """The next of them."""
+        """A new token."""
         return f"{self.constant(next_token)}(b, p, e, {self._blanks()})"
 
     def _blanks(self) -> str:
         return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
 
-    # Runs of fixed fields: one unpack for all of them.
+    # Runs of fixed fields: one unpack for each run.
 
     def fixed(self, kind: Kind) -> str:
         """Read a field of fixed size, together with those beside it; return its variable."""
@@ -159,7 +159,7 @@ class Emitter:
         return value
 
     def number(self, kind: Number) -> str:
-        """Read a number that other code needs at once, such as a length."""
+        """Read a number that other code needs immediately, such as a length."""
         value = self.fixed(kind)
         self.flush()
         return value
@@ -260,7 +260,7 @@ class Emitter:
             self._inner(kind, value)
 
     def _inner(self, kind: Binary, value: str) -> None:
-        """What a bytes field carries, where its decoder knows it."""
+        """Contents of a bytes field, if its decoder knows them."""
         self.flush_dict()
         target = self.scopes[-1].target
         call = f"{self.constant(kind.inner)}({value}, {self.constant(self.style)}, {target})"

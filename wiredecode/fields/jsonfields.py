@@ -1,8 +1,8 @@
-"""JSON objects as field kinds: a structure whose members stand in any order, each declared once (RFC 8259).
+"""JSON objects as field kinds: a structure whose members come in any order, each declared once (RFC 8259).
 
 A :class:`JsonObject` declares the members it knows as :class:`Member`; others are kept in ``other`` and shown beside
 them. Names are matched as the Go decoders of the brokers match them, in any case. Building gives the same text again:
-an object remembers what stood between its values and how they were spelled.
+an object remembers the text between its values and how they were spelled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 MAX_MEMBERS = 1024
 """Members of one declared object."""
 INTEGERS = range(-(1 << 63), 1 << 64)
-"""What records can hold as a number; larger ones are shown as text."""
+"""Integers that records can hold as a number; larger ones are shown as text."""
 
 SPACE = re.compile(rb"[ \t\r\n]*")
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -107,7 +107,7 @@ def clean(value: str) -> str:
 
 
 def hidden(value: Any) -> Any:
-    """What stands for a secret value; what is empty or only a truth value hides nothing."""
+    """Replacement of a secret value; an empty value, or a truth value, hides nothing."""
     if value is None or value is False or value is True or value in ("", [], {}):
         return value
     return redacted(value if isinstance(value, str) else dump(value))
@@ -153,13 +153,13 @@ def renamed(cls: type[JsonObject]) -> type[JsonObject]:
 class JsonObject(TaggedLayer):
     """Base of JSON objects with declared members.
 
-    ``layout`` is how the object was written: for each value what stands before it, its member and its text.
+    ``layout`` is how the object was written: for each value the text before it, its member and its text.
     """
 
     __slots__ = ("layout", "tail")
     by_name: ClassVar[dict[str, Member]] = {}
     hides_others: ClassVar[bool] = False
-    """The object carries credentials: members that are not declared are taken for some."""
+    """The object carries credentials: undeclared members count as credentials."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
@@ -271,7 +271,7 @@ class JsonObject(TaggedLayer):
         return True
 
     def secret_ranges(self) -> Iterator[Range]:
-        """Where the values stand that records hide or, replaced by a later one of the same name, do not show."""
+        """Ranges of the values that records hide or, replaced by a later one of the same name, do not show."""
         position = self.start
         for gap, path, raw in self.layout:
             position += len(gap)

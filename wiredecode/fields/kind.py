@@ -1,4 +1,4 @@
-"""What every field kind is: its contract with the three readers, and the ends of bytes inside a field."""
+"""Base of all field kinds: its contract with the three readers, and the ends of bytes inside a field."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Truncated(TruncatedField):
 
 
 class Malformed(Truncated):
-    """Bytes that cannot be the field, whatever follows."""
+    """Bytes that cannot be the field, with any bytes after them."""
 
     def __init__(self, field: str, reason: str, start: int, partial: Any = None) -> None:
         super().__init__(field, 0, 0, start, partial)
@@ -74,7 +74,7 @@ class Kind(Field[Any, Any]):
     """Found by a tag or key, in any order: read by :meth:`Layer.read_tagged`."""
 
     delimited: ClassVar[bool] = False
-    """Whether its bytes, or ones before it, tell where it ends, as those of fixed width do: it is whole although
+    """Whether its bytes, or earlier ones, determine its end, as those of fixed width do: it is whole although
     nothing follows it."""
 
     back: int = 0
@@ -101,7 +101,7 @@ class Kind(Field[Any, Any]):
         """Be called otherwise; so are the numbers in front that it reads itself."""
         self.name = name
 
-    # What each kind defines.
+    # Defined by each kind.
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         """Read the value at ``position``; return it and the position after it. Raises :class:`Truncated`."""

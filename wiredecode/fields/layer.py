@@ -26,14 +26,14 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Style:
-    """How records show values: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable."""
+    """Style of values in records: ``show`` renders bytes, ``secrets`` leaves passwords and tokens readable."""
 
     show: Callable[[bytes], str] = bytes.hex
     secrets: bool = False
 
 
 class Added(Enum):
-    """What the state of a connection adds to a record, besides ``frame.generated``."""
+    """Additions to a record by the state of a connection, besides ``frame.generated``."""
 
     ANYTHING = "fields anywhere"
     IN_ELEMENTS = "fields of the elements of arrays"
@@ -54,12 +54,12 @@ class Layer(Packet):
     facts: ClassVar[tuple[str, ...]] = ()
     """Fields that a one-line summary shows; dots lead into structures."""
     shown_defaults: ClassVar[frozenset[str]] = frozenset()
-    """Of these, fields that it shows also where a whole message leaves their default out."""
+    """Fields among these that it shows also if a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()
     """Fields of which the record says more or less than the bytes, although nothing is added."""
     verbatim: ClassVar[tuple[str, ...]] = ()
-    """Fields whose values stand in the frame as they are compared: what the frame does not hold, they do not."""
+    """Fields whose values are in the frame as they are compared: a value absent from the frame does not match."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """The values of fields that the wire leaves out: they have no byte range."""
     numbered_by: ClassVar[str] = ""
@@ -90,10 +90,10 @@ class Layer(Packet):
         return object.__getattribute__(self, attr)
 
     fills: ClassVar[Mapping[str, Fill]] = {}
-    """How lengths, counts and the like fill themselves in on building."""
+    """Rules by which lengths, counts and the like fill themselves in on building."""
     tagged_names: ClassVar[frozenset[str]] = frozenset()
     in_order: ClassVar[list[Kind]] = []
-    """The fields that stand one after another at the front; `read_tagged` reads the others."""
+    """The fields at the front, one after another; `read_tagged` reads the others."""
 
     def __init_subclass__(cls, **kw: Any) -> None:
         super().__init_subclass__(**kw)
@@ -185,7 +185,7 @@ class Layer(Packet):
         return self._kept(super().copy())
 
     def clone_with(self, *args: Any, **kw: Any) -> Layer:
-        """Scapy builds a clone of what was changed."""
+        """Scapy builds a clone of a changed packet."""
         return self._kept(super().clone_with(*args, **kw))
 
     def _kept(self, clone: Layer) -> Layer:
@@ -225,7 +225,7 @@ class Layer(Packet):
     def flat_ranges(self, base: int = 0) -> dict[str, Range]:
         """The range of every field by its path, elements and members included: ``messages[0].data``; from ``base`` on.
 
-        What a structure or array holds comes before it; in tagged fields after it.
+        The contents of a structure or array come before it; in tagged fields after it.
         """
         found: dict[str, Range] = {}
         self._add_ranges(found, "", base, False)
@@ -287,7 +287,7 @@ class Layer(Packet):
 
     @classmethod
     def complete_record(cls, record: dict[str, Any]) -> None:
-        """Add to a record what follows from its fields, and no field tells: the numbers of its messages."""
+        """Add values to a record that follow from its fields, and are in no field: the numbers of its messages."""
 
 
 PACKET_SLOTS = frozenset(Packet.__slots__) - {"_pkt", "_answered"}  # which Scapy does not set either
@@ -296,13 +296,13 @@ RESERVED = frozenset(dir(Layer)) | {"remade"}
 
 
 def counts_of(kind: Kind) -> dict[str, Any]:
-    """The earlier fields that tell its length, count or size, and what each tells."""
+    """Return the earlier fields that contain its length, count or size, with the meaning of each."""
     named = [(getattr(kind, word, None), word) for word in ("length", "count", "size")]
     return {name: f"its {word}" for name, word in named if isinstance(name, str)}
 
 
 def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
-    """What fills itself in: what is declared so, and the lengths and counts that other fields refer to."""
+    """Return the fields that fill themselves in: those declared so, and the lengths and counts of other fields."""
     found: dict[str, Fill] = {}
     byname = {kind.name: kind for kind in kinds}
     counted: dict[str, list[str]] = {}
@@ -321,7 +321,7 @@ def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
 
 
 def _reduced(layer: type[Packet]) -> str | tuple[Any, ...]:
-    """What pickle writes of a layer: its name, as of other classes, or how it is made; subclasses are others."""
+    """State of a layer for pickle: its name, as for other classes, or the way to make it; subclasses are others."""
     return layer.__dict__.get("remade") or layer.__qualname__
 
 

@@ -61,10 +61,10 @@ Spell = Callable[["Writer", Any], Spelled]
 
 @dataclass(frozen=True)
 class Script:
-    """What a protocol adds to its declarations for Wireshark."""
+    """Additions of a protocol to its declarations for Wireshark."""
 
     source: str
-    """Hand-written Lua: which layer a message has, what ids tell about it."""
+    """Hand-written Lua: which layer a message has, and the meaning of its ids."""
     tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
     """Members of the table ``P`` that the source finds: layers by code, names."""
     kinds: Mapping[type[Kind], Spell] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line e
 
 
 class Writer:
-    """Collects the tables of one protocol: names of values, regular expressions, layers; each stands once."""
+    """Collects the tables of one protocol: names of values, regular expressions, layers; each occurs once."""
 
     def __init__(self, kinds: Mapping[type[Kind], Spell], types: Mapping[type[Kind], str]) -> None:
         self.kinds: dict[type[Kind], Spell] = {**GENERIC, **kinds}
@@ -202,7 +202,7 @@ class Writer:
     # Fields of Wireshark.
 
     def declare(self, layer: type[Layer], prefix: str, depth: int = MAX_DEPTH) -> None:
-        """Remember the fields of a layer that stands at ``prefix``."""
+        """Remember the fields of a layer at ``prefix``."""
         for declared in layer.fields_desc:
             kind = plain(declared)
             if kind.hidden or isinstance(kind, json.Others):
@@ -309,7 +309,7 @@ class LuaPrinter:
         return self.truth(node)
 
 
-# How the kinds of this package are spelled.
+# Spelling of the kinds of this package.
 
 
 def number(writer: Writer, kind: Any) -> Spelled:

@@ -138,7 +138,7 @@ class Flags(UInt8):
 
     @cached_property
     def lists(self) -> list[list[str]]:
-        """Of each value the names, made once: flags may stand before every message."""
+        """The names of each value, made once: flags may precede every message."""
         return [self.present(value, bytes.hex) for value in range(256)]
 
     def shown(self, em: Emitter, expression: str) -> str:
@@ -252,7 +252,7 @@ def varint_size(value: int) -> int:
 
 
 class Varint32(Varint):
-    """LEB128, 32 bits: the fifth byte brings the top four bits, whatever else is set in it."""
+    """LEB128, 32 bits: the fifth byte brings the top four bits; its other bits are ignored."""
 
     column = "uint32"
 
@@ -288,8 +288,8 @@ WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
 class Bits(Number):
     """``count`` bits of an integer that it shares with the bit fields beside it.
 
-    Bit fields stand one after another in ``fields_desc``, the highest bits first, and fill 8, 16, 32 or 64 bits
-    together. Each is a field of its own: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2), Bits("retain", 1)`` is one
+    Bit fields come one after another in ``fields_desc``, the highest bits first, and fill 8, 16, 32 or 64 bits
+    together. Each is its own field: ``Bits("kind", 4), Bits("dup", 1), Bits("qos", 2), Bits("retain", 1)`` is one
     byte. The byte range of each is that of the whole integer.
     """
 
@@ -301,7 +301,7 @@ class Bits(Number):
         self.shift = 0
 
     def joined(self, group: list[Bits], bits: int) -> None:
-        """Take the place in a group of bit fields of so many bits."""
+        """Take the place in a group of bit fields of ``bits`` bits."""
         self.group = group
         self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])
         self.whole = WHOLE[bits](group[0].name)
@@ -311,7 +311,7 @@ class Bits(Number):
         return 0 if self.back else self.whole.width
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
-        """The first bit field moves behind the integer, the others look back at it."""
+        """The first bit field moves past the integer, the others look back at it."""
         start = position - self.back
         stop = take(self.name, start, self.whole.width, end)
         return self.whole.read(data, start, stop, layer)[0] >> self.shift & self.mask, stop
@@ -324,7 +324,7 @@ class Bits(Number):
 
     @staticmethod
     def _built(name: str, layer: Structure) -> int:
-        """What was set, or what filled itself in."""
+        """The value set, or the one filled in."""
         value = layer.getfieldval(name)
         return (layer.filled.get(name) if value is None else value) or 0
 
@@ -340,7 +340,7 @@ class Bits(Number):
 
 
 def group_bits(kinds: Iterable[Kind]) -> None:
-    """Tell the bit fields of a layer which of them share an integer. Raises TypeError if some fill none."""
+    """Set for the bit fields of a layer which of them share an integer. Raises TypeError if some fill none."""
     group: list[Bits] = []
     for kind in kinds:
         if isinstance(kind, Bits):

@@ -11,8 +11,8 @@ words are
 ``peek(2)``        the next bytes as an unsigned integer, first byte first
 ``matches(rb"")``  whether a regular expression (for bytes, ``.`` is any byte) matches what comes next
 ``tokens``         how many tokens are left on the line, see :mod:`wiredecode.fields.textfields`
-``token``          the next of them, as bytes; empty where there is none
-``test(size)``     what a function says that is handed over by name, ``When("test(size)", test=function)``: it is
+``token``          the next token, as bytes; empty if there is none
+``test(size)``     the result of a function passed by name, ``When("test(size)", test=function)``: it is
                    called with the buffer, the position, the end, and the values in the brackets
 =================  ==================================================================================================
 

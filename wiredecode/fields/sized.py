@@ -29,7 +29,7 @@ def printable(value: str) -> str:
 
 
 def redacted(secret: bytes | str) -> str:
-    """What stands for a secret in every output: its length on the wire."""
+    """Replacement of a secret in every output: its length on the wire."""
     raw = secret.encode("utf-8", "surrogatepass") if isinstance(secret, str) else secret
     return f"<redacted {len(raw)} bytes>"
 
@@ -38,7 +38,7 @@ class Sized(Kind):
     """Base of values whose length is known before them.
 
     ``length`` is the kind of a number in front, the name of an earlier field, or the number of bytes itself.
-    ``null`` is the length that stands for "no value".
+    ``null`` is the length that means "no value".
     """
 
     delimited = True
@@ -113,7 +113,7 @@ class Sized(Kind):
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
         elif not self.is_stepped_over(em):
-            em.line("if q > p: b[p:q].decode()")  # nobody looks at it, but that it is no text is told
+            em.line("if q > p: b[p:q].decode()")  # only to report bytes that are no text
         em.line("p = q")
 
     def is_stepped_over(self, em: Emitter) -> bool:

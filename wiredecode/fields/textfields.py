@@ -2,10 +2,10 @@
 
 They are kinds like those of :mod:`wiredecode.fields`, so a text message is declared as a binary one is. What the eye
 does not miss (how many blanks stood between two tokens, leading zeros, lower case) is no value: a dissected
-:class:`TextLayer` remembers it in ``spelling`` where it differs from this package's own way of writing, so that
+:class:`TextLayer` remembers it in ``spelling`` if it differs from this package's own way of writing, so that
 building gives the same bytes again; a layer built from values writes the usual way.
 
-Tokens stand on a line: up to LF, or to the end of the frame for protocols that count bytes.
+Tokens are on a line: up to LF, or to the end of the frame for protocols that count bytes.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Tokens(Token):
 
 
 class LineText(Piece):
-    """Everything to the end of the line, without the blanks around it; ``quote`` is a character it stands in."""
+    """Everything to the end of the line, without the blanks around it; ``quote`` is a character that encloses it."""
 
     before = b" "
 

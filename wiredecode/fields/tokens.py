@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 BLANKS = b" \t\r"
-"""What separates tokens unless a layer says otherwise."""
+"""Separators of tokens unless a layer declares others."""
 
 
 @cache
@@ -24,7 +24,7 @@ def line_stop(data: bytes, position: int, end: int) -> int:
 
 
 def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
-    """How many tokens follow on the line."""
+    """Return the number of tokens left on the line."""
     stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
     while (found := match(data, position, stop)) and found[1]:
         position, count = found.end(), count + 1

@@ -17,7 +17,7 @@ TLS_1_2, TLS_1_3 = 0x0303, 0x0304
 
 
 class Suite(NamedTuple):
-    """What of a cipher suite its records need."""
+    """Parameters of a cipher suite that decryption of records needs."""
 
     kind: str
     key: int

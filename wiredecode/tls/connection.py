@@ -24,7 +24,7 @@ CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24
 TLS_1_3 = 0x0304
 MOST_WAITING = 1 << 20
-"""Bytes of one direction that wait for what the other one says."""
+"""Bytes of one direction that wait for data of the other one."""
 
 
 MOST_GUESSES = 1 << 17
@@ -32,7 +32,7 @@ MOST_GUESSES = 1 << 17
 
 
 class Session(NamedTuple):
-    """What opened a record."""
+    """Keys and parameters that opened a record."""
 
     random: bytes
     suite: int
@@ -45,13 +45,13 @@ class Session(NamedTuple):
 class TlsConnection:
     """``client``: the side that sent the ClientHello; ``halves``: both directions from where they are.
 
-    ``keys``: None where there are no secrets of it: then only what is in clear is read, for ``records``.
+    ``keys``: None if its secrets are missing: then only clear text is read, for ``records``.
     """
 
     def __init__(self, keys: KeyLog | None, client: int, random: bytes, halves: tuple[Half, Half]) -> None:
         self.keys, self.client, self.halves = keys, client, halves
         self.records: list[Record] = []
-        """Of the handshake, and alerts; whoever takes them empties it."""
+        """Handshake records and alerts; the reader empties the list."""
         self.random = random
         self.server_random = b""
         self.suite = 0
@@ -126,7 +126,7 @@ class TlsConnection:
         return half.record_size()
 
     def _search(self, half: Half, out: list[Event]) -> bool:
-        """Behind a hole: find the next record that can be opened, by trying what number it may have."""
+        """After a gap: find the next record that can be opened, by trying sequence numbers."""
         from cryptography.exceptions import InvalidTag
 
         opener = half.opener
@@ -162,7 +162,7 @@ class TlsConnection:
         return False
 
     def _record(self, side: int, size: int) -> bool:
-        """Read one record; False: it has to wait for what the other side says."""
+        """Read one record; False: it has to wait for data of the other side."""
         half = self.halves[side]
         header, body = half.peek(HEADER), half.peek(size - HEADER, HEADER)
         kind = header[0]
@@ -186,7 +186,7 @@ class TlsConnection:
         return self._open(side, header, body, size)
 
     def _wait(self, half: Half) -> bool:
-        """What the other side says would tell how to go on, unless it was not captured."""
+        """Whether data of the other side, unless it was not captured, would show how to continue."""
         half.dead = half.only_read or half.waiting() > MOST_WAITING
         return half.dead
 
@@ -259,7 +259,7 @@ class TlsConnection:
             self._use(half, next_secret(SUITES[self.suite], half.secret))
 
     def _begin(self, side: int) -> bool:
-        """TLS 1.3: the direction goes on with early data, or with its handshake secret."""
+        """TLS 1.3: the direction continues with early data, or with its handshake secret."""
         label = "CLIENT_HANDSHAKE_TRAFFIC_SECRET" if side == self.client else "SERVER_HANDSHAKE_TRAFFIC_SECRET"
         self._use(self.halves[side], (self.early_data and self._early_secret(side)) or self._secret(label))
         return self.halves[side].opener is not None

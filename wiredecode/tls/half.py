@@ -20,19 +20,19 @@ MOST_RECORD = (1 << 14) + 2048
 LEAST_RECORD = HEADER + 17
 """So short may a record of a cipher with a tag be; it bounds how many lie in a hole."""
 MOST_TRIES = 4096
-"""Records that are tried behind a hole before the direction is given up."""
+"""Records that are tried after a gap before the direction is given up."""
 KINDS = b"\x14\x15\x16\x17"
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """A record that holds no content but a part of the handshake, or an alert; in clear, whatever it was."""
+    """A record with a part of the handshake, or an alert, and no content; decrypted if it was encrypted."""
 
     direction: Direction
     offset: int
     """Of the record, on the wire."""
     data: bytes
-    """Header and what it holds; its length is that of what it holds."""
+    """Header and content; its length is that of the content."""
     decrypted: bool
     packets: list[int]
     """Packets that carried it."""
@@ -46,9 +46,9 @@ class Record:
 
 
 class Half:
-    """Bytes of one direction as they come, and what is handed on of them.
+    """Bytes of one direction as they come, and the decrypted content that is passed on.
 
-    ``only_read``: all bytes are handed on by others, and counted there.
+    ``only_read``: other code passes on and counts all bytes.
     """
 
     def __init__(self, direction: Direction, offset: int, *, only_read: bool = False) -> None:
@@ -61,7 +61,7 @@ class Half:
         self.handshake = b""
         """Bytes of handshake messages that are not whole yet."""
         self.queue: deque[Chunk | Gap] = deque()
-        """What came, and is not fed yet."""
+        """Events that came, and are not fed yet."""
         self.clear = True
         """No record was seen yet: what comes before the first one is no TLS."""
         self.lost: int | None = None
@@ -110,7 +110,7 @@ class Half:
         return self._columns[2][bisect_left(self._ends, self.at + size)]
 
     def find(self, start: bytes) -> int:
-        """How far the next ``start`` is away, or -1."""
+        """Distance to the next ``start``, or -1."""
         found = self._data.find(start, self.at - self._base)
         return -1 if found < 0 else found - (self.at - self._base)
 
@@ -159,7 +159,7 @@ class Half:
         return sum(len(item.data) for item in self.queue if isinstance(item, Chunk))
 
     def hole(self, length: int) -> None:
-        """Bytes of the wire lack: what was read of a record is of no use."""
+        """Bytes on the wire are missing: discard the partly read record."""
         rest = self.available()
         self.drop(rest)
         self.lost = (self.lost or 0) + rest + length
@@ -170,7 +170,7 @@ class Half:
             column.clear()
 
     def flush(self, out: list[Event]) -> None:
-        """Make a Chunk of what was handed on."""
+        """Make a Chunk of the content collected for the output."""
         if self._parts:
             ends, packet, time_ns, ready, ready_ns = np.array(self._pieces, np.int64).T.copy()
             data = b"".join(self._parts)
@@ -179,7 +179,7 @@ class Half:
         self._start = self.offset
 
     def gap(self, length: int, size: int, out: list[Event]) -> None:
-        """Content of ``length`` bytes lacks before the next record, which has ``size`` bytes."""
+        """Content of ``length`` bytes is missing before the next record, which has ``size`` bytes."""
         if not self.begun:
             self.begun, self.most_tries = True, MOST_TRIES
             return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MOST_MESSAGE = 1 << 18
-"""What is longer and not whole is no handshake message."""
+"""Longer incomplete data is no handshake message."""
 ENCRYPT_THEN_MAC, EARLY_DATA, SUPPORTED_VERSIONS = 22, 42, 43
 """Extensions."""
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest (RFC 8446 section 4.1.3)."""
 GREASE = frozenset(0x1010 * low + 0x0A0A for low in range(16))
-"""Values that mean nothing, sent so that nobody minds unknown ones (RFC 8701)."""
+"""Values without meaning, sent so that receivers keep ignoring unknown ones (RFC 8701)."""
 
 
 class Cursor:
@@ -44,7 +44,7 @@ class Cursor:
 
 
 class ServerHello(NamedTuple):
-    """What the server chose; ``version`` is the one that counts."""
+    """Choices of the server; ``version`` is the one that counts."""
 
     version: int
     random: bytes

@@ -38,10 +38,10 @@ class KeyLog:
                 self._read[path] = done + len(data)
                 whole, _, self._rest[path] = (self._rest.get(path, b"") + data).rpartition(b"\n")
                 self.add(whole)
-                self.add(self._rest[path])  # the last line may lack its end
+                self.add(self._rest[path])  # the last line may be incomplete
 
     def add(self, text: bytes) -> None:
-        """Take lines ``label client-random secret``; comments and what is none of these is passed over."""
+        """Add lines ``label client-random secret``; comments and other lines are ignored."""
         for line in text.splitlines():
             words = line.split()
             if len(words) != 3 or line.startswith(b"#"):

@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def first_record(events: list[Event]) -> Found | int | None:
-    """The first record that stands at the front of a packet, whole; the packet by which there is none.
+    """Return the first whole record at the front of a packet, or the packet by which there is none.
 
     None: more may come.
     """
@@ -97,7 +97,7 @@ def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
 
 
 def known_at(events: list[Event], packet: int) -> list[Event]:
-    """The same events, none of which could be told before a packet."""
+    """The same events, none of them known before a packet."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, Chunk):
@@ -125,7 +125,7 @@ class Undecided:
     ends: list[int] = field(default_factory=lambda: [0, 0])
     """Stream offset up to which each direction was seen."""
     held: list[Event] = field(default_factory=list)
-    """What may be the beginning of a ClientHello, and what came behind it."""
+    """Bytes that may begin a ClientHello, and the bytes after them."""
     over: bool = False
     """Nothing more will come."""
 
@@ -166,7 +166,7 @@ class Decryption:
         return found
 
     def forget(self, connection: Connection) -> list[Event]:
-        """Nothing more comes of a connection: what was held of it."""
+        """Forget a connection; return its held events, as no more come."""
         out: list[Event] = []
         known = self._known.get(connection)
         if isinstance(known, Undecided) and known.held:
@@ -264,7 +264,7 @@ class Decryption:
 
 
 def _answered(events: list[Event], side: int) -> bytes:
-    """What the other side had begun with when the ClientHello of ``side`` was there."""
+    """First bytes of the other side at the time of the ClientHello of ``side``."""
     own = [event for event in events if isinstance(event, Chunk) and event.direction.side == side]
     known = next(int(each.ready[np.searchsorted(each.ends, HELLO)]) for each in own if int(each.ends[-1]) >= HELLO)
     for event in events:

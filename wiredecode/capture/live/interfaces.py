@@ -22,7 +22,7 @@ class LiveError(Exception):
 
 
 ANY = "any"
-"""Not an interface: all of them."""
+"""Not an interface: all interfaces."""
 LINKTYPE_ETHERNET, LINKTYPE_RAW, LINKTYPE_LINUX_SLL2 = 1, 101, 276
 LINKTYPE_NAMES = {
     LINKTYPE_ETHERNET: "Ethernet",
@@ -41,11 +41,11 @@ class Device:
 
     name: str
     index: int
-    """0: all of them."""
+    """0: all interfaces."""
     linktype: int
-    """LINKTYPE_ of what a capture on it holds."""
+    """LINKTYPE_ of a capture on it."""
     state: str = ""
-    """``up``, ``down`` or ``unknown``: the kernel's operational state (RFC 2863), ``up`` where it tells none."""
+    """``up``, ``down`` or ``unknown``: the kernel's operational state (RFC 2863), ``up`` if it has none."""
     mac: str = ""
     mtu: int = 0
     addresses: tuple[str, ...] = field(default=())
@@ -69,7 +69,7 @@ def names() -> list[str]:
 
 
 def devices() -> list[Device]:
-    """Every interface, and `ALL` where the system captures on all of them."""
+    """Return every interface, and `ALL` if the system can capture on all interfaces."""
     try:
         known = addresses()
     except (OSError, AttributeError):  # no rtnetlink: not Linux, or fenced off
@@ -112,7 +112,7 @@ def _device(index: int, name: str, addresses: tuple[str, ...]) -> Device:
     else:
         linktype = LINKTYPE_RAW if hardware in _ARPHRD_RAW else LINKTYPE_LINUX_SLL2
     state = _read(name, "operstate")
-    if state in ("", "unknown"):  # loopback and tunnels tell none
+    if state in ("", "unknown"):  # loopback and tunnels have none
         state = "up" if _is_up(name) else "down"
     return Device(name, index, linktype, state, _read(name, "address"), _number(name, "mtu") or 0, addresses)
 
@@ -129,7 +129,7 @@ def _number(name: str, what: str) -> int | None:
 def _read(name: str, what: str) -> str:
     try:
         return (_SYSTEM / name / what).read_text().strip()
-    except OSError:  # not told for this kind of interface
+    except OSError:  # not available for this kind of interface
         return ""
 
 

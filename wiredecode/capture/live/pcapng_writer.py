@@ -28,7 +28,7 @@ NO_COMMENTS: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an interface statistics block says."""
+    """Contents of an interface statistics block."""
 
     start_ns: int
     end_ns: int
@@ -41,7 +41,7 @@ class PcapNgWriter:
     """Writes to ``file``, unbuffered: what was written is there when a program that reads along looks."""
 
     def __init__(self, file: BinaryIO, *, system: bool = True) -> None:
-        """``system``: the file tells the system that it was written on."""
+        """``system``: the file names the system that it was written on."""
         self._file = file
         self._described = 0
         self.size = 0

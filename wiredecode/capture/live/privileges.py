@@ -28,7 +28,7 @@ def missing_right() -> str:
 
 
 def how_to_grant() -> list[str]:
-    """What to do about a missing CAP_NET_RAW, a line each."""
+    """Return advice about a missing CAP_NET_RAW, a line each."""
     if os.geteuid() == 0:
         return ["this is root without CAP_NET_RAW, as in a container: start it with --cap-add=NET_RAW"]
     python = Path(sys.executable).resolve()
@@ -40,7 +40,7 @@ def how_to_grant() -> list[str]:
 
 
 def caller() -> tuple[int, int] | None:
-    """User and group that called sudo, when this is root because of it."""
+    """User and group that called sudo, if this process is root because of it."""
     try:
         user, group = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
     except (KeyError, ValueError):
@@ -60,11 +60,11 @@ def nobody() -> tuple[int, int]:
 
 
 def give_up(*, saves: bool = False, helper: bool = False) -> str:
-    """Keep no right but to read what is open, for good; call it once the capture is. Returns what is to be told.
+    """Keep only the right to read open files, for good; call it once the capture is open. Returns a message to print.
 
-    Root becomes the user who called sudo, or else nobody. Root without sudo that ``saves`` files stays the owner of
-    those, and loses all capabilities. Nothing that is started gets more rights. ``helper``: a program that captures,
-    and may be root's, is to be ended later. Modules are imported later, too: a user who cannot read them is not taken.
+    Root becomes the user who called sudo, or else the user nobody. Root without sudo that ``saves`` files still owns
+    them, and loses all capabilities. Processes started later get no more rights. ``helper``: a program that captures,
+    and may run as root, is ended later. Modules are imported later, too: a user who cannot read them is not chosen.
     """
     is_root, remark = os.geteuid() == 0, ""
     who = caller() or (nobody() if is_root and not saves else None)

@@ -1,7 +1,7 @@
 """Packets from a packet socket, through memory shared with the kernel (packet_mmap, TPACKET_V3; Linux 3.2 and later).
 
 The kernel fills one block after the other and hands a block over when it is full or `RETIRE_MS` old: reading costs one
-copy and a few numpy calls per block, whatever the number of packets, and the ring holds what comes in the meantime.
+copy and a few numpy calls per block, for any number of packets, and the ring holds packets that come in the meantime.
 
 ::
 
@@ -95,7 +95,7 @@ class PacketRing:
         option(_SOL_PACKET, _VERSION, _TPACKET_V3)
         option(_SOL_PACKET, _RESERVE, _RESERVED_BYTES)
         blocks = max(2, buffer_bytes // BLOCK_BYTES)
-        frame = BLOCK_BYTES  # only checked for plausibility: packets lie one behind the other
+        frame = BLOCK_BYTES  # only checked for plausibility: packets lie one after another
         try:
             option(_SOL_PACKET, _RX_RING, struct.pack("7I", BLOCK_BYTES, blocks, frame, blocks, RETIRE_MS, 0, 0))
             return blocks, mmap.mmap(self._socket.fileno(), BLOCK_BYTES * blocks)
@@ -195,7 +195,7 @@ class PacketRing:
 
 
 def _bind_to_all(packets: socket.socket) -> None:
-    """Bind to interface 0, which is all of them, and which Python's bind knows no name for."""
+    """Bind to interface 0, all interfaces, for which Python's bind has no name."""
     address = struct.pack("=HHi12x", socket.AF_PACKET, socket.htons(_ETH_P_ALL), 0)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.bind(packets.fileno(), address, len(address)):
@@ -204,7 +204,7 @@ def _bind_to_all(packets: socket.socket) -> None:
 
 
 def _packets(parts: list[bytes]) -> Int64s:
-    """Where the packets of some blocks, one behind the other, begin."""
+    """Where the packets of some consecutive blocks begin."""
     found: list[int] = []
     append = found.append
     step = struct.Struct("=I").unpack_from
@@ -227,7 +227,7 @@ def _cook(buffer: bytes, at: Int64s, start: Int64s) -> tuple[bytes, Int64s]:
 
 
 def _tag(buffer: bytes, at: Int64s, start: Int64s, status: Int64s) -> bytes:
-    """Put VLAN tags back where the network card took them out: behind both addresses, which move to the front."""
+    """Insert VLAN tags where the network card removed them: after both addresses, which move to the front."""
     data: npt.NDArray[np.uint8] = np.frombuffer(bytearray(buffer), np.uint8)
     addresses = start[:, None] + np.arange(_TAG_AT)
     data[addresses - _TAG_BYTES] = data[addresses]

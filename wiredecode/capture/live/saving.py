@@ -1,4 +1,4 @@
-"""What a live capture saves: one pcapng file, or a ring of them, named as dumpcap names them."""
+"""Files of a live capture: one pcapng file, or a ring of files, named as dumpcap names them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rotation:
 class Saving:
     """Writes batches to ``path``, or with a rotation to ``base_00001_20260131120000.ext``, ``base_00002_...``.
 
-    statistics: asked whenever a file ends. The first file is made at once, so that what is wrong with it shows before
+    statistics: asked whenever a file ends. The first file is made immediately, so that an error shows before
     the capture begins, as an OSError with its name. Later ones raise CaptureError.
     """
 

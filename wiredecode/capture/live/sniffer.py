@@ -24,12 +24,12 @@ from wiredecode.capture.reader import IDLE_SECONDS, NOTHING
 
 QUEUE_BYTES = 32 * 1024 * 1024
 END_SECONDS = 3.0
-"""After the end, what waits is decoded for so long; the rest is only counted."""
+"""After the end, waiting packets are decoded for this long; the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of the packets that passed the capture filter."""
+    """Numbers of the packets that passed the capture filter."""
 
     received: int
     """Seen by the kernel; read, or dropped by it."""
@@ -41,7 +41,7 @@ class Counts:
 
 
 class Sniffer:
-    """The packets of a live source, to be iterated once; an empty batch tells that none has come for a while.
+    """The packets of a live source, to be iterated once; an empty batch means that none has come for a while.
 
     Iterating ends after `stop` or ``duration`` seconds, and raises CaptureError where the source or saving
     fails. Always `close` it.
@@ -87,7 +87,7 @@ class Sniffer:
         self._source.stop()
 
     def close(self) -> None:
-        """End everything, whatever state it is in."""
+        """End everything, in any state."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -97,7 +97,7 @@ class Sniffer:
         self._end()
 
     def _next(self) -> PacketBatch | None:
-        """What comes next; empty if nothing comes for a while, None at the end."""
+        """The next batch; empty if nothing comes for a while, None at the end."""
         with self._changed:
             if not self._queue and self._reading:
                 self._changed.wait(IDLE_SECONDS)

@@ -1,4 +1,4 @@
-"""What every live source offers, and the one that reads a packet socket."""
+"""Interface of all live sources, and the source that reads a packet socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_SNAPLEN = 262_144
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """What is to be captured."""
+    """Options of a live capture."""
 
     interface: str
     expression: str = ""
@@ -118,7 +118,7 @@ class RingSource:
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 END_SECONDS = 5.0
-"""So long the program has for its last packets and words."""
+"""The program has this long for its last packets and messages."""
 _DUMPCAP = re.compile(r"received/dropped on interface .*: (\d+)/(\d+)")
 _TCPDUMP = re.compile(r"(\d+) packets? (captured|dropped by kernel)")
 
@@ -144,11 +144,11 @@ def _end_with_parent(parent: int) -> None:
 class HelperSource:
     """The packets that ``program`` writes, as a `LiveSource`. Raises LiveError if it is not there.
 
-    What it has to say when it cannot capture becomes the message of the CaptureError.
+    Its error message, if it cannot capture, becomes the message of the CaptureError.
     """
 
     def __init__(self, program: str, wanted: LiveOptions) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe nobody reads could fill up
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe without reader could fill up
         try:
             self._process = subprocess.Popen(
                 command(program, wanted),

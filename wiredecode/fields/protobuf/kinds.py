@@ -75,7 +75,7 @@ class Tagged(Kind):
     tagged = True
     wire: ClassVar[int] = LEN
     zero: ClassVar[Any] = None
-    """What proto3 leaves out; None: to be absent means something else."""
+    """The value that proto3 leaves out; None: absence has another meaning."""
 
     def __init__(self, number: int, *args: Any, optional: bool = False, **kw: Any) -> None:
         if self.zero is not None:

@@ -82,7 +82,7 @@ class UnknownField(TaggedLayer):
 
 
 class UnknownFields(Array):
-    """What a message holds beyond its declaration; see :func:`message`."""
+    """Fields of a message beyond its declaration; see :func:`message`."""
 
     tagged = True
     number = 0
@@ -105,11 +105,11 @@ def message(*kinds: Kind) -> list[Any]:
 
 
 class Occurrence(NamedTuple):
-    """How one occurrence was written."""
+    """Encoding of one occurrence."""
 
     name: str
     at: int
-    """Which of the values of a repeated field, the first one if packed."""
+    """Index in the values of a repeated field, of the first one if packed."""
     tag_width: int
     width: int
     """Bytes of the varint, or of the length."""
@@ -144,7 +144,7 @@ class Message(TaggedLayer):
     def begin(self) -> None:
         self.shape: list[Occurrence] = []
         self.places: dict[str, int] = {}
-        """Where in the shape each single field stands."""
+        """Index of each single field in the shape."""
         self.members = 0
         super().begin()
 
