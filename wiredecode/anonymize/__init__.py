@@ -1,7 +1,7 @@
 """The same capture without secrets, addresses, names and bodies, packet by packet.
 
-Every byte behind the headers of a packet is blanked first. Then each frame that is decoded puts its bytes, replaced,
-back onto the packets that carried it. So what nobody understood does not come through.
+Every byte after the headers of a packet is blanked first. Then each decoded frame puts its bytes, replaced,
+back onto the packets that carried it. So bytes that were not decoded do not come through.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ WINDOW_BYTES = 32 * 1024 * 1024
 LATE_BYTES = 32 * 1024 * 1024
 """Packets that were written, and may still be corrected, where the output is a file."""
 PACKET_BYTES = 800
-"""What holding a packet takes, besides three times its bytes."""
+"""Memory for one packet, besides three times its bytes."""
 DATA_AT = 28
 """Where the packet begins in its block of pcapng."""
 WRITE_PACKETS = 4096
 
 
 def disguises() -> Disguises:
-    """What all protocols say of their layers. Names of a carrier and of what it carries hold words of both."""
+    """Return the declarations of all protocols. Names of a carrier and of a carried protocol hold words of both."""
     found: dict[str, Rules] = {}
     for protocol in protocols():
         own = dict(protocol.disguises())
@@ -50,9 +50,9 @@ def disguises() -> Disguises:
 
 
 class Anonymizer:
-    """Takes packets and the frames made of them, and writes the packets to ``file``, replaced.
+    """Takes packets and the frames made of them, and writes the packets, with replaced contents, to ``file``.
 
-    ``patches``: the file can be corrected where it was written already.
+    ``patches``: the file can be corrected where it was already written.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Anonymizer:
         self._interfaces: list[Interface] = []
         self.written = self.frames = 0
         self.others: Counter[str] = Counter()
-        """Connections that are not decoded, by what they look like."""
+        """Connections that are not decoded, by their likely protocol."""
 
     def add_packets(self, batch: PacketBatch, interfaces: list[Interface]) -> None:
         """The next packets, before they are decoded."""
@@ -88,7 +88,7 @@ class Anonymizer:
             self._waiting_bytes += _cost(packet)
 
     def events(self, events: list[Event]) -> None:
-        """What reassembly made of them."""
+        """Take the events that reassembly made of the packets."""
         for event in events:
             if isinstance(event, Chunk):
                 self._streams.chunk(event)
@@ -96,7 +96,7 @@ class Anonymizer:
                     self._greet(event)
 
     def _greet(self, chunk: Chunk) -> None:
-        """The first bytes of a stream that tell what it is, where it is nothing that is decoded."""
+        """Remember the first bytes of a stream that is not decoded, to identify its protocol."""
         start = next((start for start, _ in FOREIGN if chunk.data.startswith(start)), b"")
         if start or foreign_name(chunk.data) == "TLS":
             size = len(start) or 2
@@ -107,7 +107,7 @@ class Anonymizer:
         for frame in frames:
             self.frames += 1
             if frame.place:
-                continue  # it stands inside another one
+                continue  # it is inside another one
             direction = frame.connection.directions[frame.side]
             now = self.disguise.frame(frame)
             for packet in self._streams.paint(direction, frame.offset, frame.data, now):

@@ -145,7 +145,7 @@ class Pseudonymizer:
             out[first:last] = self._replaced(leaf, rules, data[first:last])
 
     def _replaced(self, leaf: Leaf, rules: Rules, raw: bytes) -> bytes:
-        """What stands for one text, or some bytes."""
+        """Replacement of one text, or of some bytes."""
         path = leaf.path
         is_text = not isinstance(leaf.value, bytes) and not rules.among(rules.bodies, path)
         if rules.among(rules.kept, path):
@@ -168,7 +168,7 @@ class Pseudonymizer:
 
 
 def places(leaf: Leaf, data: bytes) -> Iterator[Range]:
-    """Where the texts or bytes of a field stand: without their lengths, quotes and blanks."""
+    """Ranges of the texts or bytes of a field: without their lengths, quotes and blanks."""
     start, stop = leaf.range
     if isinstance(leaf.value, dict):
         yield start, stop

@@ -14,7 +14,7 @@ BLOCK = 16
 class CryptoPan(Key):
     """Maps addresses bit by bit: two share n bits if, and only if, their images do. All else is as with other keys.
 
-    ``secret``: 32 bytes, the AES key and what the padding is made of. Other programs map alike with the same bytes.
+    ``secret``: 32 bytes, the AES key and the source of the padding. Other programs map alike with the same bytes.
     """
 
     def __init__(self, secret: bytes) -> None:

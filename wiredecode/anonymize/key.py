@@ -32,12 +32,12 @@ LITERAL = re.compile(
     rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)"
     rb"|(?<![\w:.])(?=[0-9A-Fa-f:]{0,39}::?[0-9A-Fa-f]{0,4})[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])"
 )
-"""What may be an address in a text: IPv4 or IPv6."""
+"""Candidates for addresses in a text: IPv4 or IPv6."""
 LOOPBACK = 127
 SMALL_GROUP = 240
 """A permutation of so few IPv6 groups is likely to keep one where it is; a cycle keeps none."""
 SMALL_NUMBER = 3
-"""Numbers of so many digits in names stay: partitions, segments, epochs."""
+"""Numbers of up to this many digits in names stay: partitions, segments, epochs."""
 
 
 class BadKey(Exception):
@@ -83,7 +83,7 @@ class Key:
 
     def _ipv4(self, address: bytes) -> bytes:
         if not 0 < address[0] < 224:
-            return address  # none, multicast, broadcast: of nobody
+            return address  # none, multicast, broadcast: of no host
         out = address[:1] if address[0] == LOOPBACK else b""
         for place, octet in enumerate(address[len(out) :], len(out)):
             out += bytes([self._octet(octet, place, address[:place])])
@@ -212,7 +212,7 @@ class Key:
         return bytes(image)
 
     def _wide(self, part: bytes, size: int) -> int:
-        """For parts so long that no two images are the same in practice."""
+        """For parts that are too long for two images to be the same in practice."""
         return int.from_bytes(shake_256(self._secret + part).digest(size.bit_length() // 8 + 16), "big") % size
 
     def noise(self, body: bytes) -> bytes:
@@ -221,7 +221,7 @@ class Key:
 
 
 def ipv6_same(raw: bytes, image: object) -> bytes:
-    """An IPv6 address in a spelling of its own: group by group as it is spelled."""
+    """An IPv6 address that keeps its spelling, group by group."""
     text = raw.decode()
     mapped = IPv6Address(image(IPv6Address(text).packed)).exploded.split(":")  # type: ignore[operator]
     head, _, tail = text.partition("::")
@@ -237,7 +237,7 @@ def ipv6_same(raw: bytes, image: object) -> bytes:
 
 
 def _space(byte: int) -> tuple[int, int]:
-    """The first of the characters that may stand for one, and how many they are."""
+    """The first of the characters that may replace a byte, and their number."""
     if 48 <= byte < 58:
         return 48, 10
     return (65, 26) if 65 <= byte < 91 else (97, 26)
@@ -253,7 +253,7 @@ def is_text(raw: bytes) -> bool:
 
 
 def spoiled(raw: bytes, image: bytes) -> bytes:
-    """The image of what is not UTF-8 is none, either."""
+    """The image of bytes that are not UTF-8 is not UTF-8, either."""
     at = next(place for place, byte in enumerate(image) if raw[place] >= 0x80)
     return image[:at] + b"\xff" + image[at + 1 :]
 

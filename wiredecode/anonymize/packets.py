@@ -1,4 +1,4 @@
-"""A packet with its addresses replaced and everything behind its headers blanked, and its checksums."""
+"""A packet with its addresses replaced and everything after its headers blanked, and its checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRAGMENT = 0x3FFF
 TCP_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER = 20, 20, 40, 8
 END, NOP = 0, 1
 KNOWN_OPTIONS = frozenset({2, 3, 4, 5, 8})
-"""MSS, window scale, SACK permitted, SACK, timestamps: they name nobody."""
+"""MSS, window scale, SACK permitted, SACK, timestamps: they identify no host."""
 
 Flow = tuple[bytes, bytes, bytes]
 """Source and destination address, both ports."""
@@ -151,7 +151,7 @@ class Packets:
         self._behind(packet, at, min(start, len(was)), stop, protocol, False)
 
     def _behind(self, packet: Packet, ip: int, start: int, stop: int, protocol: int, fragment: bool) -> None:
-        """What IP carries, from ``start`` up to ``stop``."""
+        """Replace the payload of IP, from ``start`` up to ``stop``."""
         was, now = packet.was, packet.now
         end = max(start, min(stop, len(was)))
         now[end:] = bytes(len(now) - end)  # trailers

@@ -73,7 +73,7 @@ class Streams:
         held.by_number[packet.number] = packet
 
     def release(self, packet: Packet) -> None:
-        """A packet is not held any more."""
+        """A packet is no longer held."""
         held = self._flows.get(packet.place.flow) if packet.place is not None else None
         if held is None or held.by_number.pop(packet.number, None) is None:
             return
@@ -84,7 +84,7 @@ class Streams:
             del self._flows[packet.place.flow]  # type: ignore[union-attr]
 
     def chunk(self, chunk: Chunk) -> None:
-        """The stream goes on: now it is known where it lies in its flow."""
+        """The stream continues: now its position in its flow is known."""
         direction = chunk.direction
         held = self._flows.get(self._key(direction))
         if held is None:
@@ -116,7 +116,7 @@ class Streams:
                     del self._flows[key]
 
     def paint(self, direction: Direction, offset: int, was: bytes, now: bytes, *, whole: bool = True) -> list[Packet]:
-        """Bytes of a stream are replaced, wherever they stand; the packets that changed."""
+        """Replace bytes of a stream in all their copies; return the packets that changed."""
         origin, held = self._origins.get(direction), self._flows.get(self._key(direction))
         if origin is None or held is None:
             return []
@@ -157,7 +157,7 @@ def _paint(packet: Packet, start: int, was: bytes, now: bytes) -> bool:
 
 
 def _copy(source: Packet, target: Packet) -> None:
-    """What a packet repeats is replaced as in the one before, where that was."""
+    """Replace a packet's repeated bytes as in the earlier packet, if they were replaced there."""
     assert source.place is not None
     low, high = max(source.at, target.at), min(source.at + len(source.done), target.at + len(target.done))
     if low >= high or source.done.find(0, low - source.at, high - source.at) >= 0:

@@ -1,4 +1,4 @@
-"""What is wrong in a capture: one pass over its frames, rules of all protocols, problems with evidence."""
+"""Finds the problems of a capture: one pass over its frames, rules of all protocols, problems with evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["SEVERITIES", "Checker", "Problem"]
 
 
 class Checker:
-    """Is told the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
+    """Receives the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
 
     def __init__(self) -> None:
         self.report = Report()
@@ -64,7 +64,7 @@ class Checker:
         self._guarded(self._clock.look, batch)
 
     def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over; frames of it may still come. ``other``: what it looks like, if nobody decodes it."""
+        """A connection is over; its frames may still come. ``other``: its likely protocol, if it is not decoded."""
         if other is not None:
             self._others.other(connection, other)
         self._ended.append((connection, other))
@@ -120,7 +120,7 @@ class Checker:
             self._guarded(rule.ended, connection)
 
     def _guarded(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
-        """Whatever a rule meets, the others go on: that it failed is a problem of its own."""
+        """If a rule fails, the others continue; its failure is a problem, too."""
         try:
             if subject is None:
                 method()

@@ -21,7 +21,7 @@ BACK_NS = 1_000_000_000
 STAYS = 5
 """Packets after a step back that are all earlier than the one before it: one alone is only late."""
 AHEAD_NS = 10_000_000_000
-"""A pause so long is looked at."""
+"""A pause this long is examined."""
 SLOWEST_TICK_NS = 100_000_000
 """No clock of TCP timestamps that is in use ticks more slowly (RFC 7323 section 5.4 allows 1 s)."""
 AROUND = 64
@@ -38,7 +38,7 @@ class Jump(NamedTuple):
 
 
 class ClockRule(Rule):
-    """Is shown the packets before they are decoded; tells at the end."""
+    """Sees the packets before they are decoded; reports at the end."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -77,7 +77,7 @@ class ClockRule(Rule):
 
 
 def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
-    """Most time, ns, that can have passed by the TCP timestamps of who sent before and after; None: nobody tells."""
+    """Most time, ns, that can have passed by TCP timestamps of hosts that sent before and after, if known."""
     before = dict(timestamps(earlier))
     ticks = [distance(before[flow], value) for flow, value in timestamps(later) if flow in before]
     return max(ticks) * SLOWEST_TICK_NS if ticks else None

@@ -16,7 +16,7 @@ EXACT = {
     ),
     **dict.fromkeys(("frame-max", "max-payload"), "frame.too-large"),
 }
-"""By code of findings, whatever their group."""
+"""By code of findings, in any group."""
 GROUPS = {
     **{group: f"frame.{group}" for group in ("malformed", "checksum", "sequence", "security", "tls")},
     "limit": "frame.limit",
@@ -32,7 +32,7 @@ def code_of(code: str, group: str) -> Code:
 
 
 def offers() -> Iterator[tuple[str, Checks]]:
-    """What every protocol offers, by name; those that another one carries too."""
+    """Return the checks of every protocol, by name; those that another one carries too."""
     for protocol in protocols():
         offered = {protocol.name: protocol.checks()}
         offered |= {one.name: one.checks() for one in carried_by(protocol.name)}

@@ -1,4 +1,4 @@
-"""What is spoken where: other protocols at the port of a broker, and secrets that anybody can read."""
+"""Protocols and secrets on connections: other protocols at the port of a broker, and secrets in clear text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MOST_BYTES = 512 * 1024
 
 
 class OtherProtocols(Rule):
-    """Is told the first frames of connections, and what other connections look like."""
+    """Receives the first frames of connections, and the likely protocols of other connections."""
 
     def __init__(self, report: Report, ports: Mapping[int, str], titles: Mapping[str, str]) -> None:
         super().__init__(report)
         self._ports, self._titles = ports, titles
-        """What the ports are of, and what protocols are called."""
+        """The protocols of the ports, and the titles of protocols."""
         self._protocols: dict[str, str] = {}
         self._others: list[tuple[Connection, str]] = []
 
@@ -90,7 +90,7 @@ class OtherProtocols(Rule):
 
 
 def _likely(client: str, server: str) -> str:
-    """What is configured wrong if a client and a server speak these protocols."""
+    """The likely misconfiguration if a client and a server speak these protocols."""
     if server == "TLS":
         return f"the client speaks {client} without TLS to a port for TLS"
     return f"the client, which speaks {client}, was given the port of {server}"

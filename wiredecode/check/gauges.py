@@ -1,4 +1,4 @@
-"""What the gauges of all protocols read off the frames of a capture."""
+"""Measurements that the gauges of all protocols read off the frames of a capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMIT = 1 << 63
 
 
 class Gauges:
-    """Is told the frames in order."""
+    """Receives the frames in order."""
 
     def __init__(self) -> None:
         self._gauges: dict[tuple[str, str | None], list[Gauge]] = {}
@@ -21,7 +21,7 @@ class Gauges:
                     self._gauges.setdefault((name, each), []).append(gauge)
 
     def read(self, frame: Frame) -> list[Measurement]:
-        """What the next frame tells."""
+        """Return the measurements of the next frame."""
         found: list[Measurement] = []
         for gauge in self._gauges.get((frame.protocol, frame.type), ()):
             try:

@@ -24,10 +24,10 @@ SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 REMARKABLE_NS = 200_000_000
 """A confirm that is worth a note."""
 PATIENCE_NS = 1_000_000_000
-"""A publish is unconfirmed when so much of the capture, or the end of its connection, followed."""
+"""A publish is unconfirmed if this much of the capture, or the end of its connection, follows."""
 MOST_WORST = 10
 MOST_STREAMS = 1000
-"""Brokers and streams that are told apart."""
+"""Brokers and streams that are counted separately."""
 MOST_REASONS = 32
 """Of refusals, per connection and stream."""
 REFUSALS = {
@@ -42,7 +42,7 @@ REFUSALS = {
 COMPARED = "wrong last sequence"
 NUMBER = re.compile(r"\b\d+\b")
 MOST_WAITING = 65_536
-"""Publishes that may wait at once; the oldest are then not judged."""
+"""Publishes that wait at the same time; the oldest beyond it are not judged."""
 
 
 class Slow(NamedTuple):
@@ -92,7 +92,7 @@ class OpenPublish:
     count: int
     left: int
     judged: bool
-    """Whether it is told here when nobody confirms it ..."""
+    """Whether a missing confirm is reported here ..."""
     refusals: bool = False
     """... and when it is refused."""
     transfer_ns: int = 0
@@ -137,7 +137,7 @@ class Publishes(Rule):
         self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
         """By connection and stream, then by reason."""
         self.refused_by: int | None = None
-        """The last frame that refused a publish: nobody else needs to tell it."""
+        """The last frame that refused a publish: no other rule reports it."""
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
@@ -293,7 +293,7 @@ class Publishes(Rule):
 
 
 def _value(frame: Frame, name: str) -> Any:
-    """A field of a frame, of what it carries, or what other frames tell."""
+    """Return a field of a frame, of its carried frame, or derived from other frames."""
     for values in (frame.generated, frame.values, inner_values(frame)):
         if name in values:
             return values[name]

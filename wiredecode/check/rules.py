@@ -14,15 +14,15 @@ from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Report, Rule
 
 MOST_REQUESTS = 65_536
-"""Requests of the capture that may wait at once; the oldest are then not judged."""
+"""Requests of the capture that wait at the same time; the oldest beyond it are not judged."""
 PATIENCE_NS = 1_000_000_000
-"""A request is unanswered when so much of the capture, or the end of its connection, followed."""
+"""A request is unanswered if this much of the capture, or the end of its connection, follows."""
 SLOW_NS = 200_000_000
 """Responses that took longer are held against losses and closed windows."""
 MAX_DETAILED = 3
-"""Unanswered requests of one type that are told one by one."""
+"""Unanswered requests of one type that are listed individually."""
 SETTLED_NS = 1_000_000_000
-"""What is missing this long after the first byte of a connection that began earlier was not sent before that byte."""
+"""Bytes missing this long after the first byte of a connection that began earlier were not sent before that byte."""
 MOST_SLOW = 100
 """Per connection."""
 HOLES = frozenset({"hole", "no-frame", "header-cut"})
@@ -32,7 +32,7 @@ CAPTURE_ENDS = "frame-cut"
 
 
 class OpenRequest(NamedTuple):
-    """A request without its response so far."""
+    """A request without its response yet."""
 
     number: int
     packet: int | None
@@ -125,7 +125,7 @@ class Requests(Rule):
 
 
 def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:
-    """What of TCP happened in one direction while a request waited."""
+    """Describe the TCP events in one direction while a request waited."""
     for begin, end in direction.zero_intervals:
         if begin < until_ns and end > request.time_ns:
             return "the window was closed"
@@ -138,20 +138,20 @@ def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, pa
 
 
 def may_be_before(direction: Direction) -> bool:
-    """Whether all that is missing may have been sent before the capture, behind what was then sent again (SACK)."""
+    """Whether all missing bytes may precede the capture, followed by bytes that were then sent again (SACK)."""
     if direction.started or direction.first_ns is None or not direction.losses:
         return False
     return all(shown - direction.first_ns <= SETTLED_NS for _, shown, _ in direction.losses)
 
 
 class Findings(Rule):
-    """What was noticed about frames, grouped by code."""
+    """Findings about frames, grouped by code."""
 
     def __init__(self, report: Report, covered: dict[str, frozenset[str]]) -> None:
         super().__init__(report)
         self._covered = covered
         self.refusal_told = False
-        """Another rule told already that the frame refuses what was asked."""
+        """Another rule already reported that the frame refuses a request."""
 
     def frame(self, frame: Frame) -> None:
         for finding in frame.findings:
@@ -168,7 +168,7 @@ class Findings(Rule):
                 self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
 
     def _hole(self, frame: Frame, finding: Finding) -> None:
-        """Bytes that are not in the capture, or frames that cannot be told for that reason."""
+        """Bytes that are not in the capture, or frames that cannot be decoded for that reason."""
         connection = frame.connection
         missing = any(direction.missing and not may_be_before(direction) for direction in connection.directions)
         late = not connection.directions[frame.side].started and (

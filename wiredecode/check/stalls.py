@@ -19,7 +19,7 @@ LEAST_NS = 1_000_000_000
 HELD_AFTER_NS = 200_000_000
 """Messages that a silent server should pass on are remembered from this time on."""
 LEAST_END_NS = 2_000_000_000
-"""The same if it sends nothing any more."""
+"""The same if it sends nothing until the end."""
 LEAST_WAITING = 3
 """Requests or messages that wait: a single slow one is no stall."""
 MOST_HELD, MOST_LOOKED = 64, 256
@@ -34,7 +34,7 @@ EDGE = 10
 
 @dataclass(slots=True)
 class Waiting:
-    """What waits on one connection since the server's last frame there."""
+    """Requests and publishes that wait on one connection since the server's last frame there."""
 
     connection: Connection
     heard_ns: int = 0
@@ -44,7 +44,7 @@ class Waiting:
     since_ns: int = 0
     count: int = 0
     published: int = 0
-    """Of these, publishes."""
+    """Number of publishes among them."""
     frames: list[int] = field(default_factory=list)
 
     def alive(self, since_ns: int, until_ns: int) -> bool:
@@ -74,7 +74,7 @@ class Silence(NamedTuple):
 
 @dataclass(slots=True)
 class Server:
-    """What is known of one server."""
+    """Facts about one server."""
 
     heard_ns: int = 0
     connections: dict[int, Waiting] = field(default_factory=dict)
@@ -192,10 +192,10 @@ class Stall:
     until_ns: int
     silences: list[Silence] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
-    """Connections on which the server went on."""
+    """Connections on which the server continued."""
     silent: set[int] = field(default_factory=set)
     to_end: bool = False
-    """The server sent nothing any more."""
+    """The server sent nothing until the end."""
 
 
 class Stalls(Rule):

@@ -25,7 +25,7 @@ MOST_FILES = 3
 
 @dataclass(frozen=True)
 class Layout:
-    """How problems are shown: columns, colours, the clock beside seconds, and the captures that commands name."""
+    """Layout of problems: columns, colours, the clock beside seconds, and the captures that commands name."""
 
     width: int = WIDTH
     color: bool = False

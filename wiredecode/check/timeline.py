@@ -1,4 +1,4 @@
-"""What changed when: connections, leaders, terms, replicas, groups, streams, errors, stalls; and the throughput."""
+"""Events over time: connections, leaders, terms, replicas, groups, streams, errors, stalls; and the throughput."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEIGHTS = {
     **dict.fromkeys((STREAM, CLOSED), 1),
     OPENED: 0,
 }
-"""What is left out first where there is no room: what weighs least."""
+"""Order in which events are left out if there is no room: the least important first."""
 MOST_EVENTS = 20_000
 """That are remembered; of more only the number is known."""
 MOST_LINES = 18
@@ -38,13 +38,13 @@ MOST_KEYS = 4_096
 LEAST_STALL_NS = 200_000_000
 LEAST_SILENCE_NS = 1_000_000_000
 SILENCE_SHARE = 10
-"""A silence is told if it is so large a part of the capture: a tenth."""
+"""A silence is shown if it is at least this part of the capture: a tenth."""
 WIDTH = 80
 BARS = " ▁▂▃▄▅▆▇█"
 ROWS = 60
 """Columns of the spark lines."""
 EVENT_GROUPS = frozenset({"response", "sequence", "checksum"})
-"""Groups of findings that are told as errors when they are warnings, too."""
+"""Groups of findings that are shown as errors also if they are warnings."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Event:
     what: str
     """Not escaped."""
     common: str = ""
-    """Events of one kind with the same text here may be told as one."""
+    """Events of one kind with the same text here may be combined."""
     frame: int | None = None
     packet: int | None = None
     connection: int | None = None
@@ -65,7 +65,7 @@ class Event:
 
 
 class Timeline:
-    """Is told the frames in order and the connections that are over; then :meth:`finish`."""
+    """Receives the frames in order and the connections that are over; then :meth:`finish`."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -103,7 +103,7 @@ class Timeline:
             self._findings(frame)
 
     def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over, and everything is known of it."""
+        """A connection is over, and everything about it is known."""
         self._silences.forget(connection)
         number, health, start = connection.number, connection.health, beginning(connection)
         name = f"#{number} {label(connection)}".rstrip()
@@ -170,7 +170,7 @@ class Timeline:
 
 
 def condensed(events: list[Event], span_ns: int, most: int = MOST_LINES) -> tuple[list[Event], int]:
-    """At most so many: those of one kind that came soon after each other as one, then the least left out, counted."""
+    """Reduce to ``most``: combine events of one kind soon after each other, then leave out the least important."""
     gap = max(span_ns // 64, 1)
     while True:
         merged = list(_merged(events, gap))
@@ -204,7 +204,7 @@ def _merged(events: list[Event], gap: int) -> Iterator[Event]:
 
 
 def _text(event: Event, names: list[str]) -> str:
-    """What is told of events that came together."""
+    """Text of events that came together."""
     times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
     if event.kind in (OPENED, CLOSED, RESET):
         if event.count == 1:

@@ -1,4 +1,4 @@
-"""What TCP tells of a connection when it is over."""
+"""Problems of TCP, reported when a connection is over."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
-"""So many retransmissions, and so large a share of the packets, are worth a warning."""
+"""At least this many retransmissions, and this share of the packets, are a warning."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
-"""A closed window, or all of them, last this long if they are a warning: who reads a backlog closes it for moments."""
+"""A closed window, or all of them, last this long if they are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
 """A server that goes down ends its connections within such a time."""
 LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
@@ -32,7 +32,7 @@ Hosts = tuple[str, ...]
 
 
 class Health(Rule):
-    """What TCP tells of a connection when it is over."""
+    """Reports problems of TCP when a connection is over."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -168,7 +168,7 @@ class Health(Rule):
             problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
-        """Times in which the other side heard nothing; returns how many retransmissions were told."""
+        """Report times in which the other side got nothing; return the number of retransmissions reported."""
         resent = 0
         ends, of_client = connection.endpoints, side == client_side(connection)
         hosts = tuple(sorted(end.rpartition(":")[0] for end in ends))
@@ -243,7 +243,7 @@ class Health(Rule):
 
 
 def _size(connection: Connection, unheard: Unheard) -> str:
-    """What the size of a segment tells that never arrives."""
+    """Explain the size of a segment that never arrives."""
     health = connection.health
     sizes = [each.mss for each in health.directions if each.mss] if health is not None else []
     if not unheard.alive or not sizes or unheard.length < min(sizes) - OPTIONS:

@@ -26,7 +26,7 @@ MOST_NAMED = 3
 
 @dataclass
 class Coverage:
-    """What of a capture was decoded, as the checker counts it."""
+    """The decoded part of a capture, as the checker counts it."""
 
     messages: int = 0
     """Frames of decoded protocols."""
@@ -39,7 +39,7 @@ class Coverage:
     _encrypted: set[int] = field(default_factory=set)
     """Open connections with such records."""
     others: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Connections that were not decoded, by what they look like and the server's endpoint."""
+    """Connections that were not decoded, by their likely protocol and the server's endpoint."""
 
     def end(self, connection: Connection, other: str | None) -> None:
         """Count a connection that is over."""
@@ -70,7 +70,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the last line says. ``judged``: something was decoded; ``whole``: all of it."""
+    """Contents of the last line. ``judged``: something was decoded; ``whole``: all of it was."""
 
     text: str
     judged: bool
@@ -97,7 +97,7 @@ class Verdict:
 
 
 def verdict(coverage: Coverage, problems: Sequence[Problem], totals: Totals, *, notes_shown: bool = True) -> Verdict:
-    """What the last line says of these problems."""
+    """Make the verdict on these problems, for the last line."""
     titles = {one.name: one.title for one in protocols()}
     names = ", ".join(dict.fromkeys(titles.get(name, name.title()) for name in coverage.spoken))
     lost = totals.undecoded + max(sum(totals.other.values()), coverage.hidden)

@@ -31,7 +31,7 @@ def bucket_ns(bucket: float) -> float:
 
 
 def percentile(row: Sequence[int] | Counts, percent: float) -> float | None:
-    """The latency, ns, that so many of those counted by bucket do not exceed; None: there are none."""
+    """The latency, ns, that this percentage of those counted by bucket do not exceed; None: there are none."""
     place = percentile_place([*map(int, row)], percent)
     return None if place is None else bucket_ns(place + 0.5)
 

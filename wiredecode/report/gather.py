@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, PUBLISHED, DELIVERED, OPENED, CLOSED = COLUMNS = range(7)
-"""Columns of what is counted by time: bytes of frames by sender, messages, connections."""
+"""Columns of counts by time: bytes of frames by sender, messages, connections."""
 SENDERS = {"client": FROM_CLIENT, "server": FROM_SERVER, None: FROM_UNKNOWN}
 MOST_WAITING = 65_536
 """Requests whose type is remembered until the answer comes."""
@@ -61,19 +61,19 @@ class Stream:
 
 
 class Gathering:
-    """Is told every frame with :meth:`frame`, every connection that is over with :meth:`end`; then :meth:`finish`.
+    """Receives every frame with :meth:`frame`, every ended connection with :meth:`end`; then :meth:`finish`.
 
-    ``messages`` is what the dissector has to collect messages in. ``first_ns`` is to be set when it is known.
+    ``messages`` is the dissector's collection of messages. Set ``first_ns`` when it is known.
     """
 
     def __init__(self, *, filtered: bool = False) -> None:
         self.filtered = filtered
-        """Whether only some frames count: of connections without any, nothing is told."""
+        """Whether only some frames count: connections without any are left out."""
         self.checker = Checker()
         self.messages = Messages()
         self.timeline = Timeline()
         self.events: list[Event] = []
-        """What changed when."""
+        """Events in order of time."""
         self.problems: list[Problem] = []
         self.first_ns = 0
         self.last_ns = 0
@@ -84,9 +84,9 @@ class Gathering:
         self.commands: dict[tuple[str, str, str | None], Command] = defaultdict(Command)
         self.streams: dict[tuple[str, str], Stream] = {}
         self.series: dict[tuple[str, str], Series] = {}
-        """By what is measured and of what: ``("credit", "orders, subscription 1 of #3")``."""
+        """By quantity and object: ``("credit", "orders, subscription 1 of #3")``."""
         self.left_out = 0
-        """Connections that are not in ``connections`` any more."""
+        """Connections that are no longer in ``connections``."""
         self._waiting: Newest[int, Command] = Newest(MOST_WAITING)
         self._gauges = Gauges()
 
@@ -103,12 +103,12 @@ class Gathering:
             self.by_time.add(health.last_ns, CLOSED)
 
     def over(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over, and no frame of it comes any more."""
+        """A connection is over, and no frame will follow."""
         if not self.filtered or connection.number in self.connections:
             self.timeline.end(connection, other)
 
     def frame(self, frame: Frame, *, counts: bool = True) -> None:
-        """The next frame, which the checker was told already; whether it ``counts``."""
+        """Take the next frame, which the checker received already; ``counts``: whether it counts."""
         parts = self.messages.of(frame)
         if not counts or not self.checker.report.covers(frame.time_ns):
             return
@@ -202,7 +202,7 @@ class Gathering:
 
 
 def chosen(gathering: Gathering) -> int | None:
-    """The connection that is worth a look: of the worst problem, else the one that said most; None: nobody did."""
+    """The connection that is worth a look: of the worst problem, else the one with the most bytes, if any."""
     known = gathering.connections
     for problem in gathering.problems:
         if problem.severity == "note":

@@ -1,4 +1,4 @@
-"""The page: what both passes found, as HTML. Whatever comes from the wire goes through jinja's escaping."""
+"""The HTML page with the results of both passes. jinja escapes all text from the wire."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEXTS = ("who", "protocol", "health", "end", "type", "from", "stream, topic or s
 
 @dataclass(frozen=True)
 class Source:
-    """What the report is about."""
+    """Source of the report."""
 
     files: Several[str]
     title: str | None
@@ -122,7 +122,7 @@ def tiles(gathering: Gathering, totals: Totals) -> list[dict[str, Any]]:
 
 
 def remarks(totals: Totals) -> list[str]:
-    """What of the capture is not on the page."""
+    """Return the parts of the capture that are not on the page."""
     texts = []
     if totals.not_decoded:
         reasons = (f"{counted(count, 'packet')} {why}" for why, count in totals.not_decoded.most_common(5))
@@ -136,7 +136,7 @@ def remarks(totals: Totals) -> list[str]:
 
 
 def findings(gathering: Gathering) -> list[dict[str, Any]]:
-    """Findings as the page shows them; what a code means stands at its first one."""
+    """Return findings as the page shows them; the meaning of a code is at its first one."""
     explained: set[str] = set()
     found = []
     for problem in gathering.problems[:MOST_FINDINGS]:
@@ -158,7 +158,7 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
 
 
 def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
-    """What changed and what went wrong, in order of time; and how many of the changes are left out."""
+    """Changes and errors, in order of time; and the number of changes left out."""
     span_ns = max(gathering.last_ns - gathering.first_ns, 1)
     changes, left_out = condensed(gathering.events, span_ns, MOST_EVENTS)
     found = [(each.time_ns, each.kind, "error" if each.kind == ERROR else "", each.what) for each in changes]
@@ -323,7 +323,7 @@ def _round_trip(health: ConnectionHealth) -> str:
 
 
 def _health(health: ConnectionHealth) -> str:
-    """What is not as it should be."""
+    """Describe what is unusual."""
     parts = []
     repeated = sum(direction.timeouts + direction.number_of(FAST_RETRANSMISSION) for direction in health.directions)
     if repeated:

@@ -1,4 +1,4 @@
-"""Plots as SVG, drawn by matplotlib without a screen. No text from the wire is in them: legends stand on the page."""
+"""Plots as SVG, drawn by matplotlib without a screen. They contain no text from the wire: legends are on the page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PERCENTILES = (50, 90, 99)
 MOST_LINES = 8
 INK, GRID = "#010101", "#020202"
 LINES = [f"#{10 + index:02d}0303" for index in range(MOST_LINES)]
-"""Colours that stand for those of the page, which has light and dark ones."""
+"""Placeholders for the colours of the page, which has light and dark ones."""
 PAGE_COLORS = {INK: "var(--ink)", GRID: "var(--grid)"} | {
     color: f"var(--line{index})" for index, color in enumerate(LINES, 1)
 }
 HEAT = (0xD9, 0x48, 0x0F)
-"""Red, green and blue of the heat map, on light and on dark: how many is told by how opaque."""
+"""Red, green and blue of the heat map, on light and on dark: opacity shows the count."""
 WIDTH, HEIGHT = 10.0, 2.6
 """Inches, 72 points each: the page scales them."""
 
@@ -53,7 +53,7 @@ class Plots:
         return out[0], width
 
     def levels(self, bins: Bins, up: int, down: int) -> str:
-        """How many connections there are, from how many began and ended."""
+        """Number of open connections, from the numbers that began and ended."""
         counts, width = bins.counts(MOST_BINS, self.last_ns)
         with self._axes("connections") as (axes, out):
             opened = np.cumsum(counts[:, up]) - np.concatenate([[0], np.cumsum(counts[:-1, down])])
@@ -111,13 +111,13 @@ class Plots:
         return ((bins.first_ns or 0) - self.first_ns + np.arange(count) * width) / 1e9
 
     def _steps(self, bins: Bins, values: Any, width: int) -> tuple[Any, Any]:
-        """What a step line needs to end where the last bin does."""
+        """Values that a step line needs to end where the last bin does."""
         return self._starts(bins, len(values) + 1, width), np.append(values, values[-1] if len(values) else 0)
 
     @contextmanager
     def _axes(self, label: str) -> Iterator[tuple[Any, list[str]]]:
         """Axes to draw on; afterwards the list holds the SVG."""
-        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its cache of fonts
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it reports its cache of fonts
         import matplotlib as mpl
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
@@ -159,7 +159,7 @@ class Plots:
 
 
 def _inline(svg: str, prefix: str) -> str:
-    """As part of a page: no head, no size of its own, the colours of the page; ``prefix`` of its ids."""
+    """As part of a page: no head, no size, the colours of the page; ``prefix`` of its ids."""
     svg = svg[svg.index("<svg ") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)

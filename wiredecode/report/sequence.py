@@ -61,9 +61,9 @@ class Skipped:
 
 
 class Sequence:
-    """Is told the frames of one connection; ``items`` are the steps, and what is skipped between them.
+    """Receives the frames of one connection; ``items`` are the steps, and the skipped frames between them.
 
-    Shown are the first frames of each type, those with findings, the ``evidence`` (numbers of frames) and what stands
+    Shown are the first frames of each type, those with findings, the ``evidence`` (numbers of frames) and the frames
     just before, and the last ones.
     """
 
@@ -77,7 +77,7 @@ class Sequence:
         self._arrows = self._trouble = 0
 
     def add_frames(self, frames: Iterable[Frame]) -> None:
-        """All of them, in order; what was given before an error is shown."""
+        """Add all frames in order; frames given before an error are shown."""
         try:
             for frame in frames:
                 self.frames += 1

@@ -1,4 +1,4 @@
-"""The statistics of captures, counted frame by frame in one pass: memory grows with what is told, not with the capture.
+"""The statistics of captures, counted frame by frame in one pass: memory grows with the results, not with the capture.
 
 On Spark they are SQL over the tables: see :mod:`wiredecode.spark.stats`.
 """
@@ -114,7 +114,7 @@ class ConnectionCounter:
         self.frame = self._activities.frame
 
     def rows(self) -> Iterator[Row]:
-        """Where no frame tells who is the client, it is the end that is first in the order of texts."""
+        """If no frame shows which end is the client, it is the end that is first in the order of texts."""
         for one in self._activities.by_number.values():
             ends = one.connection.endpoints
             client = int(ends[1] < ends[0]) if one.client is None else one.client
@@ -133,9 +133,9 @@ class ConnectionCounter:
 
 
 class Counters:
-    """Is told the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
+    """Receives the frames of a capture that count, with :meth:`frame`; then :meth:`table`.
 
-    ``interval``: of throughput, seconds; None: one that fits. ``hops``: what servers pass on counts each time.
+    ``interval``: of throughput, seconds; None: one that fits. ``hops``: messages passed on by servers count each time.
     """
 
     def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
@@ -153,9 +153,9 @@ class Counters:
         self._each = [counter.frame for counter in self._counters.values()]
         self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
         self.connections = ConnectionTable() if "connections" in names else None
-        """Collects what frames do not tell about connections, from whoever reads them."""
+        """Collects facts about connections that frames do not contain, from the reader of the capture."""
         self.messages = Messages() if names & {"confirms", "throughput"} else None
-        """What the dissector has to collect messages in."""
+        """Collection that the dissector fills with messages."""
         self.whole = True
         """Whether all frames were chosen."""
 
@@ -173,7 +173,7 @@ class Counters:
                 self._throughput.add(part)
 
     def table(self, statistic: Statistic) -> pa.Table:
-        """The statistic of all frames told."""
+        """The statistic of all frames received."""
         rows, schema = [*self._counters[statistic.name].rows()], schema_of(statistic)
         if self.connections is not None and statistic.name == "connections":
             rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]

@@ -18,7 +18,7 @@ from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Publishing
 
 MOST_WAITING = 131_072
-"""Requests, and frames of published messages, without answer so far that are remembered; the oldest are given up."""
+"""Requests, and frames of published messages, without answer yet that are remembered; the oldest are given up."""
 MOST_ANSWERED = 8_192
 """Requests that were answered, and may be again."""
 Row = dict[str, Any]
@@ -28,14 +28,14 @@ ExchangeKey = tuple[str, str | None, str | None]
 
 
 def broker(frame: Frame) -> str | None:
-    """The server's address; None: nobody knows who it is."""
+    """The server's address; None: it is unknown which end is the server."""
     if frame.sender is None:
         return None
     return frame.destination if frame.sender == "client" else frame.source
 
 
 class OpenRequests(Generic[V]):
-    """Requests without answer so far, by number; of more than :data:`MOST_WAITING` the oldest is given up."""
+    """Requests without answer yet, by number; of more than :data:`MOST_WAITING` the oldest is given up."""
 
     def __init__(self, give_up: Callable[[V], None]) -> None:
         self.waiting: OrderedDict[int, V] = OrderedDict()
@@ -48,7 +48,7 @@ class OpenRequests(Generic[V]):
             self._give_up(self.waiting.popitem(last=False)[1])
 
     def close(self) -> None:
-        """Give up all of them: nothing more comes."""
+        """Give up all requests: nothing more comes."""
         while self.waiting:
             self._give_up(self.waiting.popitem()[1])
 
@@ -68,7 +68,7 @@ class OpenRequest:
 
 @dataclass(slots=True, eq=False)
 class Answered:
-    """What became of requests of one kind to one broker."""
+    """Outcomes of requests of one kind to one broker."""
 
     latency: Spread = field(default_factory=Spread)
     unanswered: int = 0
@@ -125,7 +125,7 @@ class Latency:
                 self._counts[*known[0][:2], server].latency.add(latency_ns)
 
     def _give_up(self, waiting: OpenRequest) -> None:
-        """No answer is expected any more on its own connection."""
+        """No answer is expected from now on, on its own connection."""
         protocol, kind, _ = waiting.place
         for server, latency_ns in waiting.elsewhere:
             self._counts[protocol, kind, server].latency.add(latency_ns)
@@ -151,7 +151,7 @@ class Latency:
 
 @dataclass(slots=True, eq=False)
 class Confirmed:
-    """What became of messages that were published to one stream of one broker."""
+    """Outcomes of messages that were published to one stream of one broker."""
 
     latency: Spread = field(default_factory=Spread)
     failed: int = 0
@@ -161,13 +161,13 @@ class Confirmed:
 
 @dataclass(slots=True, eq=False)
 class Published:
-    """Messages of one frame to one stream, of some of which nothing was told so far."""
+    """Messages of one frame to one stream, some of them without a result yet."""
 
     to: Confirmed
     first: int
-    """Which of the frame's messages they are: from here on ..."""
+    """Index of the first of them in the frame ..."""
     length: int
-    """... so many."""
+    """... and their number."""
     left: int
 
 
@@ -238,7 +238,7 @@ class Confirms:
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
-        """Nothing more is expected to be told."""
+        """No further result is expected."""
         complete = reply_captured(publication)
         for some in publication.messages:
             if complete:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONNECTION = "connection"
 MICROSECONDS = "_us"
-"""How columns of durations end; people see them with their unit."""
+"""Suffix of columns of durations; people see them with their unit."""
 UNITS = ((1e6, "s"), (1e3, "ms"), (1, "µs"))
 
 
@@ -27,7 +27,7 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
 
 
 def constants(table: pa.Table, columns: Sequence[str]) -> dict[str, Any]:
-    """The columns of a table of several rows that have one value in all of them, and that value."""
+    """Return the columns of a table of several rows that have the same value in all rows, and that value."""
     if table.num_rows < 2:
         return {}
     same = [name for name in columns if is_constant(table, name)]
@@ -63,7 +63,7 @@ def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTa
 
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
-    """Values as text: ``#3`` for connections, seconds without zeros behind them, other numbers to three digits.
+    """Values as text: ``#3`` for connections, seconds without trailing zeros, other numbers to three digits.
 
     For ``people`` thousands have separators.
     """

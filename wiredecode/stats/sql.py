@@ -99,7 +99,7 @@ def query(statistic: Statistic, interval: int, has: Callable[[str], bool]) -> st
 
 
 def sorting(statistic: Statistic) -> Iterator[tuple[str, bool]]:
-    """What rows are sorted by, nulls last, and whether the largest comes first."""
+    """Return the sort keys of rows, nulls last, and whether the largest comes first."""
     ranks = " ".join(f"when '{name}' then {rank}" for rank, name in enumerate(SEVERITIES))
     for name in (SOURCE, *statistic.order):
         by = name.removeprefix("-")
@@ -148,7 +148,7 @@ def marks() -> list[str]:
 
 
 def called() -> list[tuple[str, str, Called]]:
-    """What distinguishes requests of one type: protocol, column, and the texts to look for in it."""
+    """Return the distinctions of requests of one type: protocol, column, and the texts to look for in it."""
     return [(one, f"layers.{one}.{each.field}", each) for one, checks in offers() for each in checks.called]
 
 

@@ -1,4 +1,4 @@
-"""The statistics: which tables there are, their columns, and what they are made of (docs/stats.md)."""
+"""The statistics: their tables, columns and sources (docs/stats.md)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class Statistic:
-    """A table of statistics. On one machine it lacks the first column, ``source``."""
+    """A table of statistics. On one machine its first column, ``source``, is missing."""
 
     name: str
     title: str
     level: str
-    """What it is counted from: frames or messages."""
+    """Rows that it is counted from: frames or messages."""
     needs: tuple[str, ...]
     """Columns of tables that it is counted from on Spark."""
     columns: tuple[str, ...]
@@ -122,7 +122,7 @@ CONNECTION_FACTS = (
         )
     ),
 )
-"""Columns of connections that are known on one machine only, behind the others."""
+"""Columns of connections that are known on one machine only, after the others."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 

@@ -11,7 +11,7 @@ from wiredecode.protocols.registry import protocols
 from wiredecode.stats.tables import FITTING, fitting
 
 MOST_CELLS = 65_536
-"""Topics times intervals that are told apart, where the interval is not given: beyond it, it gets longer."""
+"""Topics times intervals that are counted separately, if the interval is not given: beyond it, it gets longer."""
 MOST_TOPICS = 20_000
 OTHERS = "(others)"
 """All topics beyond these."""
@@ -26,14 +26,14 @@ class Throughput:
         self._fits = interval is None
         self._interval = interval or FITTING[0]
         self._cells: dict[Key, list[int]] = {}
-        """By protocol, topic, operation and second: messages, those of known size, and bytes of these."""
+        """By protocol, topic, operation and second: messages, those of known size, and the bytes of the latter."""
         self._topics: set[tuple[str, str | None, str]] = set()
         self._first_ns: int | None = None
         self._last_ns = 0
         self._begins = tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
 
     def add(self, part: FrameMessages) -> None:
-        """The messages of the next frame, or some of them."""
+        """Add the messages of the next frame, or some of its messages."""
         known = [len(body) for body in part.bodies if body is not None]
         where = part.frame.time_ns, part.frame.protocol, part.topic, part.operation
         self.count(*where, part.count, len(known), sum(known))
@@ -41,7 +41,7 @@ class Throughput:
     def count(
         self, time_ns: int, protocol: str, topic: str | None, operation: str, messages: int, known: int, size: int
     ) -> None:
-        """Count messages, those of ``known`` size, and the bytes of these."""
+        """Count messages, those of ``known`` size, and the bytes of the latter."""
         if self._first_ns is None or time_ns < self._first_ns:
             self._first_ns = time_ns
         if time_ns > self._last_ns:
@@ -69,7 +69,7 @@ class Throughput:
         return self._cells.setdefault((protocol, topic, operation, start), [0, 0, 0])
 
     def _lengthen(self, least: int = 0) -> bool:
-        """Go on with the next interval that is a multiple, of ``least`` seconds or more; whether there is one."""
+        """Continue with the next interval that is a multiple, of ``least`` seconds or more; False if there is none."""
         longer = (each for each in FITTING if each > self._interval and each >= least and not each % self._interval)
         if not (interval := next(longer, 0)):
             return False

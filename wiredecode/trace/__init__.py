@@ -1,4 +1,4 @@
-"""What became of one message: its way from publisher to consumers, as frames show it."""
+"""Follows one message from publisher to consumers, as frames show it."""
 
 from wiredecode.trace.sighting import Criteria, Message, chosen, group
 from wiredecode.trace.tracer import Collector, Finder

@@ -1,4 +1,4 @@
-"""How clocks of captures of several hosts differ: an acknowledgement is never before what it acknowledges.
+"""Clock offsets between captures of several hosts: an acknowledgement is never before the acknowledged bytes.
 
 Where data of one direction is in the first capture and its ACK in the second, the difference of their times is the
 offset between the clocks plus a time that is not negative: an upper bound of the offset. Data in the second capture
@@ -21,20 +21,20 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse
 
 MOST_FILES = 8
-"""More are taken for the rotated files of one capture, on one clock."""
+"""More files are the rotated files of one capture, on one clock."""
 MOST_SEGMENTS = 300_000
 """Of each file that are looked at."""
 ODD_SHARE = 0.01
-"""So many of the closest pairs may be wrong, as when only a repeated segment was captured."""
+"""This share of the closest pairs may be wrong, as when only a repeated segment was captured."""
 
 
 class Offset(NamedTuple):
-    """How far the clock of a file is ahead of the first file's."""
+    """Time by which the clock of a file is ahead of the first file's."""
 
     file: str
     offset_ns: int
     error_ns: int
-    """It may be off by so much."""
+    """Largest error of the offset."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Sequences:
 
 
 def seen_in(file: str | Path) -> Sequences:
-    """The first segments of a file; what cannot be read is told by whoever reads it in earnest."""
+    """Return the first segments of a file; read errors are reported when the file is decoded."""
     seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MOST_SEGMENTS
     try:
         for batch in open_capture([file]):
@@ -77,14 +77,14 @@ def seen_in(file: str | Path) -> Sequences:
 
 
 def upper_bound(sent: Sequences, acknowledged: Sequences) -> int | None:
-    """The clock of ``acknowledged`` is ahead of that of ``sent`` by no more than this, ns; None: nothing tells."""
+    """The clock of ``acknowledged`` is ahead of that of ``sent`` by no more than this, ns; None: unknown."""
     times = sent.sent
     waits = sorted(time_ns - times[key] for key, time_ns in acknowledged.acknowledged.items() if key in times)
     return next(islice(waits, int(len(waits) * ODD_SHARE), None), None)
 
 
 def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
-    """How far the clock of ``other`` is ahead of that of ``one``, and by how much that may be off, ns."""
+    """Return by how much the clock of ``other`` is ahead of that of ``one``, and the largest error, ns."""
     most, least = upper_bound(one, other), upper_bound(other, one)
     if most is None or least is None or most < -least:
         return None
@@ -92,7 +92,7 @@ def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
 
 
 def compare(files: Sequence[str | Path]) -> list[Offset | None]:
-    """The offset of each file's clock to that of the first; None: no connection tells.
+    """Return the offset of each file's clock to that of the first; None: no connection shows it.
 
     An offset is 0 where one clock explains both captures.
     """

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 STORED = "stored"
-"""What a consumer does with its position."""
+"""Type of a consumer storing its position."""
 SHOWN = 200
 """Bytes of a body that are kept to be shown."""
 SOON_NS = 1_000_000_000
-"""Where nothing but the body tells, a broker hands a message on within so long."""
+"""If only the body identifies a message, a broker passes it on within this time."""
 
 LogPosition = tuple[str | None, str | None, int | None, int]
 """Namespace, topic, partition, offset."""
@@ -41,7 +41,7 @@ class InFrame:
 
 
 def facts(frame: Frame) -> tuple[int, list[int], int, Connection, int, str, str | None]:
-    """What :class:`InFrame` is made of."""
+    """Return the arguments of :class:`InFrame`."""
     where = frame.connection, frame.side, frame.protocol, frame.type
     return frame.number, frame.packets[:1], frame.time_ns, *where
 
@@ -53,7 +53,7 @@ class Reply(InFrame):
     word: str
     """``confirmed``, ``refused``, ``answered``; ``stored``: a consumer is done with it."""
     rests_on: str
-    """What tells that it is the answer."""
+    """Evidence that it is the answer."""
     sequence: int | None = None
     """Number that the broker gave the message."""
     why: str = ""
@@ -78,15 +78,15 @@ class Sighting(InFrame):
     publisher: int | None = None
     """Publisher on its connection, where numbers of messages are per publisher."""
     share: int = 0
-    """Which it is of what confirms of its frame name."""
+    """Index of its share in the confirms of its frame."""
     subscription: str | None = None
     copy_of: int | None = None
-    """Frame of the first sighting, where the protocol tells."""
+    """Frame of the first sighting, if the protocol contains it."""
     outcome: str | None = None
     namespace: str | None = None
     """Of the cluster, where several share a network."""
     rests_on: str = ""
-    """What tells that it is the same message as in the sightings before."""
+    """Evidence that it is the same message as in the sightings before."""
     is_duplicate: bool = False
     """Its publisher had used its number before: the broker drops it."""
     answers: list[Reply] = field(default_factory=list)
@@ -101,7 +101,7 @@ def digest_of(body: bytes | None) -> bytes | None:
 
 
 def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
-    """Message ``index`` of a part of a frame that has ``before`` others in front of it."""
+    """Return message ``index`` of a part of a frame that has ``before`` other messages in front of it."""
     frame, body = part.frame, part.bodies[index]
     publisher = frame.values.get("publisher_id")
     subscription = frame.generated.get("subscription")
@@ -131,7 +131,7 @@ def _of(values: Sequence[int | None] | None, index: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """Which message: all that is given has to fit. ``contents``: bytes that its body holds."""
+    """Criteria for a message: all given ones have to fit. ``contents``: bytes that its body holds."""
 
     frame: int | None = None
     index: int | None = None
@@ -142,7 +142,7 @@ class Criteria:
     contents: tuple[bytes, ...] = ()
 
     def fits(self, part: FrameMessages, before: int) -> list[int]:
-        """Which messages of a part of a frame are wanted; ``before``: how many of that frame precede it."""
+        """Return the wanted messages of a part of a frame, which has ``before`` messages in front of this part."""
         if self.frame not in (None, part.frame.number) or self.topic not in (None, part.topic):
             return []
         everywhere = self.id is None or self._correlated(part.frame)
@@ -156,7 +156,7 @@ class Criteria:
         ]
 
     def _correlated(self, frame: Frame) -> bool:
-        """An answer bears the correlation id of what it answers, so it is not looked at."""
+        """An answer has the correlation id of its request, so it is not examined."""
         if frame.request is not None:
             return False
         layers = [frame.values, *(inner.values or {} for inner in frame.inner)]
@@ -219,7 +219,7 @@ def group(sightings: Iterable[Sighting]) -> list[Message]:
 
 
 def _known(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
-    """The message that ``sighting`` is of, of those with its body, and what tells so."""
+    """Return the message of ``sighting``, among those with its body, and the evidence."""
     for message in known:
         if sighting.copy_of is not None and any(
             each.frame == sighting.copy_of and each.index == sighting.index for each in message.sightings
@@ -302,7 +302,7 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
 
 
 def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
-    """Those that were asked for: without answers to others of them, which are hops of these."""
+    """Return the wanted messages: without answers to other messages, which are hops of these."""
     wanted = {(each.frame, each.index) for each in found}
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
     answers = {one.frame for message in several for each in message.sightings for one in each.answers}

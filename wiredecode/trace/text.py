@@ -27,7 +27,7 @@ BODY = 40
 MOST_LISTED = 20
 """Other messages that are listed."""
 NUMBERS = ("partition", "sequence", "offset")
-"""What is told of a sighting, by these names; answers have none."""
+"""Facts shown of a sighting, by these names; answers have none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +63,7 @@ def hops(message: Message) -> list[Hop]:
 
 
 def conclusions(message: Message, way: list[Hop]) -> Iterator[str]:
-    """What became of it."""
+    """The outcome of the message, in sentences."""
     confirming = message.first.type in requests().get(message.first.protocol, ())
     published = [hop for hop in way if hop.word == PUBLISHED]
     if not published:

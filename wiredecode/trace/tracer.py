@@ -20,7 +20,7 @@ MOST_PUBLISHERS = 1000
 
 
 def parts_of(messages: Messages) -> Iterator[tuple[FrameMessages, int]]:
-    """What was collected, and how many messages of its frame precede each part; there are no runs here."""
+    """Collected messages, and the number of messages of the frame before each part; there are no blocks here."""
     frame, before = None, 0
     for part in messages.drain():
         if isinstance(part, FrameMessages):
@@ -76,7 +76,7 @@ class Finder:
 
 
 class Collector:
-    """Second pass: everywhere that what was found passes, told by its body, its place or its frame."""
+    """Second pass: finds all sightings of the messages, by their bodies, positions or frames."""
 
     def __init__(self, found: Iterable[Sighting]) -> None:
         self.messages = Messages()
@@ -88,9 +88,9 @@ class Collector:
         self._places: set[LogPosition] = {each.place for each in found if each.place is not None}
         self._by_frame: dict[int, list[Sighting]] = {}
         self._highest: dict[tuple[str | None, str], int] = {}
-        """By topic and publisher: the highest number so far."""
+        """By topic and publisher: the highest number up to now."""
         self._stored: set[tuple[str, LogPosition]] = set()
-        """Consumers, and what they are known to be done with."""
+        """Consumers, and the positions that they are known to have finished."""
         self._gauges = Gauges()
         self._with_messages: set[int] = set()
         """Frames that hold messages and are still to come."""
