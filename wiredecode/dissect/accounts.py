@@ -25,7 +25,7 @@ MOST_NOTES = 64
 
 
 def note_finding(note: Note) -> Finding:
-    """What reassembly noted, as a finding of a frame."""
+    """Return a note of reassembly as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
     packet = f", packet {place(note.ready)}" if note.direction.connection.label is None else ""
     return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
@@ -122,7 +122,7 @@ class Accounts:
             totals.undecoded += framer.undecoded
 
     def forget(self, connection: Connection) -> None:
-        """No frame of a connection will come any more, so its notes find none."""
+        """No more frames of a connection will come, so no frame gets its notes."""
         for direction in connection.directions:
             self._notes.pop(direction, None)
 

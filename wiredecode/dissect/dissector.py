@@ -48,35 +48,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a :class:`~wiredecode.dissect.dissector.Dissector` is to make of a capture."""
+    """Products that a :class:`~wiredecode.dissect.dissector.Dissector` makes of a capture."""
 
     style: Style | None = None
-    """How the JSON-ready record of every frame is made (``Frame.layers``); None: there are no records."""
+    """Style of the JSON-ready record of every frame (``Frame.layers``); None: there are no records."""
     recorded: frozenset[str] | None = None
     """Protocols of whose frames records are made; None: of all."""
     link_responses: bool = True
     """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
     wait_ns: int = WAIT_NS
-    """How long, in capture time, requests wait for their response; live captures wait less."""
+    """Time, in capture time, that requests wait for their response; live captures wait less."""
     copies: bool = True
-    """Messages are told which one they are a copy of, also where only their contents tell."""
+    """Messages get the frame that they are a copy of, also if only their contents show it."""
     answers: Mapping[int, KnownOutcome] | None = None
-    """What an earlier pass found of requests that wait longer than that, or None if there was no such pass."""
+    """Outcomes that an earlier pass found for requests that wait longer than that, or None without such a pass."""
     late: dict[int, KnownOutcome] | None = None
     """Collects the same, for a later pass."""
     messages: Messages | None = None
-    """Collects the published and delivered messages; whoever gave it empties it."""
+    """Collects the published and delivered messages; the caller empties it."""
     runs: bool = False
     """Only messages are wanted: long stretches of plain frames may come as runs, out of :meth:`Dissector.mixed`."""
     select: Filter | None = None
-    """What will be shown, where there are no runs: no records are made of frames that it excludes."""
+    """Frames that will be shown, if there are no blocks: no records are made of frames that it excludes."""
     alone: bool = False
-    """What ``select`` leaves is shown by itself: frames of connections that it excludes are only numbered, where
-    nothing that is shown is lost, and nobody asks for totals."""
+    """Frames of ``select`` are shown alone: frames of connections that it excludes are only numbered, if
+    this does not change the output, and totals are not wanted."""
     stable_ids: bool = False
     """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
-    """What the user said that ports speak."""
+    """Protocols of ports, chosen by the user."""
     decrypt: bool = True
     """Use the TLS secrets that captures bring."""
     protocols: tuple[Protocol, ...] | None = None
@@ -99,9 +99,9 @@ class Dissector:
 
     Without runs take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with runs :meth:`mixed`.
 
-    ``on_end`` is told each connection when it is over, and what it looks like if it is nothing that is decoded;
-    ``on_over`` the same once all of its frames have been decoded, so that everything is known of it;
-    ``on_events`` what reassembly hands on. A dissector can be pickled, without its demand: see :meth:`resume`.
+    ``on_end`` gets each connection when it is over, with its likely protocol if it is not decoded;
+    ``on_over`` the same once all of its frames have been decoded, so that everything about it is known;
+    ``on_events`` the events of reassembly. A dissector can be pickled, without its demand: see :meth:`resume`.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Dissector:
         self._part_bytes = LEAST_PART_BYTES
 
     def watch_connections(self, over: Callable[[Connection, str | None], None]) -> None:
-        """Before the first packet: ``over`` is to be told as ``on_over`` is, with TCP analysis."""
+        """Before the first packet: call ``over`` as ``on_over`` is called, with TCP analysis."""
         self.network.analyse()
         before = self._on_over
 
@@ -151,19 +151,19 @@ class Dissector:
 
     @property
     def totals(self) -> Totals:
-        """What became of the capture; whole at its end."""
+        """Totals of the capture; complete at its end."""
         return self.accounts.totals
 
     @property
     def decrypts(self) -> bool:
-        """Whether it has secrets of TLS, and what was decrypted with them."""
+        """Whether it has secrets of TLS, and the content decrypted with them."""
         return self._tls is not None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}
 
     def resume(self, demand: Demand, on_over: Callable[[Connection, str | None], None] | None = None) -> None:
-        """Go on after pickling; ``demand`` is as it was, ``on_over`` where it is another."""
+        """Continue after pickling; ``demand`` is as it was, ``on_over`` if it is another."""
         self.demand, self._on_over, self._readers = demand, on_over or self._on_over, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
@@ -204,7 +204,7 @@ class Dissector:
     def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
         """As :meth:`frames`, with blocks: what became ready together, all numbered but not in this order.
 
-        Requests are not told their response.
+        Requests do not get their response.
         """
         with Postponed() as postponed:
             for part in chain.from_iterable(map(self._parts, batches)):
@@ -216,7 +216,7 @@ class Dissector:
         postponed.raise_again()
 
     def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """What is ready, a few megabytes at a time: after a gap much may have waited."""
+        """Ready frames, a few megabytes at a time: after a gap many may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
         steps = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
         del items
@@ -324,7 +324,7 @@ class Dissector:
                 self._on_over(connection, other)
         self._ended.clear()
 
-    # From what has its turn to what comes out.
+    # From ready items to output.
 
     def _decoded(self, watermark: int | None) -> Iterator[Any]:
         """Decode what is ready before packet ``watermark`` (None: all), in order; frames come out in order, too."""
@@ -355,7 +355,7 @@ class Dissector:
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
-        """What is ready before packet ``watermark`` (None: all), in the order in which it is decoded."""
+        """The items ready before packet ``watermark`` (None: all), in the order in which they are decoded."""
         limit = END if watermark is None else at_packet(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
@@ -403,7 +403,7 @@ class Dissector:
             except Exception as error:
                 frame.layers = {} if self.demand.style is not None else None
                 unread(frame, error)
-            if frame.is_cut and not frame.missing:  # its end was never sent: nobody answers it
+            if frame.is_cut and not frame.missing:  # its end was never sent: it gets no answer
                 frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
@@ -430,7 +430,7 @@ class Dissector:
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:
-        """Number and count a frame that nobody will see, and that nothing later depends on."""
+        """Number and count a frame that is not shown, and that nothing later depends on."""
         frame.number = number
         if not tracker.unseen:
             if select.arrival(frame) is not False:

@@ -1,4 +1,4 @@
-"""Which protocol a connection speaks: what the user said, what the bytes say, what the port says, in that order."""
+"""Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.registry import DecodeAs, Known
 
 IDENTIFY_BYTES = 1024 * 1024
-"""A connection that has sent this much without being recognised is taken for something else."""
+"""A connection that has sent this much without being recognised is of another protocol."""
 
 HOLD_BYTES = 256 * 1024
-"""Bytes after which a protocol that the bytes tell is believed although that of the port is not ruled out."""
+"""Bytes after which a protocol shown by the bytes is believed although that of the port is not ruled out."""
 FEW_CUT_BYTES = 12
 """Fewer bytes, what a snapshot length left of a segment in mid-stream, no port makes telling: zeros are everywhere."""
 UNANSWERED_BYTES = 16 * 1024
-"""So much may one side send that nobody knows before the other one, which may tell, sends anything."""
+"""Unidentified bytes that one side may send before the other one, which may identify them, sends anything."""
 
 FOREIGN = (
     (b"\x16\x03", "TLS"),
@@ -37,7 +37,7 @@ FOREIGN = (
     (b"AMQP", "AMQP"),
     (b"SSH-", "SSH"),
 )
-"""First bytes that tell protocols which are not decoded here; a user wants to know what it was instead."""
+"""First bytes of protocols that are not decoded here; a user wants to know what it was instead."""
 
 UNKNOWN = "unknown"
 LONGEST_BEGINNING = 16
@@ -45,7 +45,7 @@ LONGEST_BEGINNING = 16
 
 
 def foreign_name(data: bytes) -> str:
-    """What bytes of no known protocol look like."""
+    """Name the likely protocol of bytes of no known protocol."""
     for start, name in FOREIGN:
         if data.startswith(start):
             return name
@@ -65,7 +65,7 @@ class Candidates:
         return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
 
     def of_capture(self, decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
-        """What the user said, with the protocols that connections of this capture share."""
+        """The user's choice, with the protocols that connections of this capture share."""
         own = {one.known.name: one for one in self.all}
         return {
             port: DecodeAs(own[said.protocol.name].protocol, said.dialect) if said.protocol.name in own else said
@@ -107,17 +107,17 @@ class Identified:
     protocol: Protocol
     dialect: str | None
     ready: int = 0
-    """Number of the packet that told."""
+    """Number of the packet that identified it."""
     verdict: Verdict | None = None
     side: int = 0
-    """The direction whose bytes told."""
+    """The direction whose bytes identified it."""
     offset: int = 0
     """Stream offset of the first frame there."""
 
 
 @dataclass(slots=True)
 class PacketBytes:
-    """What one packet brought to one direction: bytes, or a hole (no bytes); ``cut``: of a snapshot length."""
+    """Bytes of one packet to one direction, or a gap (no bytes); ``cut``: by the snapshot length."""
 
     side: int
     ready: int
@@ -165,14 +165,14 @@ class Identifier:
     held_at: int = 0
     """Bytes seen when it was found."""
     said: Identified | None = None
-    """What the user said it is, where the bytes are looked at all the same: see :attr:`Protocol.may_upgrade`."""
+    """The user's choice, if the bytes are examined all the same: see :attr:`Protocol.may_upgrade`."""
     given_up: bool = False
     """It is nothing that is decoded."""
     failures: list[str] = field(default_factory=list)
     """Mistakes of our own on the way."""
 
     def forced(self) -> Identified | None:
-        """What ``decode_as`` says of the ports; the destination of the first packet counts first."""
+        """The choice in ``decode_as`` for the ports; the destination of the first packet counts first."""
         for port in reversed(self.connection.ports):
             said = self.decode_as.get(port)
             if said is not None:
@@ -185,7 +185,7 @@ class Identifier:
         return None
 
     def _as_said(self, known: Identified | None) -> Identified | None:
-        """It is what the user said, whatever the bytes tell; but they may have turned into something else."""
+        """Return the user's choice, for any bytes; but they may have switched to another protocol."""
         said = self.said
         if said is None or (known is not None and known.verdict is not None and known.verdict.cutter is not None):
             return known
@@ -218,7 +218,7 @@ class Identifier:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nothing that may still come can tell."""
+        """Whether no further bytes can identify it."""
         rejected = [prefix is not None and not prefix.possible for prefix in self.prefixes]
         waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
         if self.size > IDENTIFY_BYTES or all(rejected):
@@ -227,7 +227,7 @@ class Identifier:
         return any(rejected) and not any(waiting) and alone
 
     def by_port(self) -> Identified | None:
-        """What the port says, when a capture that began in mid-stream told nothing else for long."""
+        """The protocol of the port, if a capture that began in mid-stream showed nothing else for long."""
         if self.foreign() != UNKNOWN:
             return None
         for one in self.candidates:
@@ -239,7 +239,7 @@ class Identifier:
         return None
 
     def foreign(self) -> str:
-        """What the connection looks like instead."""
+        """The likely protocol, if it is not decoded."""
         names = [foreign_name(data) for data in self.first_bytes if data]
         return next((name for name in names if name != UNKNOWN), UNKNOWN)
 
@@ -270,7 +270,7 @@ class Identifier:
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
     def _released(self) -> Identified | None:
-        """The protocol that had to wait, once it need not any more, or enough was seen."""
+        """The protocol that had to wait, once it no longer has to, or enough was seen."""
         if self.held is None:
             return None
         candidate, known = self.held
@@ -285,7 +285,7 @@ class Identifier:
         return self._judge(side, prefix, final=True, thin=thin)
 
     def _judge(self, side: int, prefix: Prefix, final: bool, thin: bool = False) -> Identified | None:
-        """``thin``: the port is not evidence enough, nor is it at the end against what the bytes tell."""
+        """``thin``: the port is not evidence enough, nor does it count at the end against the bytes."""
         thin = thin or (final and self.held is not None)
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]

@@ -37,7 +37,7 @@ MOST_OPEN = 1_000_000
 
 
 class KnownOutcome(NamedTuple):
-    """What became of a request."""
+    """Outcome of a request."""
 
     response: int | None
     outcome: str | None
@@ -62,7 +62,7 @@ class OpenRequest:
     """While it is held back."""
     answers: list[Answer] = field(default_factory=list)
     is_past: bool = False
-    """No answer is in time any more."""
+    """An answer would come too late."""
     is_copy: bool = False
     """Its answer may be linked with the original alone: if there is none, nothing was lost."""
 
@@ -108,7 +108,7 @@ class Ledger:
         self._most_ns, self._known, self._late = most_ns, known, late
         self._longest = most_ns + STEP_NS
         self.seen = self.size = 0
-        """Frames so far, and their bytes."""
+        """Number of frames until now, and their bytes."""
         self.missed = 0
         """Answers that were in time, but their requests could not be held back that long."""
         self.late = 0
@@ -117,7 +117,7 @@ class Ledger:
         self._passed: dict[Connection, Passed] = {}
         self._held: deque[OpenRequest] = deque()
         self._released: deque[OpenRequest] = deque()
-        """Requests that were handed on before their time was over, and were not answered yet."""
+        """Requests that were passed on before their time was over, and have no answer yet."""
 
     @property
     def waiting(self) -> int:
@@ -224,7 +224,7 @@ class Ledger:
             self._give_up(self._held.popleft())
 
     def finish(self, last_ns: int) -> None:
-        """No frame comes any more: what waits was not answered, if all that the other side sent is known.
+        """The frames end here: waiting requests were not answered, if all bytes of the other side are known.
 
         ``last_ns``: time of the last packet of the capture.
         """
@@ -260,7 +260,7 @@ class Ledger:
             if self._known is not None:
                 known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = known
-            elif outcome is not None and frame.connection.label is None:  # what a cluster has not seen, nobody tells
+            elif outcome is not None and frame.connection.label is None:  # unseen by a cluster: unknown
                 frame.outcome = outcome
                 self.late += outcome == LATE
 
@@ -279,13 +279,13 @@ class Ledger:
 
 
 def waits(request: Frame) -> bool:
-    """Whether a frame asks for an answer of its own, and has none; that of a copy may be linked with the original."""
+    """Whether a frame asks for an answer and has none; that of a copy may be linked with the original."""
     asks = request.response is None and request.outcome is None and request.expects_response
     return asks and "copy_of" not in request.generated
 
 
 def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
-    """What a frame says about those that asked; a plain answer says the same about all messages of its request."""
+    """Return the confirmations in a frame; a plain answer says the same about all messages of its request."""
     for each in frame.confirmations:
         if each.request in waiting:
             yield each
@@ -299,7 +299,7 @@ def reply_captured(request: Any) -> bool:
 
     So it is from the time on from which everything that could answer it was captured, and everything asked before.
 
-    What lies behind a hole waits until that is given up, so its answer may come before it, and find no request. Where a
+    Bytes after a gap wait until it is given up, so their answer may come earlier, and find no request. If a
     capture begins in the middle, the first answers may have been sent before it.
     """
     asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]

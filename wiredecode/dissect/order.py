@@ -67,7 +67,7 @@ def moments_of(item: Item) -> Any:
 
 
 def take_ready(items: list[Item], limit: int) -> tuple[list[Item], list[Item]]:
-    """What is ready at the moment ``limit``, and the rest."""
+    """Split into the items ready at the moment ``limit``, and the rest."""
     ready: list[Item] = []
     rest: list[Item] = []
     for item in items:
@@ -115,7 +115,7 @@ class FrameOrder:
         ready = self._ready
         while ready:
             self.last += 1
-            yield ready.pop(), self.last  # a frame that was handed on is not kept until the last one is
+            yield ready.pop(), self.last  # a frame already passed on is not kept until the last one
 
     def insert(self) -> None:
         """One more frame comes right after the one that was given last."""
@@ -199,7 +199,7 @@ class Order(FrameOrder):
 
 
 def _ranks(connections: list[list[Item]]) -> Int64s:
-    """Where each frame of all items stands in the order of the capture."""
+    """Rank of each frame of all items in the order of the capture."""
     if not connections:
         return np.empty(0, np.int64)
     ready, sent = [], []

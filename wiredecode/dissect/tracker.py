@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from wiredecode.tls.half import Record
 
 AROUND = -1
-"""Place of a frame that is no part of what is spoken: its offset is another count."""
+"""Place of a frame that is no part of the protocol: its offset is another count."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 
 class Unreadable:
-    """Stands for a protocol ``name`` where its own reading failed: all bytes belong to no frame."""
+    """Replaces a protocol ``name`` whose own reading failed: all bytes belong to no frame."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Tracker:
         """Reads the records around what is spoken, where these are not its own."""
         self.header_bytes = 0
         self.other: str | None = None
-        """What it looks like, if it is nothing that is decoded here."""
+        """Its likely protocol, if it is not decoded here."""
         self.undecoded = 0
         self.unseen = False
         """No frame of it will be shown."""
@@ -101,7 +101,7 @@ class Tracker:
         self.out.append(frame)
 
     def conversation_of(self, item: Frame | FrameBlock) -> Conversation:
-        """What reads a frame or run of the connection."""
+        """The conversation that reads a frame or block of the connection."""
         own = self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
         conversation = self.security if own else self.conversation
         assert conversation is not None
@@ -183,7 +183,7 @@ class Tracker:
         self._find_runs(protocol)
 
     def _delay(self, before: int, ready: int) -> None:
-        """Nothing of what has waited was known before the protocol was: all of it follows that packet, in order."""
+        """Waiting bytes were not known before the protocol was: all of them follow that packet, in order."""
         frames = sorted(self.out[before:], key=attrgetter("ready"))
         self.out[before:] = frames
         for frame in frames:

@@ -1,4 +1,4 @@
-"""What happened when, in memory that does not grow with the capture: bins of time that double as it gets longer."""
+"""Counts over time, in memory that does not grow with the capture: bins of time that double as it gets longer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = 512
 FINEST_NS = 1_000
 """Width of a bin at first."""
 WAITING = 65_536
-"""Values that wait before they are counted, all at once."""
+"""Values that wait before they are counted, all together."""
 
 Counts = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ class Bins:
         """Where the first bin begins; what is earlier counts there."""
         self._counts: Counts = np.zeros((ROWS, columns), np.int64)
         self._waiting = array("q")
-        """Time, column and value, one after another, of what is not counted yet."""
+        """Time, column and value, one after another, of values that are not counted yet."""
         self._last = 0
 
     def add(self, time_ns: int, column: int, value: int = 1) -> None:
@@ -54,7 +54,7 @@ class Bins:
         self.width_ns *= 2
 
     def counts(self, most: int, last_ns: int) -> tuple[Counts, int]:
-        """At most so many rows, up to a time, and the width of each in nanoseconds."""
+        """Return at most ``most`` rows, up to a time, and the width of each in nanoseconds."""
         self._count()
         counts, width = self._counts, self.width_ns
         end = max(self._last, last_ns - (self.first_ns or 0))

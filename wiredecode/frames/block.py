@@ -21,10 +21,10 @@ PIECES = ("ready", "time_ns", "first_ns", "low", "high")
 
 @dataclass(slots=True, eq=False)
 class Cut:
-    """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and what they are.
+    """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and their kinds.
 
     Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames.
-    ``kinds[i]`` is 0 for a frame that must be read one by one, else what the protocol's :class:`Bulk` calls it.
+    ``kinds[i]`` is 0 for a frame that must be read singly, else the kind by the protocol's :class:`Bulk`.
     ``parts`` are further columns that the protocol found on the way, one element per frame.
     """
 
@@ -59,7 +59,7 @@ class FrameBlock:
     packet: Int64s
     """Packet numbers of the pieces of the buffer."""
     bulk: Bulk
-    """What found the block, and reads it."""
+    """The protocol's reader that found the block, and reads it."""
     protocol: str
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Frame numbers, once known."""
@@ -136,9 +136,9 @@ class BlockMessages(MessagePart):
 
 
 class Bulk(ABC):
-    """How a protocol reads many frames at a time. Stateless; ``Protocol.bulk`` holds it, if there is one.
+    """Reads many frames of a protocol together. Stateless; ``Protocol.bulk`` holds it, if there is one.
 
-    What is not plain is left to the row decoder: :meth:`cut` gives it kind 0, or :meth:`decode` returns False. So both
+    Other than plain frames are left to the row decoder: :meth:`cut` gives kind 0, or :meth:`decode` False. So both
     ways agree, and only what is common needs to be fast.
     """
 

@@ -1,4 +1,4 @@
-"""What every frame has, whatever its protocol: names in filters, keys of records, columns of tables."""
+"""Properties of every frame, of any protocol: names in filters, keys of records, columns of tables."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ HARMFUL = "\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\u
 """DEL, C1 controls, line and paragraph separators, direction marks, characters without width."""
 _harmful = re.compile(f"[{HARMFUL}]")
 _raw = re.compile(f"\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f{HARMFUL}]")
-"""What must not reach a terminal: nearly all controls; sequences that set colours are our own."""
+"""Characters that must not reach a terminal: nearly all controls; sequences that set colours are our own."""
 _ORDINARY = bytes({*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)} - {0xC2, 0xD8})
 _LEADS = re.compile(rb"\xe2[\x80\x81]").search, re.compile(rb"\xef[\xbb\xbf]").search
-"""How harmful characters beyond ASCII begin in UTF-8, besides C2 and D8: arrows on every line begin with E2, too."""
+"""First bytes of harmful non-ASCII characters in UTF-8, besides C2 and D8: arrows on every line begin with E2, too."""
 
 
 def json_safe(data: bytes) -> bytes:
@@ -23,12 +23,12 @@ def json_safe(data: bytes) -> bytes:
 
 
 def terminal_safe(text: str) -> str:
-    """Text as it may reach a terminal: the last guard, for what was not escaped where it was made."""
+    """Text as it may reach a terminal: the last guard, for text that was not escaped earlier."""
     return text if _is_safe(text.encode("utf-8", "backslashreplace")) else _made_safe(text)
 
 
 def terminal_bytes(text: str, encoding: str) -> bytes:
-    """The same, encoded; what the encoding lacks is escaped."""
+    """The same, encoded; characters missing in the encoding are escaped."""
     data = text.encode("utf-8", "backslashreplace")
     safe = _is_safe(data)
     if safe and encoding == "utf-8":
@@ -71,7 +71,7 @@ def _character(character: str) -> str:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """At most ``limit`` characters, an ellipsis in the middle where something is left out: ends tell names apart."""
+    """At most ``limit`` characters, an ellipsis in the middle if shortened: the ends distinguish names."""
     if len(text) <= limit:
         return text
     tail = (limit - 1) // 2

@@ -1,4 +1,4 @@
-"""A mistake of wiredecode's own, met while it read or showed one frame: the frame keeps its bytes, the run goes on."""
+"""A bug of wiredecode itself while it read or showed one frame: the frame keeps its bytes, decoding continues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOM = str(Path(__file__).parents[1])
 
 
 def failure(error: Exception, doing: str = "read") -> Finding:
-    """What went wrong and where, without anything from the wire. Raises ``error`` where no memory is left."""
+    """Describe an exception and its place, without bytes of the wire. Raises ``error`` if no memory is left."""
     if isinstance(error, MemoryError):
         raise error
     passed = traceback.extract_tb(error.__traceback__)

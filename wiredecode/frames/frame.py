@@ -1,4 +1,4 @@
-"""What a protocol hands on: one decoded protocol message, and what was noticed about it."""
+"""Frames, the output of protocols: one decoded protocol message, and the findings about it."""
 
 from __future__ import annotations
 
@@ -73,22 +73,22 @@ ALL = 1 << 62
 
 
 class Confirmation(NamedTuple):
-    """What a confirm says about published messages."""
+    """Outcome of published messages in a confirm."""
 
     request: int
     """Id of the frame that published them."""
     first: int
-    """Which they are: places among the messages of that frame, from here on ..."""
+    """The confirmed messages: places among the messages of that frame, from here on ..."""
     length: int
-    """... so many; :data:`ALL`."""
+    """... this many; :data:`ALL`."""
     refusal: str | None
     """Why they were refused; None: they are confirmed."""
     final: str | None
-    """Where no message of that frame is left without an answer: what became of it, :data:`OUTCOMES`; "": not known."""
+    """Outcome of the frame once all its messages have an answer, of :data:`OUTCOMES`; "": not known."""
 
 
 class Answer(NamedTuple):
-    """What a frame of published messages was told."""
+    """Answer to a frame of published messages."""
 
     confirmation: Confirmation
     frame: int
@@ -140,15 +140,15 @@ class Frame:
     status: str = OK
     """``ok``, ``partial`` (it is not complete), ``malformed`` or ``undecoded`` (no frame was recognised)."""
     is_cut: bool = False
-    """Whether it is not complete: bytes were not captured, or never sent, as the connection ended inside of it."""
+    """Whether it is incomplete: bytes were not captured, or never sent, as the connection ended inside."""
     findings: Sequence[Finding] = ()
-    """What was noticed about it."""
+    """Findings about it."""
     cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
     """Where in its stream what each packet but the first carries begins, and their numbers; see :attr:`pieces`."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
-    """Of frames that ended inside another one: the how manieth."""
+    """Index among frames that ended inside another one."""
     protocol: str = ""
     """Filter name of its protocol."""
     dialect: str | None = None
@@ -162,23 +162,23 @@ class Frame:
     request: int | None = None
     """Id of the frame that it answers."""
     response: int | None = None
-    """Id of the frame that answers it; of a publish with several messages the one that answers the last of them."""
+    """Id of the frame that answers it; of a publish with several messages the answer to the last one."""
     latency_ns: int | None = None
     """Time since the request that it answers."""
     confirmations: Sequence[Confirmation] = ()
     """On confirms that name messages: what becomes of which. ``request`` is then the oldest of their publishes."""
     answers: Sequence[Answer] = ()
-    """On publishes: what was told about their messages, while they could be held back."""
+    """On publishes: answers to their messages, while they could be held back."""
     expects_response: bool = False
     """Whether another frame is to answer it."""
     outcome: str | None = None
-    """What became of what asks for an answer, one of :data:`OUTCOMES`; None: not known, or it asks for nothing."""
+    """Outcome of a frame that asks for an answer, one of :data:`OUTCOMES`; None: not known, or it asks for nothing."""
     layer: builtins.type[Layer] | None = None
     """Declaration of its fields: its outermost layer."""
     values: Mapping[str, Any] = NOTHING
-    """Values of the fields of ``layer`` that were read so far: of bulk arrays only the count."""
+    """Values of the fields of ``layer`` that are read already: of bulk arrays only the count."""
     generated: Mapping[str, Any] = NOTHING
-    """What other frames tell about this one, such as the stream of its publisher; fields of its layer."""
+    """Values derived from other frames, such as the stream of its publisher; fields of its layer."""
     inner: Sequence[Inner] = ()
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
@@ -191,12 +191,12 @@ class Frame:
 
     @property
     def source(self) -> str:
-        """Who sent it, as ``address:port``."""
+        """Its sender, as ``address:port``."""
         return self.connection.endpoints[self.side]
 
     @property
     def destination(self) -> str:
-        """Whom it was sent to, as ``address:port``."""
+        """Its receiver, as ``address:port``."""
         return self.connection.endpoints[1 - self.side]
 
     @property
@@ -206,17 +206,17 @@ class Frame:
 
     @property
     def outer_src(self) -> str | None:
-        """Who sent the outermost packets."""
+        """Sender of the outermost packets."""
         return self.connection.around(self.side)[1]
 
     @property
     def outer_dst(self) -> str | None:
-        """Whom they were sent to."""
+        """Receiver of the outermost packets."""
         return self.connection.around(self.side)[2]
 
     @property
     def id(self) -> int:
-        """What other frames and records call it: its number, or a stable id where its connection has one."""
+        """Its id in other frames and records: its number, or a stable id if its connection has one."""
         label = self.connection.label
         return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
 
@@ -274,9 +274,9 @@ class Frame:
         return packet
 
     def all_seen(self, *sides: int) -> bool:
-        """Whether all bytes that ``sides`` (none: both) sent before this frame are there: none that lack explain it.
+        """Whether all bytes that ``sides`` (none: both) sent before this frame are there: no gap explains it.
 
-        Asked before telling that something was never declared, asked for or answered.
+        Asked before reporting that something was never declared, asked for or answered.
         """
         return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
 
@@ -287,7 +287,7 @@ class Frame:
 
     @property
     def overtakes(self) -> bool:
-        """Whether what the other side sent before it may be decoded after it, since that waits behind a hole.
+        """Whether earlier bytes of the other side may be decoded after it, since they wait after a gap.
 
         Then the oldest request that waits need not be the one that it answers.
         """

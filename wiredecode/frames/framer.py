@@ -25,9 +25,9 @@ COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
 
 class PacketMap:
-    """Which packet carried which bytes of the unread part of a stream: the columns of its chunks, joined.
+    """Maps bytes of the unread part of a stream to packets: the columns of its chunks, joined.
 
-    A piece is what one packet carried.
+    A piece is the part that one packet carried.
     """
 
     __slots__ = COLUMNS
@@ -128,7 +128,7 @@ class Framer:
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
-        """The packet that told the latest news, and the one that told where step was found: nothing is ready before."""
+        """The packet of the latest event, and the one at which framing resumed: nothing is ready before."""
         self.later: deque[tuple[bytes, int]] = deque()
         """Bytes not yet looked at, packet by packet, with the packet that made them ready."""
         self.parts: list[bytes] = []
@@ -136,12 +136,12 @@ class Framer:
         """Stream offset of the first unread byte."""
         self.have = 0
         self.need = 0
-        """Size of the frame at ``base``, once its header tells."""
+        """Size of the frame at ``base``, once its header is known."""
         self.pieces = PacketMap()
         self.span: Span | None = None
         """The frame with holes in it, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
-        """What the next record will tell besides its own findings."""
+        """Findings for the next record, besides its own."""
         self.framed = self.undecoded = 0
 
     # Events.
@@ -182,7 +182,7 @@ class Framer:
         self.in_step = False
 
     def end(self, reason: str, ready: int) -> None:
-        """Nothing more was captured, as packet ``ready`` tells: what is left is a partial frame or undecoded bytes."""
+        """The capture ends here, known from packet ``ready``: the rest is a partial frame or undecoded bytes."""
         self.now = ready
         self._interrupt()
         if self.span is not None and self.span.left:
@@ -196,7 +196,7 @@ class Framer:
         self._close_span(PARTIAL, ready)
 
     def closed(self, what: str, ready: int, time_ns: int = 0, unseen: int = 0) -> None:
-        """Nothing more was sent but ``unseen`` bytes, as packet ``ready`` tells: the rest of a frame is not missing.
+        """Only ``unseen`` bytes were sent after it, known from packet ``ready``: the rest of a frame is not missing.
 
         ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
         """
@@ -254,7 +254,7 @@ class Framer:
             index += 1
 
     def _queue_rest(self) -> None:
-        """After a mistake: go on packet by packet."""
+        """After a mistake: continue packet by packet."""
         if not self.have:
             return
         if self.pieces.ends[0] < self.base + self.have:
@@ -287,7 +287,7 @@ class Framer:
         return True
 
     def _emit_known(self, data: bytes, split: Split) -> None:
-        """Make frames; some were known only with bytes behind them: neither they nor others are ready before."""
+        """Make frames; some were known only with the bytes after them: neither they nor others are ready before."""
         done = 0
         for index, place in (*split.known_at, (len(split.ends), 0)):
             if index > done:
@@ -297,12 +297,12 @@ class Framer:
             done = index
 
     def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
-        """Take what was cut at once off the front: long stretches of plain frames as runs; return what is left."""
+        """Take the frames cut together off the front: long stretches of plain frames as blocks; return the rest."""
         if not len(cut.kinds):
             return data
         plain = cut.kinds != 0
         if self.findings:
-            plain[0] = False  # the first frame will tell them
+            plain[0] = False  # the first frame will hold them
         edges = np.flatnonzero(np.diff(plain)) + 1
         starts = cut.starts
         low = 0
@@ -417,7 +417,7 @@ class Framer:
     # Frames with holes.
 
     def _interrupt(self, closed: str = "", time_ns: int = 0) -> None:
-        """The contiguous bytes end here, or all that were sent: decide about what is left of them."""
+        """The contiguous bytes end here, or all that were sent: decide about the rest."""
         while self.have and not self.in_step and self._search(final=True):
             self._cut()
         known = self.need > self.have
@@ -440,7 +440,7 @@ class Framer:
             self._close_span(UNDECODED, self.now)
 
     def _continue(self, chunk: Chunk) -> Chunk | None:
-        """Bytes behind a hole that still belong to the frame before it; return what follows the frame."""
+        """Bytes after a gap that still belong to the frame before it; return the bytes after the frame."""
         span = self.span
         assert span is not None
         size = min(span.left, len(chunk.data))

@@ -1,7 +1,7 @@
 """Ids of connections and frames that need no count over the whole capture (docs/tables.md, "Stable ids").
 
-Numbers in order of time are known only to who has read everything before. An id is made of what the connection itself
-tells: so every tool, and every part of a cluster, finds the same one, however the capture was cut.
+Numbers in order of time need a reader of everything before. An id is made of facts of the connection
+itself: so every tool, and every part of a cluster, finds the same one, however the capture was divided.
 """
 
 from __future__ import annotations

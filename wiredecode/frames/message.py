@@ -1,4 +1,4 @@
-"""Published and delivered messages as rows, whatever protocol carried them (docs/tables.md, "Messages")."""
+"""Published and delivered messages as rows, of any protocol (docs/tables.md, "Messages")."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MessagePart(ABC):
 
 @dataclass(slots=True, eq=False)
 class FrameMessages(MessagePart):
-    """The messages of one frame. Scalars hold for all of them, lists have one element each or are None."""
+    """The messages of one frame. Scalars hold for all messages, lists have one element each or are None."""
 
     frame: Frame
     operation: str
@@ -51,7 +51,7 @@ class FrameMessages(MessagePart):
     times_ns: Sequence[int | None] | None
     headers: Sequence[list[Header] | None] | None
     shares: Sequence[int] | None = None
-    """Which each is of what confirms name; None: its place in the frame. The messages of a sub-batch share one."""
+    """The number of each in confirms; None: its place in the frame. The messages of a sub-batch share one."""
     chunk: int | None = None
     """First offset of the chunk that they were delivered in."""
     namespace: str | None = None
@@ -110,7 +110,7 @@ def nanoseconds(milliseconds: int) -> int | None:
 
 @dataclass(slots=True)
 class Messages:
-    """What conversations add messages to, in the order of decoding; whoever made it takes ``parts``."""
+    """Collection that conversations add messages to, in the order of decoding; its owner takes ``parts``."""
 
     parts: list[MessagePart] = field(default_factory=list)
     count: int = 0
@@ -140,7 +140,7 @@ class Messages:
 
         ``bodies`` says how many there are; a body is None where it was not captured. ``topic`` is the stream, topic,
         subject or segment. ``offsets``: place in the broker's log; ``sequences``: the publisher's number. ``times_ns``:
-        the message's own time, nanoseconds since the epoch. ``compression``: of what the messages were unpacked from.
+        the message's own time, nanoseconds since the epoch. ``compression``: of the data that held the messages.
         """
         if not bodies:
             return

@@ -1,4 +1,4 @@
-"""How many of something, in English."""
+"""Counts with their nouns, in English."""
 
 from __future__ import annotations
 

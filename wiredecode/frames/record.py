@@ -24,7 +24,7 @@ BYTES: dict[str, Callable[[bytes], str]] = {
     "sha256": lambda data: hashlib.sha256(data).hexdigest(),
     "length": lambda data: f"{len(data)} bytes",
 }
-"""How ``--bytes`` shows bytes."""
+"""Forms of ``--bytes``."""
 _ITEMS = [f"{each.name!r}: frame.{each.attribute}" for each in COLUMNS if each.name not in ("outcome", *AROUND)]
 _row: Callable[[Frame], dict[str, Any]] = eval(f"lambda frame: {{{', '.join(_ITEMS)}}}")
 """The keys of every record. Compiled: a loop over them takes three times as long."""
@@ -62,7 +62,7 @@ def around(frame: Frame) -> dict[str, Any]:
 
 
 def field_ranges(frame: Frame) -> dict[str, list[int]]:
-    """Byte range ``[first, end)`` in the frame of every field, by its path; none of what was put together first."""
+    """Byte range ``[first, end)`` in the frame of every field, by its path; none of reassembled bytes."""
     if frame.layer is None:
         return {}
     found = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=bool(frame.missing))
@@ -83,7 +83,7 @@ def field_ranges(frame: Frame) -> dict[str, list[int]]:
 
 
 def encoded(value: Any, show: Callable[[Any], Any], option: int = 0) -> bytes:
-    """``value`` as JSON; text that is no Unicode is written out. ``show``: what stands for what JSON has not."""
+    """``value`` as JSON; invalid Unicode is escaped. ``show``: converts values that JSON does not have."""
     try:
         return orjson.dumps(value, default=show, option=option)
     except TypeError:

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from wiredecode.arrays import Int64s
 
 PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
-"""What is counted where packets are read; all else is counted where connections are decoded."""
+"""Counts of the packet reader; all others are counted when connections are decoded."""
 
 
 @dataclass
 class Totals:
-    """What became of a capture; every packet and every payload byte is in exactly one number of its group."""
+    """Totals of a capture; every packet and every payload byte is in exactly one number of its group."""
 
     packets: int = 0
     tcp_packets: int = 0
@@ -33,7 +33,7 @@ class Totals:
     undecoded: int = 0
     """In connections of a known protocol, but in no frame."""
     other: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Bytes of connections that speak something else, by what it looks like and server port."""
+    """Bytes of connections of other protocols, by likely protocol and server port."""
     other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
     missing: int = 0
     """Bytes of holes: not captured, counted apart."""
@@ -43,9 +43,9 @@ class Totals:
     """Requests with the outcome ``late``: answered later than one pass waits, or never. Not those in blocks."""
     limits: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
-    """What reassembly met, by code; each is also a finding of the next frame of its direction, if one follows."""
+    """Notes of reassembly, by code; each is also a finding of the next frame of its direction, if one follows."""
     failures: Counter[str] = field(default_factory=Counter)
-    """Mistakes of wiredecode's own that cost the contents of a frame, by what they say."""
+    """Bugs of wiredecode itself that cost the contents of a frame, by message."""
     first_ns: int | None = None
     last_ns: int = 0
 
@@ -72,7 +72,7 @@ class Totals:
             self.last_ns = max(self.last_ns, part.last_ns)
 
     def add_connections(self, part: Totals) -> None:
-        """Count what was decoded of other connections, whoever read their packets."""
+        """Add the decoded parts of other connections, for any reader of their packets."""
         for each in fields(Totals):
             if each.name in PACKETS:
                 continue
@@ -86,7 +86,7 @@ class Totals:
                 setattr(self, each.name, have + more)
 
     def since(self, before: Totals) -> Totals:
-        """What was decoded after ``before``, an earlier copy of it."""
+        """The part decoded after ``before``, an earlier copy."""
         made = Totals()
         for each in fields(Totals):
             if each.name in PACKETS:

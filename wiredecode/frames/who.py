@@ -1,7 +1,7 @@
-"""Who stands behind a connection, as its protocol tells: names, user, product, and why it was closed.
+"""Identities of a connection, from its protocol: names, user, product, and the reason of its end.
 
-A protocol says by message type what its frames tell (``Protocol.identities``); the dissector keeps that with the
-connection, so whoever has a frame or a connection has its names too.
+A protocol declares identities by message type (``Protocol.identities``); the dissector keeps them with the
+connection, so a frame or a connection gives its names too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
 
 IdentityReader = Callable[["Frame"], Mapping[str, Any]]
-"""What a frame tells, by key of :data:`FACTS`; texts are printable. Values that are None or empty tell nothing."""
+"""Facts in a frame, by key of :data:`FACTS`; texts are printable. Values that are None or empty do not count."""
 
 FACTS = {
     "name": "what the client calls the connection, or itself",
@@ -35,12 +35,12 @@ FACTS = {
 MOST_CHARACTERS = 256
 """Of one value that are kept."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
-"""How a connection began."""
+"""Beginnings of connections."""
 LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
 
 
 def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
-    """Learn more of a connection; what is told last counts."""
+    """Add facts about a connection; the last value counts."""
     for key, value in facts.items():
         if value not in (None, ""):
             text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
@@ -48,7 +48,7 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
 
 
 def learn(frame: Frame, read_identity: IdentityReader) -> None:
-    """What a frame tells; one that is cut, or has other values than it should have, tells nothing."""
+    """Learn the facts of a frame; nothing if it is truncated, or has other values than it should have."""
     try:
         remember(frame.connection, read_identity(frame))
     except (LookupError, TypeError, ValueError, AttributeError):
@@ -56,7 +56,7 @@ def learn(frame: Frame, read_identity: IdentityReader) -> None:
 
 
 def label(connection: Connection) -> str:
-    """The shortest that tells it from others: ``billing``, or the user, or the host; empty: nothing is known."""
+    """The shortest text that identifies it: ``billing``, or the user, or the host; empty: nothing is known."""
     who = connection.who
     return who.get("name") or who.get("user") or who.get("server_name") or ""
 
@@ -84,7 +84,7 @@ def describe(connection: Connection) -> str:
 
 
 def client_side(connection: Connection) -> int:
-    """Which endpoint is the client: it opened the connection, or its protocol says so, or it has the higher port."""
+    """Return the client's endpoint: it opened the connection, or its protocol says so, or it has the higher port."""
     if connection.initiator is not None:
         return connection.initiator
     if connection.client is not None:
@@ -93,7 +93,7 @@ def client_side(connection: Connection) -> int:
 
 
 def began(connection: Connection) -> str:
-    """How it began; without TCP analysis attempts that failed are not told from others."""
+    """Describe its beginning; without TCP analysis failed attempts are not distinguished."""
     health = connection.health
     if health is not None and health.refused:
         return REFUSED
@@ -103,9 +103,9 @@ def began(connection: Connection) -> str:
 
 
 def ended(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
-    """Who ended it, ``client`` or ``server``, and how, ``FIN`` or ``RST``; None: nobody did, or it is not known who.
+    """Return who ended it, ``client`` or ``server``, and how, ``FIN`` or ``RST``; None: not ended, or unknown.
 
-    It needs TCP analysis. ``client``: which side that is, where somebody knows better than TCP.
+    It needs TCP analysis. ``client``: the side of the client, if known better than from TCP.
     """
     end = connection.health.end if connection.health is not None else None
     if end is None:

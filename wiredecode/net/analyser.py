@@ -28,7 +28,7 @@ class Analyser:
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
         self.connections: dict[int, int] | None = None
-        """Packet number to number of its connection, of those packets; None: nobody wants to know."""
+        """Packet number to number of its connection, of those packets; None: not wanted."""
 
     def begin(self) -> None:
         """The next packets come."""
@@ -65,7 +65,7 @@ class Analyser:
 
 
 COPY_NS = 20_000_000
-"""A copy comes so soon after its packet."""
+"""A copy comes within this time after its packet."""
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
 
@@ -80,7 +80,7 @@ class Copies:
         self._recent: deque[tuple[Segments, PacketBatch, Keys]] = deque()
 
     def find(self, segments: Segments, batch: PacketBatch) -> Bools | None:
-        """Which segments of a batch are copies; None: none are. Batches come in the order of the capture."""
+        """Return which segments of a batch are copies; None: no copies. Batches come in the order of the capture."""
         if not len(segments):
             return None
         keys = keys_of(segments)
@@ -139,7 +139,7 @@ def is_copy(sources: list[Any], edges: Any, one: int, other: int) -> bool:
 
 
 def seen_at(sources: list[Any], edges: Any, place: int) -> tuple[Any, Any, int]:
-    """What copies have in common, where it was seen, and when; nothing in common where it came in fragments."""
+    """Return the common properties of copies, where it was seen, and when; none if it came in fragments."""
     which = int(np.searchsorted(edges, place, "right")) - 1
     segments, batch, _ = sources[which]
     row = place - int(edges[which])

@@ -1,4 +1,4 @@
-"""What Wireshark calls TCP analysis: each segment compared with those of its connection before it.
+"""TCP analysis as in Wireshark: each segment compared with the earlier ones of its connection.
 
 The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so that both count the same. A
 :class:`ConnectionAnalysis` takes the segments of one connection in packet order, pure ACKs included.
@@ -38,9 +38,9 @@ CONTROL = SYN | FIN | RST
 TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
 """Of these only the first: the sender's timer ran out."""
 FAST_NS = 20_000_000
-"""A retransmission so soon after the second duplicate ACK is a fast one (as Wireshark)."""
+"""A retransmission within this time after the second duplicate ACK is a fast one (as Wireshark)."""
 REORDERED_NS = 3_000_000
-"""A segment so soon after a later one is out of order, where the handshake does not tell the round trip."""
+"""A segment within this time after a later one is out of order, if the handshake does not give the round trip."""
 
 
 class SegmentHeader(NamedTuple):
@@ -62,7 +62,7 @@ class SegmentHeader(NamedTuple):
 MSS, WINDOW_SCALE, SACK, TIMESTAMPS = 2, 3, 5, 8
 """TCP options (RFC 9293 section 3.2, RFC 7323 sections 2 and 3, RFC 2018 section 3)."""
 MOST_REPEATED, REPEATED_NS = 64, 1_000_000_000
-"""Retransmissions that a receiver may still say it had: so many, and for so long."""
+"""Limits of retransmissions that a receiver may still acknowledge: their number, and their age."""
 
 
 def each_option(header: bytes) -> Iterator[tuple[int, bytes]]:
@@ -97,7 +97,7 @@ def received_twice(header: bytes, ack: int) -> int | None:
 
 
 def after(one: int, other: int) -> bool:
-    """Whether sequence number ``one`` lies behind ``other`` (RFC 1982)."""
+    """Whether sequence number ``one`` lies after ``other`` (RFC 1982)."""
     return distance(other, one) > 0
 
 
@@ -107,11 +107,11 @@ UNACKED_SEGMENTS = 4096
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """What is remembered of one direction."""
+    """State of one direction."""
 
     health: DirectionHealth
     next: int | None = None
-    """The highest sequence number sent so far, and when it was."""
+    """The highest sequence number sent up to now, and its time."""
     next_ns: int = 0
     to_be_acked: int | None = None
     """Up to where the segments follow each other."""
@@ -259,7 +259,7 @@ def _unacknowledged(sender: Side, receiver: Side) -> int:
 
 
 def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
-    """What sequence number, ACK and window say, as long as nothing is repeated."""
+    """Return the kinds given by sequence number, ACK and window, as long as nothing is repeated."""
     _, _, seq, ack, flags, length, window, _, _ = segment
     if length == 1 and seq == forward.next and backward.window == 0:
         return ZERO_WINDOW_PROBE
@@ -292,7 +292,7 @@ def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:
 
 
 def _repeat_kind(segment: SegmentHeader, forward: Side, backward: Side, kinds: int, handshake_ns: int | None) -> int:
-    """Which kind of repetition a segment with payload, SYN or FIN is, if it is one."""
+    """Return the kind of repetition of a segment with payload, SYN or FIN, if it is one."""
     _, now, seq, _, _, length, _, _, _ = segment
     if kinds & KEEP_ALIVE:
         return 0

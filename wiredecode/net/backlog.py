@@ -1,4 +1,4 @@
-"""Segments that wait behind the holes of one direction: sorted, disjoint, the first copy of a byte kept."""
+"""Segments that wait after the gaps of one direction: sorted, disjoint, the first copy of a byte kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wiredecode.net.segments import distance
 
 
 class Origin(NamedTuple):
-    """Which packet carried a segment, and which made it available (another one only for IP fragments)."""
+    """The packet that carried a segment, and the one that made it available (another one only for IP fragments)."""
 
     number: int
     time_ns: int
@@ -36,7 +36,7 @@ def ending(moment: int, clock: int = 0) -> Origin:
 
 
 class Buffered(NamedTuple):
-    """Stream bytes [start, end) behind a hole; ``data`` is shorter when the snapshot length cut it."""
+    """Stream bytes [start, end) after a gap; ``data`` is shorter if the snapshot length truncated it."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class Buffered(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Something was put behind a hole: where, and by what."""
+    """A segment arrived after a gap: its position, and its packet."""
 
     position: int
     origin: Origin
@@ -53,7 +53,7 @@ class Arrival(NamedTuple):
 
 @dataclass(slots=True)
 class Hole:
-    """A hole that was given up, remembered to tell late bytes from duplicates."""
+    """A gap that was given up, remembered to distinguish late bytes from duplicates."""
 
     start: int
     end: int
@@ -86,11 +86,11 @@ class Backlog:
 
     @property
     def first(self) -> Buffered | None:
-        """The segment behind the first hole."""
+        """The segment after the first gap."""
         return self._segments[self._head] if self._head < len(self._segments) else None
 
     def oldest(self, offset: int) -> Arrival | None:
-        """What has waited longest beyond stream ``offset``."""
+        """The segment that has waited longest beyond stream ``offset``."""
         arrivals = self._arrivals
         while arrivals and arrivals[0].position <= offset:
             arrivals.popleft()
@@ -135,7 +135,7 @@ class Backlog:
             return None
         self.size -= len(first.data)
         self._head += 1
-        if self._head * 2 >= len(self._segments):  # the move costs no more than what has been taken
+        if self._head * 2 >= len(self._segments):  # the move costs at most as much as the taking
             del self._segments[: self._head]
             del self._starts[: self._head]
             self._head = 0
@@ -158,11 +158,11 @@ def tail(front: bytes, parts: list[bytes], size: int) -> bytes:
 
 
 END = 1 << 62
-"""A position behind every other."""
+"""A position after every other."""
 
 
 class Acks:
-    """Positions in a stream, each with the capture time at which so much was acknowledged; both rise."""
+    """Positions in a stream, each with the capture time at which it was acknowledged; both rise."""
 
     __slots__ = ("_acked", "_base", "_grain", "_window")
 
@@ -173,7 +173,7 @@ class Acks:
         self._acked = [(offset, 0)]
 
     def add(self, ack: int, clock: int) -> None:
-        """All before sequence number ``ack`` was received, as was told at ``clock``."""
+        """All before sequence number ``ack`` was received; the ACK came at ``clock``."""
         acked = self._acked
         last = acked[-1][0]
         if last == END:
@@ -186,7 +186,7 @@ class Acks:
         acked.append((last + ahead, clock))
 
     def end(self, clock: int) -> None:
-        """The connection was reset: nobody acknowledges, or sends again, what is missing."""
+        """The connection was reset: missing bytes are neither acknowledged nor sent again."""
         acked = self._acked
         while len(acked) > 1 and acked[-1][1] > clock:
             acked.pop()
@@ -200,7 +200,7 @@ class Acks:
         return acked[at][1] if at < len(acked) else None
 
     def forget(self, offset: int) -> None:
-        """The stream reached ``offset``: what lies before is of no interest any more."""
+        """The stream reached ``offset``: forget everything before."""
         if len(self._acked) > 64:
             del self._acked[1 : bisect_left(self._acked, (offset, 0), 1)]
 

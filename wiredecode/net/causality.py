@@ -1,7 +1,7 @@
-"""What was acknowledged came first: a segment waits for the bytes of the other side that its ACK covers.
+"""Acknowledged bytes came first: a segment waits for the bytes of the other side that its ACK covers.
 
-Capture queues reorder packets of the two directions. The acknowledgment number (RFC 9293 section 3.4) tells what
-the sender had received, whatever the order in the file: such bytes precede the segment. A segment that
+Capture queues reorder packets of the two directions. The acknowledgment number (RFC 9293 section 3.4) shows how much
+the sender had received, in any order of the file: such bytes precede the segment. A segment that
 acknowledges bytes not yet captured is kept aside, as if it had not arrived, until they are there; or, when they
 were never captured, for `Limits.hole_seconds`.
 """
@@ -103,7 +103,7 @@ class Tracked:
     def end_of_wait(self, due: int, number: int, past: bool = False) -> Origin:
         """The end at its own time ``due`` of a wait that is over before packet ``number``.
 
-        Its first packet after that time shows it, or before that one of another connection so much later that none is
+        Its first packet after that time shows it, or an earlier one of another connection, so much later that none is
         expected any more. ``past``: the wait began after its time.
         """
         last, seen = self.last, self.seen
@@ -140,7 +140,7 @@ class Tracked:
             stream.flush(out)
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
-        """Nothing more will come, as ``cause`` tells: end every wait, those first whose time is known."""
+        """Nothing more will come after ``cause``: end every wait, those first whose time is known."""
         self.expire(inf, self.shared.until, out)
         for stream in self.streams:
             stream.finish(cause, out)
@@ -173,7 +173,7 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     hold, stream, other = tracked.hold, tracked.streams[side], tracked.streams[1 - side]
     awaited = _awaited(other, segment)
     if hold is not None and hold.held and segment.flags & (FIN | RST):
-        awaited = max(awaited, hold.last_awaited(side))  # an end stays behind the data it follows
+        awaited = max(awaited, hold.last_awaited(side))  # an end stays after the data it follows
     if awaited > (other.reach if hold is None else hold.reach(1 - side)):
         if hold is None:
             hold = tracked.hold = AckHold(tracked)
@@ -198,7 +198,7 @@ def _awaited(other: Reassembler, segment: Segment) -> int:
 
 
 class AckHold:
-    """The segments of one connection, of both sides, that wait for what they acknowledge."""
+    """The segments of one connection, of both sides, that wait for the bytes that they acknowledge."""
 
     __slots__ = ("_arrivals", "_awaiting", "_heaps", "_order", "_tracked", "held", "streams")
 
@@ -217,7 +217,7 @@ class AckHold:
         return max(stream.reach, stream.missed)
 
     def oldest(self) -> Arrival | None:
-        """What has waited longest."""
+        """The segment that has waited longest."""
         arrivals = self._arrivals
         while arrivals and arrivals[0].delivered:
             arrivals.popleft()
@@ -275,7 +275,7 @@ class AckHold:
         self.release(cause, out)
 
     def _deliver(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:
-        """Put a segment into its stream: ready when ``cause`` and what it acknowledges of the other stream are."""
+        """Put a segment into its stream: ready when ``cause`` and the acknowledged bytes of the other stream are."""
         stream, other = self.streams[each.side], self.streams[1 - each.side]
         each.delivered = True
         self.held -= 1

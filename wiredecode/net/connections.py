@@ -1,4 +1,4 @@
-"""Which connection a packet belongs to: incarnations of a 4-tuple, and what is remembered of how many."""
+"""Assigns packets to connections: incarnations of a 4-tuple, and a bounded number of remembered connections."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Connections:
         self.count = 0
         """Connections seen."""
         self.opened: list[Connection] = []
-        """Connections of the packets at hand; whoever hands in packets empties it."""
+        """Connections of the packets at hand; the caller empties it."""
         self.forgotten: list[Connection] = []
-        """Connections that no further event can belong to; whoever reads it clears it."""
+        """Connections that no further event can belong to; the reader clears it."""
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -132,7 +132,7 @@ class Connections:
             self._close(tracked)
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
-        """Forget the closed connections whose time is over, if ``clock`` of the capture goes on for them."""
+        """Forget the closed connections whose time is over, if ``clock`` of the capture advances for them."""
         until = self.shared.until
         for tracked in list(self._unfilled):
             self._forget_over(tracked, tracked.now(clock), until, out)
@@ -145,7 +145,7 @@ class Connections:
                 self._unfilled[tracked] = None
 
     def _forget_over(self, tracked: Tracked, clock: int, number: int, out: list[Event]) -> bool:
-        """Forget a connection if its time is over at its own ``clock``: so long closed, and no hole that may be filled.
+        """Forget a connection if its time is over at its own ``clock``: closed long enough, and no gap can be filled.
 
         FINs of both sides end nothing while one of them did not get all before the other's.
         """
@@ -210,7 +210,7 @@ class Connections:
 
     @staticmethod
     def _lose_unseen(tracked: Tracked, at: int) -> None:
-        """What was acknowledged at the end was sent, although nothing came behind it that would show the hole.
+        """Bytes acknowledged at the end were sent, although no later segment shows the gap.
 
         One byte may be a FIN.
         """
@@ -241,7 +241,7 @@ def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: i
 def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int, number: int) -> None:
     """Learn from a SYN or SYN/ACK of ``side`` where the streams start and who opened the connection.
 
-    Who opened it is not learned behind bytes: their frames may be decoded already, or not yet.
+    It is not learned after bytes: their frames may or may not be decoded already.
     """
     stream, other = tracked.streams[side], tracked.streams[1 - side]
     answers = bool(flags & ACK)

@@ -39,7 +39,7 @@ from wiredecode.net.tunnels import (
 )
 
 _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 139, 140))
-"""IP protocol numbers that need a look behind them; the others are counted by name."""
+"""IP protocol numbers that need a look at the next header; the others are counted by name."""
 
 
 COLUMNS = ((4, link.IPV4, 40), (6, link.IPV6, 60))
@@ -47,7 +47,7 @@ COLUMNS = ((4, link.IPV4, 40), (6, link.IPV6, 60))
 
 
 class HeaderReader:
-    """Decodes link, IP and TCP headers; keeps the counts of what was not decoded, and IP fragments."""
+    """Decodes link, IP and TCP headers; keeps IP fragments, and the counts of packets that were not decoded."""
 
     def __init__(self, limits: Limits, not_decoded: Counter[str], limits_hit: Counter[str]) -> None:
         self._limits = limits
@@ -57,7 +57,7 @@ class HeaderReader:
         self.entered = False
         """Whether packets were in tunnels since somebody set it so."""
         self.carried: list[Carried] = []
-        """What the packets of the last `read_rows` carried, from the outside in."""
+        """Contents that the packets of the last `read_rows` carried, from the outside in."""
 
     @property
     def tcp_packets(self) -> int:
@@ -216,7 +216,7 @@ class HeaderReader:
         return [_carried(plain, octets)] if plain else []
 
     def _datagram(self, carried: Carried, batch: PacketBatch) -> None:
-        """What a datagram carries that came in fragments: a buffer of its own, all of whose packets fare alike."""
+        """Read the contents of a fragmented datagram: a separate buffer, all of whose packets have the same result."""
         before, waiting = self._ip.tcp_packets, [carried]
         for _ in range(self._limits.tunnels + 1):
             one = waiting.pop()
@@ -262,7 +262,7 @@ class Outer(NamedTuple):
 
 
 def outer_of(packet: PacketBatch, limits: Limits) -> Outer | None:
-    """Of the one packet of a batch; None where it is in no tunnel, or one that alone does not tell."""
+    """Outer headers of the one packet of a batch; None if it is in no tunnel, or does not show the tunnel."""
     reader = HeaderReader(limits, Counter(), Counter())
     reader.read_rows(packet)
     if not reader.tcp_packets or not reader.carried:

@@ -12,7 +12,7 @@ KINDS = (
     *("ack_lost_segment", "duplicate_ack", "keep_alive", "keep_alive_ack", "zero_window", "zero_window_probe"),
     *("zero_window_probe_ack", "window_update", "window_full"),
 )
-"""What a segment can be, by bit; Wireshark's ``tcp.analysis`` names. Fast and spurious retransmissions are
+"""Kinds of segments, by bit; Wireshark's ``tcp.analysis`` names. Fast and spurious retransmissions are
 retransmissions too."""
 BITS = [1 << bit for bit in range(len(KINDS))]
 RETRANSMISSION, FAST_RETRANSMISSION, SPURIOUS_RETRANSMISSION, OUT_OF_ORDER, LOST, ACK_LOST, DUPLICATE_ACK = BITS[:7]
@@ -57,7 +57,7 @@ class Unheard:
     packet: int
     """The first retransmission."""
     length: int
-    """Payload of it."""
+    """Length of its payload."""
     alive: bool
     """The other side heard something after this segment was sent first: others arrived, this one did not."""
     times: int = 1
@@ -88,7 +88,7 @@ class DirectionHealth:
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""
     zero_windows: int = 0
-    """How often this side closed its window ..."""
+    """Number of times that this side closed its window ..."""
     zero_window_ns: int = 0
     """... and for how long in all."""
     zero_intervals: list[tuple[int, int]] = field(default_factory=list)
@@ -164,7 +164,7 @@ class DirectionHealth:
 
 @dataclass(slots=True, eq=False)
 class ConnectionHealth:
-    """A connection: both directions, by side, and what is true of both."""
+    """A connection: both directions, by side, and the facts common to both."""
 
     directions: tuple[DirectionHealth, DirectionHealth] = field(
         default_factory=lambda: (DirectionHealth(), DirectionHealth())

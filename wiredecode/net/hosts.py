@@ -1,4 +1,4 @@
-"""Names of addresses that a capture tells: DNS answers (RFC 1035) and name-resolution blocks. Nobody is asked."""
+"""Names of addresses in a capture: DNS answers (RFC 1035) and name-resolution blocks. No queries are sent."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ UDP, DNS = 17, 53
 A, AAAA = 1, 28
 SIZES = {A: 4, AAAA: 16}
 ANSWERED = 0x8000
-"""Flag of an answer; the last four bits of the flags tell why there is none."""
+"""Flag of an answer; the last four bits of the flags are the reason if there is none."""
 HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 MOST_ADDRESSES, MOST_ANSWERS, MOST_LABELS = 65_536, 64, 128
 
 
 class Hosts:
-    """Learns names as packets come. A connection has the last one that was told before its first packet."""
+    """Learns names as packets come. A connection has the last name before its first packet."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._names: dict[str, list[tuple[int, str]]] = {}
 
     def add(self, address: str, name: str, packet: int = 0) -> None:
-        """Learn a name; what is none is passed over, and what comes after so many addresses."""
+        """Learn a name; ignores invalid names, and addresses beyond the limit."""
         name = name.rstrip(".")
         if not HOST.fullmatch(name) or (len(self._names) >= MOST_ADDRESSES and address not in self._names):
             return
@@ -42,7 +42,7 @@ class Hosts:
             del entries[:-8]
 
     def look(self, batch: PacketBatch) -> None:
-        """Learn what a batch tells."""
+        """Learn the names in a batch."""
         for address, name in batch.names:
             self.add(address, name)
         octets = Octets(batch.buffer)

@@ -22,7 +22,7 @@ MAX_DATAGRAM = 65535
 
 @dataclass(slots=True)
 class FragmentPiece:
-    """What one fragment gives to a datagram: wire bytes [start, end), of which ``data`` was captured."""
+    """The part of a datagram in one fragment: wire bytes [start, end), of which ``data`` was captured."""
 
     start: int
     end: int
@@ -64,7 +64,7 @@ class Datagram:
 
     @property
     def malformed(self) -> bool:
-        """Bytes behind the last fragment, or more than a datagram can hold."""
+        """Bytes after the last fragment, or more than a datagram can hold."""
         end = self.pieces[-1].end if self.pieces else 0
         return end > MAX_DATAGRAM or (self.total is not None and end > self.total)
 
@@ -159,7 +159,7 @@ class Packet:
 
 
 class Carried(NamedTuple):
-    """What an IP packet with one of the protocols `tunnels.CARRIERS` carries."""
+    """Contents of an IP packet with one of the protocols `tunnels.CARRIERS`."""
 
     packet: Packet
     """The packet; of a datagram in fragments the one that made it complete, from the IP payload on."""
@@ -181,10 +181,10 @@ class IpReader:
         self.extra: list[bytes] = []
         self.tcp_packets = 0
         self.tunnelled: list[Carried] = []
-        """What packets since `pop_tunnelled` carry, perhaps."""
+        """Candidates for contents of packets since `pop_tunnelled`."""
 
     def pop_tunnelled(self) -> list[Carried]:
-        """What packets carried since the last call; whoever asks decodes or counts it."""
+        """Return the contents of packets since the last call; the caller decodes or counts them."""
         popped, self.tunnelled = self.tunnelled, []
         return popped
 
@@ -234,7 +234,7 @@ class IpReader:
         return self._upper(packet, data[6], 40)
 
     def _extensions(self, data: bytes, protocol: int, at: int) -> tuple[int, int] | str:
-        """Step over extension headers: the protocol behind them and where it starts."""
+        """Step over extension headers: return the protocol after them and where it starts."""
         for _ in range(self._limits.extension_headers + 1):
             if protocol not in _EXTENSIONS:
                 return protocol, at
@@ -331,7 +331,7 @@ class IpReader:
             self.extra.append(data)
 
     def _tcp_header(self, data: bytes, at: int, wire: int) -> str | None:
-        """What is wrong with the TCP header at ``at``, if anything (RFC 9293 section 3.1)."""
+        """Describe the error in the TCP header at ``at``, if any (RFC 9293 section 3.1)."""
         if len(data) < at + 20:
             return TRUNCATED
         size = (data[at + 12] >> 4) * 4

@@ -18,7 +18,7 @@ class Limits:
     """Bounds of decoding packets into streams; seconds are capture time, never the wall clock."""
 
     resolve: ClassVar[bool] = False
-    """Whether connections get the names of their addresses that the capture tells."""
+    """Whether connections get the names of their addresses found in the capture."""
     hole_seconds: float = 1.0
     """A gap is given up this long after the other side acknowledged its bytes; this long after the first
     segment beyond it if no packet of the other side was captured. Until acknowledged, a retransmission may fill it.

@@ -1,4 +1,4 @@
-"""Link layer: where the network layer starts and what it is, for all packets of a batch at once."""
+"""Link layer: start and type of the network layer, for all packets of a batch together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILIES_IPV6 = (10, 24, 28, 30)
 """AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, Darwin."""
 
 _TYPED = {LINKTYPE_ETHERNET: (12, 14), LINKTYPE_LINUX_SLL: (14, 16), LINKTYPE_LINUX_SLL2: (0, 20)}
-"""Link types that carry an ethertype: where it stands, length of the header."""
+"""Link types that carry an ethertype: its position, length of the header."""
 
 
 class Octets:

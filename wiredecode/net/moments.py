@@ -1,7 +1,7 @@
 """Moments of a connection: its packets, and the ends of waits between them, as integers in order.
 
 Packet n is the moment ``n << BITS``. A wait that ends between two packets of a connection (a gap is given up) gets a
-moment of its own, after the first and before the second of them, whatever other connections sent between: so the order
+separate moment, after the first and before the second of them, for any packets of other connections between: the order
 of all moments of a connection follows from its own packets. :func:`place` is where a moment lies among the packets of
 the capture.
 """
@@ -22,7 +22,7 @@ class Clock:
     """The running maximum of packet times.
 
     A step back of more than ``step_ns`` (clock set, files out of order, one absurd time) shifts what
-    follows, so that time always goes on.
+    follows, so that time always advances.
     """
 
     __slots__ = ("_step_ns", "now", "shift")
@@ -31,7 +31,7 @@ class Clock:
         self.now = -LATEST
         """The time of the last packet, ns."""
         self.shift = 0
-        """What is added to the times of packets since the last step back."""
+        """Added to the times of packets since the last step back."""
         self._step_ns = step_ns
 
     def at(self, time_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""Names of what is counted as not decoded."""
+"""Names of packets that are counted as not decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TRUNCATED = "truncated header"
 FRAGMENT_INCOMPLETE = "IP fragment incomplete"
 
 ADDRESS_FAMILY = 1 << 16
-"""Added to a BSD address family that is not IP, to tell it from an ethertype."""
+"""Added to a BSD address family that is not IP, to distinguish it from an ethertype."""
 IP_VERSION = 1 << 17
 """Added to the version nibble of a raw IP packet that is neither 4 nor 6."""
 

@@ -49,14 +49,14 @@ class Network:
         self.not_decoded: Counter[str] = Counter()
         """Packets without TCP, by reason (``"UDP"``, ``"ARP"``, ``"linktype 147 (USER0)"`` ...)."""
         self.limits_hit: Counter[str] = Counter()
-        """How often each limit was reached, by its name in `Limits`."""
+        """Number of times that each limit was reached, by its name in `Limits`."""
         self._bucket = bucket
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
         self._clock = Clock(int(limits.hole_seconds * 1e9))
         self._analyser: Analyser | None = None
         self.tunnelled: dict[int, Connection] = {}
-        """Connections in tunnels, by number, where packets are tracked; whoever wants them forgets them."""
+        """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""
         self._hosts = Hosts(limits) if limits.resolve else None
         self._copies = Copies()
         self._connections = Connections(limits, self.limits_hit)
@@ -98,11 +98,11 @@ class Network:
 
     @property
     def watermark(self) -> int:
-        """The number of the next packet: what lies behind a hole gets its place when that is filled or given up."""
+        """The number of the next packet: bytes after a gap get their place when it is filled or given up."""
         return self._last + 1
 
     def pop_forgotten(self) -> list[Connection]:
-        """Connections, since the last call, that nothing will be heard of any more: their state can go.
+        """Connections, since the last call, that no more packets belong to: their state can go.
 
         In order of `Connection.ended`. After `finish`, all connections have been among them once.
         """
@@ -206,7 +206,7 @@ class Network:
             begin = end
 
     def _expire(self, clock: int, out: list[Event]) -> None:
-        """End the waits that are over at ``clock`` of the capture, as far as it goes on for each connection."""
+        """End the waits that are over at ``clock`` of the capture, as far as it advances for each connection."""
         shared = self._connections.shared
         for tracked in self._waiting() if shared.holed else ():
             tracked.expire(max(tracked.last, tracked.now(clock)), shared.until, out)
@@ -241,6 +241,6 @@ class Network:
 
 
 def _edge(batch: PacketBatch, begin: int, step: int) -> int:
-    """The row behind the first packet from row ``begin`` on whose number is a multiple of ``step``."""
+    """The row after the first packet from row ``begin`` on whose number is a multiple of ``step``."""
     edge = -(-int(batch.number[begin]) // step) * step
     return max(int(np.searchsorted(batch.number, edge, "right")), begin + 1)

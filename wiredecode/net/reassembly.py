@@ -25,7 +25,7 @@ CUT = "cut by snapshot length"
 
 @dataclass(slots=True)
 class ReassemblyContext:
-    """What all streams of a capture share; of the packets that are looked at, only while they are."""
+    """State shared by all streams of a capture; the current packets only while they are processed."""
 
     limits: Limits
     limits_hit: Counter[str]
@@ -35,7 +35,7 @@ class ReassemblyContext:
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The clock of the capture at each packet, and their numbers."""
     until: int = 0
-    """The packet that is not looked at any more: after these, or the first one of another connection."""
+    """End of the processed packets: the packet after these, or the first one of another connection."""
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
         """The next packets come: the clock of the capture at each, and their numbers."""
@@ -51,9 +51,9 @@ class ReassemblyContext:
 class Reassembler:
     """Reassembly of one direction. Events go to the list given to each call, in stream order.
 
-    A hole is given up `Limits.hole_seconds` after the other side acknowledged what lies in it: so long may packets
-    change places. Until then it may be filled, however long that takes, within the budgets of bytes and segments.
-    Where nothing of the other side was ever captured, the time counts from the first segment behind the hole.
+    A gap is given up `Limits.hole_seconds` after the other side acknowledged its bytes: for that long packets may
+    change places. Until then it may be filled at any time, within the budgets of bytes and segments.
+    If nothing of the other side was ever captured, the time counts from the first segment after the gap.
     """
 
     __slots__ = (
@@ -76,9 +76,9 @@ class Reassembler:
         self.offset = 0
         """Stream offset of the next byte expected."""
         self.missed = 0
-        """Position up to which the other side had acknowledged it for so long that nothing of it is waited for."""
+        """Position up to which bytes were acknowledged long enough ago that none is waited for."""
         self.shown: AckHistory | None = None
-        """What segments acknowledged that had to wait for it."""
+        """Acknowledgements of segments that had to wait for it."""
         self.limits = limits = shared.limits
         self.hole_ns = int(limits.hole_seconds * 1e9)
         self.held_segments = 0
@@ -87,17 +87,17 @@ class Reassembler:
         self._shared = shared
         self._ready = self._ready_ns = 0
         self.over = 0
-        """The moment at which the last hole was given up: nothing behind it has its place before."""
+        """The moment at which the last gap was given up: all bytes after it are placed later."""
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
         self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
         self._history = b""  # the bytes before _part_offset
-        self._backlog: Backlog | None = None  # what waits behind holes ...
+        self._backlog: Backlog | None = None  # segments that wait after gaps ...
         self._opened: Origin | None = None  # ... since this,
-        self._acks: Acks | None = None  # and what was acknowledged since
-        self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of what a hole held up last
+        self._acks: Acks | None = None  # and the acknowledgements since
+        self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of bytes held by the last gap
         self._holes: deque[Hole] | None = None
-        self._fin: int | None = None  # position behind the last byte
+        self._fin: int | None = None  # position after the last byte
         self._fin_origin: Origin | None = None
         self._reset: Origin | None = None
         self._reset_seq = 0
@@ -130,22 +130,22 @@ class Reassembler:
 
     @property
     def buffered(self) -> int:
-        """Payload bytes that wait behind holes or for the other direction."""
+        """Payload bytes that wait after gaps or for the other direction."""
         return self._held + self._backlog.size if self._backlog is not None else self._held
 
     @property
     def opened_at(self) -> int:
-        """The last packet before something has waited behind holes."""
+        """The last packet before a segment has waited after gaps."""
         opened = self._opened  # by a packet, or before the one at which something was given up
         return 0 if opened is None else max(place(opened.ready), place(opened.ended) - 1)
 
     @property
     def has_hole(self) -> bool:
-        """Whether something waits behind a hole."""
+        """Whether a segment waits after a gap."""
         return self._backlog is not None
 
     def oldest(self) -> Arrival | None:
-        """What has waited longest behind a hole."""
+        """The segment that has waited longest after a gap."""
         return self._backlog.oldest(self.offset) if self._backlog is not None else None
 
     def in_order(self, seq: int) -> bool:
@@ -197,7 +197,7 @@ class Reassembler:
             self._bound(origin, out)
 
     def fin(self, seq: int, origin: Origin, out: list[Event]) -> None:
-        """The stream ends before ``seq`` (the FIN's own sequence number, behind its payload)."""
+        """The stream ends before ``seq`` (the FIN's own sequence number, after its payload)."""
         if self.base is None:
             self.base = seq
         self.over = max(self.over, origin.ended)
@@ -243,7 +243,7 @@ class Reassembler:
         since = acks.since(self._hole_end(backlog))
         oldest = backlog.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
-            since = oldest.origin.clock  # nobody there who could acknowledge
+            since = oldest.origin.clock  # no side that could acknowledge
         if since is None or self._opened is None:
             return None
         return max(since, self._opened.clock) + self.hole_ns
@@ -260,9 +260,9 @@ class Reassembler:
         self.flush(out)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
-        """Make the first hole a Gap at the moment of ``cause``. Only while something waits behind one.
+        """Make the first gap a Gap at the moment of ``cause``. Only while a segment waits after one.
 
-        What lay behind it has its place there, but keeps the time of its own packets: the wait was ours.
+        Bytes after it get their place there, but keep the time of their own packets: the sender did not wait.
         """
         assert self._backlog is not None
         origin = self._fin_origin if self._backlog.first is None else self._backlog.first.origin
@@ -294,7 +294,7 @@ class Reassembler:
         self._shared.holed[self] = None
 
     def unhold(self, size: int) -> None:
-        """It does not any more."""
+        """Undo :meth:`hold` for this many bytes."""
         self._held -= size
         self.held_segments -= 1
         if not self.held_segments and self._backlog is None:
@@ -303,14 +303,14 @@ class Reassembler:
     def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
         """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
         behind, reached = self._behind, (self._ready, self._ready_ns)
-        if behind and awaited <= behind[-1][0]:  # what came at once, since a hole is given up, was sent bit by bit
+        if behind and awaited <= behind[-1][0]:  # bytes released by giving up a gap were sent piecemeal
             reached = behind[bisect_left(behind, (awaited, 0, 0))][1:]
         ready, ready_ns = max((origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), reached)
         ended = max(origin.ended, cause.ended, self.over)
         return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
 
     def flush(self, out: list[Event]) -> None:
-        """Make a Chunk of what was delivered since the last one."""
+        """Make a Chunk of the bytes delivered since the last one."""
         if not self._parts:
             return
         data = b"".join(self._parts)
@@ -327,7 +327,7 @@ class Reassembler:
         self._part_offset = self.offset
 
     def _deliver(self, data: bytes, end: int, origin: Origin, out: list[Event]) -> None:
-        """Bytes [offset, end) are next; what ``data`` lacks was cut."""
+        """Bytes [offset, end) are next; bytes missing in ``data`` were truncated."""
         self._now_ready(origin)
         if data:
             self._append(data, origin.number, origin.time_ns)

@@ -19,7 +19,7 @@ def advance(seq: int, count: int) -> int:
 
 
 def distance(start: int, seq: int) -> int:
-    """How far ``seq`` lies after ``start``: in [-2**31, 2**31), negative when it lies before."""
+    """Distance of ``seq`` after ``start``: in [-2**31, 2**31), negative if it lies before."""
     return ((seq - start + HALF) & MASK) - HALF
 
 
@@ -61,7 +61,7 @@ class Segments:
     ready_ns: Int64s
     """Packet that made them available: the same, but for fragments the one that completed the datagram."""
     window: Int64s
-    """Window as it stands in the header, not scaled."""
+    """Window in the header, not scaled."""
     header: Int64s
     """Where the TCP header starts in ``buffer``; -1 in a datagram of fragments."""
     extra: list[bytes] = field(default_factory=list)

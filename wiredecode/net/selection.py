@@ -1,4 +1,4 @@
-"""Which packets belong to some connections: for a second pass over a capture, after all of it was reassembled."""
+"""Finds the packets of some connections: for a second pass over a capture, after all of it was reassembled."""
 
 from __future__ import annotations
 

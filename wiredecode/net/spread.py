@@ -11,9 +11,9 @@ from wiredecode.arrays import Int64s
 PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
 SPREAD = ("min_us", *PERCENTILES, "max_us")
-"""Columns that tell a distribution, in microseconds."""
+"""Columns of a distribution, in microseconds."""
 WAITING = 4_096
-"""Values that wait before they are sorted in, all at once."""
+"""Values that wait before they are sorted in, all together."""
 MOST_VALUES = 262_144
 """Different values that are kept exactly; beyond it neighbours are put together, the more the larger they are."""
 PRECISION = 10
@@ -84,6 +84,6 @@ def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def rounded(values: Int64s) -> Int64s:
-    """Values of which :data:`PRECISION` bits remain; the middle of what they stand for."""
+    """Values of which :data:`PRECISION` bits remain; the middle of the interval that each represents."""
     bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - PRECISION, 0)
     return (values >> bits << bits) + (np.int64(1) << bits >> 1)

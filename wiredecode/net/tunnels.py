@@ -1,4 +1,4 @@
-"""Tunnels: from a packet of the network underneath to the packet inside, for many packets at once.
+"""Tunnels: from a packet of the network underneath to the packet inside, for many packets together.
 
 Each step takes columns and gives, for every packet, where the layer inside begins and its ethertype. A step costs
 nothing where no packet needs it: packets outside of tunnels never come here.
@@ -48,7 +48,7 @@ class Layers:
     """Where its bytes on the wire end."""
 
     def select(self, chosen: Int64s | Bools) -> Layers:
-        """Some of them."""
+        """Some of the packets."""
         return Layers(*(column[chosen] for column in self.columns()))
 
     def columns(self) -> tuple[Int64s, ...]:
@@ -65,7 +65,7 @@ class Layers:
 
 
 def may_carry(protocol: Int64s) -> Bools:
-    """Which IP protocols may carry packets."""
+    """Return which IP protocols may carry packets."""
     return _IS_CARRIER[protocol]
 
 
@@ -89,7 +89,7 @@ def enter_links(layers: Layers, octets: Octets, limits: Limits) -> None:
 
 
 def enter_ip(layers: Layers, protocol: Int64s, octets: Octets) -> None:
-    """Step into what IP carries, in place; ``at`` is behind the IP headers, whose protocol is one of `CARRIERS`.
+    """Step into the payload of IP, in place; ``at`` is after the IP headers, whose protocol is one of `CARRIERS`.
 
     Where that is no packet, the ethertype is `names.IP_PROTOCOL` plus the protocol.
     """
@@ -118,7 +118,7 @@ def _udp(part: Layers, octets: Octets) -> Inside:
 
 
 def _gre(part: Layers, octets: Octets) -> Inside:
-    """GRE (RFC 2784, RFC 2890), and ERSPAN in it (draft-foschiano-erspan): I has no header of its own."""
+    """GRE (RFC 2784, RFC 2890), and ERSPAN in it (draft-foschiano-erspan): type I has no header."""
     flags, inside = octets.u16(part.at), octets.u16(part.at + 2)
     words = 1 + (flags >> 15) + (flags >> 13 & 1) + (flags >> 12 & 1)
     at = part.at + 4 * words
@@ -137,7 +137,7 @@ def _ethernet(part: Layers, octets: Octets) -> Inside:
 
 
 def _mpls(part: Layers, octets: Octets) -> Inside:
-    """RFC 3032: labels up to the bottom of the stack; behind it IP, or Ethernet (RFC 4448), as the bytes tell."""
+    """RFC 3032: labels up to the bottom of the stack, then IP, or Ethernet (RFC 4448), by the bytes."""
     at, found = part.at, np.zeros(len(part.at), bool)
     for _ in range(MPLS_LABELS):
         bottom = octets.u8(at + 2) & 1 != 0
@@ -190,4 +190,4 @@ _LINKS = {
     ETHERNET: _ethernet,
 }
 LINKS = np.array(sorted(_LINKS))
-"""Ethertypes behind which another layer comes that is looked for."""
+"""Ethertypes after which another layer follows that is decoded."""

@@ -1,4 +1,4 @@
-"""What net/ hands on: the bytes of one direction of one TCP connection, in order, with holes as values."""
+"""Output of net/: the bytes of one direction of one TCP connection, in order, with gaps as values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
 LAST_LOSSES = 64
-"""Of these, those that are looked through for what was lost between two times."""
+"""The number of them that are searched for losses between two times."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class Connection:
     ports: tuple[int, int]
     """TCP ports of the endpoints."""
     initiator: int | None = None
-    """Which endpoint opened it (0 or 1), known from a SYN or SYN/ACK; None when neither was seen."""
+    """The endpoint that opened it (0 or 1), known from a SYN or SYN/ACK; None if neither was seen."""
     closed: str | None = None
     """``"FIN"`` or ``"RST"`` once seen."""
     ended: int = 0
@@ -40,7 +40,7 @@ class Connection:
     over: int = 0
     """The moment at which it was forgotten (see moments.py)."""
     end: str = ""
-    """Why nothing more was heard of it, for people."""
+    """Reason of its end, for people."""
     first: int = 0
     """Number of its first packet: no two connections of a capture have the same."""
     first_ns: int = 0
@@ -48,21 +48,21 @@ class Connection:
     label: int | None = None
     """Its stable id, where such are wanted."""
     hosts: tuple[str | None, str | None] | None = None
-    """Names of the endpoints' addresses, where such are wanted and the capture told one."""
+    """Names of the endpoints' addresses, if they are wanted and in the capture."""
     outer: Outer | None = None
     """The tunnels that it came through."""
     waited: bool = False
-    """What it said first was handed on all at once, when it was known what it is: times tell the order."""
+    """Its first bytes were passed on together, when its protocol was known: times give the order."""
     health: ConnectionHealth | None = None
-    """What TCP analysis found, where it is wanted."""
+    """Results of TCP analysis, if wanted."""
     client: int | None = None
-    """Which endpoint is the client, as its protocol tells when it is over."""
+    """The endpoint that is the client, as its protocol shows when it is over."""
     protocols: dict[str, None] = field(default_factory=dict)
-    """Of its frames so far, in the order in which they were met."""
+    """Protocols of its frames, in the order in which they were found."""
     who: dict[str, str] = field(default_factory=dict)
-    """Who stands behind it, as frames told so far: see :mod:`wiredecode.frames.who`."""
+    """Identities of its endpoints, learned from frames: see :mod:`wiredecode.frames.who`."""
     directions: tuple[Direction, Direction] = field(init=False)
-    """What each endpoint sends."""
+    """The bytes that each endpoint sends."""
 
     def __post_init__(self) -> None:
         self.directions = (Direction(self, 0), Direction(self, 1))
@@ -85,7 +85,7 @@ class Connection:
 
     @property
     def id(self) -> int:
-        """What it is called in records: its number, or its stable id."""
+        """Its id in records: its number, or its stable id."""
         return self.number if self.label is None else self.label
 
 
@@ -98,13 +98,13 @@ class OpenTimes:
         self._times: list[tuple[int, int]] = []  # closed at 0: it still is
 
     def open(self, moment: int, first: int) -> None:
-        """It opens at ``moment``; no one asks any more about moments before ``first``."""
+        """It opens at ``moment``; moments before ``first`` are no longer needed."""
         if self._times and self._times[0][1] < first:
             self._times = [each for each in self._times if each[1] >= first]
         self._times.append((moment, 0))
 
     def close(self, moment: int) -> None:
-        """What opened last is closed at ``moment``."""
+        """The last opened interval is closed at ``moment``."""
         self._times[-1] = self._times[-1][0], moment
 
     def at(self, moment: int) -> bool:
@@ -119,32 +119,32 @@ class Direction:
     connection: Connection
     side: int
     frames: int = 0
-    """Frames of it so far."""
+    """Number of its frames until now."""
     started: bool = False
-    """Whether stream offset 0 is the first byte of the connection, as a SYN told."""
+    """Whether stream offset 0 is the first byte of the connection, known from a SYN."""
     started_at: int = 0
-    """The moment of the packet that told (see moments.py)."""
+    """The moment of the packet that showed it (see moments.py)."""
     captured: int = 0
-    """TCP payload bytes captured, whatever became of them."""
+    """TCP payload bytes captured, with any outcome."""
     duplicate: int = 0
-    """Of these, bytes dropped because they had been seen before (retransmission, overlap, keep-alive)."""
+    """Captured bytes dropped because they had been seen before (retransmission, overlap, keep-alive)."""
     late: int = 0
-    """Of these, bytes that came after their hole had been given up, or lie before the start of the stream."""
+    """Captured bytes that came after their gap had been given up, or lie before the start of the stream."""
     ignored: int = 0
-    """Of these, bytes that are no part of the stream: far out of window, inside a reset, or what TLS adds to it.
+    """Captured bytes that are no part of the stream: far out of window, inside a reset, or overhead of TLS.
 
-    Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) behind a hole.
+    Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) after a gap.
     """
     missing: int = 0
     """Bytes of holes: known to have been sent, never captured."""
     first_ns: int | None = None
-    """Time of the first byte that was handed on."""
+    """Time of the first byte that was passed on."""
     first_gap: int | None = None
     """The moment at which a hole was given up first."""
     lost_from: int | None = None
     """The moment from which on bytes are missing here that never come."""
     unseen: int = 0
-    """Bytes behind the last one captured that the other side acknowledged before the connection was over."""
+    """Bytes after the last captured one that the other side acknowledged before the connection was over."""
     losses: list[tuple[int, int, int]] = field(default_factory=list)
     """Of bytes that were not captured: the moment at which they were given up, rising, the time from which on it shows
     that they were sent, and their stream offset. Of very many the first."""
@@ -155,7 +155,7 @@ class Direction:
 
     @property
     def lossy(self) -> bool:
-        """Whether bytes were lost; at the end of a connection only acknowledgments tell."""
+        """Whether bytes were lost; at the end of a connection only acknowledgments show it."""
         return bool(self.missing) or self.lost_from is not None
 
     def incomplete(self, moment: int) -> bool:
@@ -187,8 +187,8 @@ class Chunk:
     Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at
     ``time_ns[k]``. ``ready[k]`` is the moment (see moments.py) that made the piece available in order: later than
     packet ``packet[k]`` when it waited for a hole to be filled, or until that was given up. It never decreases along a
-    stream. ``ready_ns[k]`` is when TCP could hand it on: the time of the packet that filled the hole; what
-    lies behind one that was given up has the time of its own packets, for that wait was none of TCP.
+    stream. ``ready_ns[k]`` is when TCP could deliver it: the time of the packet that filled the gap; bytes
+    after a gap that was given up have the time of their own packets, as TCP did not wait for them.
     ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte
     seen; a Gap takes its length.
     """
@@ -216,33 +216,33 @@ class Gap:
     """``length`` bytes at stream ``offset`` that will never come: not captured, or cut."""
 
     direction: Direction
-    """The stream that lacks them."""
+    """The stream in which bytes are missing."""
     offset: int
-    """Stream offset of the first of them."""
+    """Stream offset of the first missing byte."""
     length: int
-    """How many."""
+    """Number of missing bytes."""
     reason: str
     """``"not captured"`` or ``"cut by snapshot length"``."""
     ready: int
     """The moment at which the hole was given up; orders the gap between chunks."""
     ready_ns: int
-    """Time of what lies behind it."""
+    """Time of the bytes after it."""
 
 
 @dataclass(slots=True, eq=False)
 class End:
-    """The sender closed its side: no more bytes should come after stream ``offset``. Some may, and are told as such."""
+    """The sender closed its side: no more bytes should come after stream ``offset``. If some do, they are reported."""
 
     direction: Direction
     offset: int
     how: str
     """``"FIN"`` or ``"RST"``."""
     ready: int
-    """The moment of the packet that told, or at which what was missing before was given up."""
+    """The moment of the packet that showed it, or at which earlier missing bytes were given up."""
     ready_ns: int
     """Time of that packet."""
     unseen: int = 0
-    """Bytes from ``offset`` on that were sent all the same, as the number of the reset tells."""
+    """Bytes from ``offset`` on that were sent all the same, by the sequence number of the reset."""
 
 
 @dataclass(slots=True, eq=False)
@@ -263,4 +263,4 @@ class Note:
 
 
 Event = Chunk | Gap | End | Note
-"""What reassembly hands on, per direction in stream order."""
+"""Events of reassembly, per direction in stream order."""
