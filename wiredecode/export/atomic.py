@@ -1,7 +1,7 @@
 """Outputs that appear under their name only when they are complete.
 
 Everything is written beside the target under a hidden name that ends in ``.part``, brought to the disk, and renamed.
-What a killed process leaves behind is such a part, never a file that looks whole.
+A killed process leaves at most such a part, never a file that looks whole.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ INTERRUPTS = {
     number for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if (number := getattr(signal, name, None)) is not None
 }
 _parts: set[Path] = set()
-"""What is neither complete nor discarded."""
+"""Files that are neither complete nor discarded."""
 
 
 def discard_all() -> None:
-    """Leave nothing behind: for the end of a process that was interrupted, at whatever moment."""
+    """Remove all parts: for the end of an interrupted process, at any moment."""
     for part in _parts:
         if part.is_dir():
             shutil.rmtree(part, ignore_errors=True)
@@ -47,7 +47,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def _open_already(path: Path) -> int | None:
-    """The descriptor that a path stands for. It must not be replaced: /dev/stdout is everybody's."""
+    """The descriptor that a path means. It must not be replaced: /dev/stdout is shared."""
     place = path.parent.resolve()
     if place == Path(f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
         return int(path.name)
@@ -55,11 +55,11 @@ def _open_already(path: Path) -> int | None:
 
 
 class NewFile:
-    """A new file for ``path``, or in place of it: write to ``stream``, then :meth:`commit` or :meth:`discard`.
+    """A new file at ``path``, or in its place: write to ``stream``, then :meth:`commit` or :meth:`discard`.
 
     As a context manager it gives ``stream``, and commits unless something is raised.
 
-    What is no regular file (a pipe, a device) and what is open already (``/dev/stdout``, whatever stands behind it) is
+    Other than regular files (a pipe, a device) and files that are open already (``/dev/stdout``, of any kind) are
     written to directly. Links are followed, unless ``follow`` is false:
     then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
     less what the umask takes. Raises OSError.
@@ -114,7 +114,7 @@ class NewFile:
             sync_folder(self.path.parent)
 
     def discard(self) -> None:
-        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        """Remove the part. After :meth:`commit` it does nothing."""
         close_quietly(self.stream)
         if self._part is not None:
             self._part.unlink(missing_ok=True)
@@ -164,13 +164,13 @@ class NewFolder:
         _parts.discard(old)
 
     def discard(self) -> None:
-        """Leave nothing behind. After :meth:`commit` it does nothing."""
+        """Remove the part. After :meth:`commit` it does nothing."""
         shutil.rmtree(self.part, ignore_errors=True)
         _parts.discard(self.part)
 
 
 def part_of(path: Path) -> Path:
-    """A name beside ``path`` that nobody takes for a complete output."""
+    """A name beside ``path`` that does not look like a complete output."""
     name = os.fsdecode(os.fsencode(path.name)[:NAME_BYTES])
     return path.with_name(f".{name}.{secrets.token_hex(4)}.part")
 
@@ -190,6 +190,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def close_quietly(stream: BinaryIO) -> None:
-    """Close what is given up: what could not be written any more does not matter."""
+    """Close a discarded file: write errors no longer matter."""
     with suppress(OSError):
         stream.close()

@@ -1,6 +1,6 @@
 """One file per value of some columns, in folders as Hive names them: ``protocol=nats/type=MSG/part-0.parquet``.
 
-The columns stand in the names of the folders, not in the files: readers of datasets (pyarrow, polars, DuckDB, Spark)
+The columns are in the names of the folders, not in the files: readers of datasets (pyarrow, polars, DuckDB, Spark)
 put them back. Rows keep their order within a file.
 """
 
@@ -31,7 +31,7 @@ MAX_OPEN = 64
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 """Held back for row groups, over all open files."""
 MAX_PARTITIONS = 10_000
-"""More folders than that are taken for a mistake, such as partitioning by frame number."""
+"""More folders than that are a mistake, such as partitioning by frame number."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
 NAME_BYTES = 255
 """Longest name of a folder that file systems take."""
@@ -41,7 +41,7 @@ CUT_ESCAPE = re.compile("%.?$")
 TIMES = {"hour": "hour", "date": "day"}
 """Partitions by time (UTC), and the unit that times are rounded down to."""
 SHOWN = {"hour": len("2026-01-31T12"), "date": len("2026-01-31")}
-"""How much of the RFC 3339 time they show."""
+"""Characters of the RFC 3339 time that they show."""
 
 
 class TooManyPartitions(Unclear):
@@ -186,7 +186,7 @@ class PartitionWriter:
 
 
 def _key(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """What rows are grouped by: of times the start of the hour or day."""
+    """Key for grouping rows: of times the start of the hour or day."""
     if name not in TIMES or name in batch.schema.names:
         return batch.column(name)
     times = batch.column("time").cast(pa.timestamp("ns"))  # without a zone, so that no database of zones is needed
@@ -204,7 +204,7 @@ def _texts(column: pa.ChunkedArray, name: str) -> list[str]:
 def _name(value: Any, name: str) -> str:
     """A value as part of a folder's name; ``/`` and everything else that is special is percent-encoded.
 
-    What is too long for a file system is cut, and told apart by a hash. Text that reads as null is not null.
+    Names too long for a file system are shortened, and distinguished by a hash. Text that reads as null is not null.
     """
     text = quote(str(value).lower() if isinstance(value, bool) else str(value), safe=" ")
     if text == NULL:

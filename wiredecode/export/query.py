@@ -57,7 +57,7 @@ class Table:
         self.needed: set[str] | None = None
         """Columns that the query reads; None: all."""
         self.errors: list[CaptureError] = []
-        """What the scans could not read."""
+        """Read errors of the scans."""
         self.unreadable = False
         """There was not one packet before what could not be read."""
         self.failure: BaseException | None = None
@@ -145,7 +145,7 @@ class Database:
 
     @property
     def errors(self) -> list[CaptureError]:
-        """What could not be read, each once."""
+        """Read errors, each once."""
         found = {str(error): error for table in self.tables for error in table.errors}
         return list(found.values())
 
@@ -203,7 +203,7 @@ class Database:
 
 
 def _scans(plan: Any) -> Iterator[dict[str, Any]]:
-    """What the plan says about each scan of a table."""
+    """Parameters of each scan of a table in the plan."""
     for node in plan if isinstance(plan, list) else [plan]:
         if node["name"] == SCAN:
             yield node.get("extra_info", {})

@@ -84,7 +84,7 @@ def _checked(names: list[str]) -> list[str]:
 
 
 def picker(names: Sequence[str]) -> Callable[[Record], Record]:
-    """What picks columns from a record: the same record with these keys only, in the order asked for.
+    """Selector of columns from a record: the same record with these keys only, in the order asked for.
 
     ``layers.rabbitmq_stream.stream`` keeps its place below ``layers``; names reach through arrays into their elements.
     Fields that a frame does not have are left out, as they are in the record.
@@ -96,7 +96,7 @@ def picker(names: Sequence[str]) -> Callable[[Record], Record]:
 
 
 def _add(tree: Tree, path: list[str]) -> None:
-    """Add a path; None stands for everything below a name."""
+    """Add a path; None means everything below a name."""
     *front, last = path
     for step in front:
         below = tree.setdefault(step, {})

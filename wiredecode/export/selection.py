@@ -1,4 +1,4 @@
-"""Which rows and columns of a table are written."""
+"""Rows and columns of a table that are written."""
 
 from __future__ import annotations
 

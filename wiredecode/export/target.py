@@ -1,4 +1,4 @@
-"""Where an export goes: a format, a name or standard output, one file or a folder of them."""
+"""Target of an export: a format, a name or standard output, one file or a folder of files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMPRESSIONS: dict[str, tuple[str, ...]] = {
 
 
 class Unclear(ValueError):
-    """What was asked for cannot be done; ``str()`` is one line for people."""
+    """The request cannot be fulfilled; ``str()`` is one line for people."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Form:
 
     @property
     def suffix(self) -> str:
-        """What file names end in."""
+        """Suffix of file names."""
         packed = {value: key for key, value in PACKED.items()}
         return f".{self.name}" + (packed.get(self.compression or "", "") if self.is_text else "")
 

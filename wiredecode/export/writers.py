@@ -21,32 +21,32 @@ if TYPE_CHECKING:
 ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
-"""A row group is written when so much is waiting for it, however few its rows are; nulls are not counted."""
+"""A row group is written when this much is waiting for it, even with few rows; nulls are not counted."""
 BUFFER_BYTES = 256 * 1024
-"""Parquet is handed on in pieces of so many bytes."""
+"""Parquet is passed on in pieces of this size."""
 WIDE = "layers"
 GROWTH, MAX_ROW_GROUP_BYTES = 16, 4 * ROW_GROUP_BYTES
 """A file with this column has a thousand columns, of which the footer tells for every row group, and is in memory until
-the end: so after so many row groups they get larger."""
+the end: so after this many row groups they get larger."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How files are written."""
+    """Settings for writing files."""
 
     show: Callable[[bytes], str] = bytes.hex
-    """How JSON and CSV show bytes."""
+    """Form of bytes in JSON and CSV."""
     compression: str | None = None
     """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
     row_group: int = ROW_GROUP
     guard_formulas: bool = False
-    """CSV: an apostrophe stands before text that a spreadsheet would take for a formula."""
+    """CSV: an apostrophe precedes text that a spreadsheet would run as a formula."""
     order: str | None = None
     """Of Parquet: the column of integers by which the rows of a row group are sorted."""
 
 
 FORMULA = r"\A([=+\-@\t\r])"
-"""What spreadsheets take for one begins so."""
+"""Beginnings that spreadsheets treat as a formula."""
 
 
 class Writer(Protocol):
@@ -145,7 +145,7 @@ class ParquetWriter:
         self._schema, self._rows, self._order = schema, settings.row_group, settings.order
         self._latest: int | None = None
         self.in_order = True
-        """Whether the row groups so far follow each other by the column that they are sorted by."""
+        """Whether the row groups until now follow each other by the column that they are sorted by."""
         compression = settings.compression or "zstd"
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         of_messages = (schema.metadata or {}).get(b"wiredecode.table") == MESSAGES.encode()
@@ -237,7 +237,7 @@ class Unclosed(io.RawIOBase):
         return size
 
     def tell(self) -> int:
-        """What Arrow asks for offsets within the file; streams such as pipes cannot tell."""
+        """Offset within the file, for Arrow; streams such as pipes have none."""
         return self._position
 
     def flush(self) -> None:

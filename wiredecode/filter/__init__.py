@@ -1,7 +1,7 @@
 """Display filters: from a text such as ``rabbitmq_stream.type == "Publish" && frame.length > 100`` to a predicate.
 
-The language is Wireshark's (docs/filters.md). A filter is evaluated at the cheapest level first: what is known of the
-connection, what framing tells, what decoding without a record tells, fields, records. See :class:`Filter`.
+The language is Wireshark's (docs/filters.md). A filter is evaluated at the cheapest level first: facts of the
+connection, of framing, of decoding without a record, fields, records. See :class:`Filter`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Comparisons(Operands):
     """Makes tests of the comparisons of one filter."""
 
     def expression(self, node: Node) -> Expression:
-        """The logic of a tree, each comparison told what it is about."""
+        """The logic of a tree; each comparison gets the names that it is about."""
         if isinstance(node, Logic):
             return join(node.operator, [self.expression(part) for part in node.parts])
         if isinstance(node, Not):
@@ -126,13 +126,13 @@ class Comparisons(Operands):
         return negation(test) if node.negated else test
 
     def _member(self, node: Node) -> Operand | Constant:
-        """What stands beside a field: a bare word is a value there, even if it is a key of records."""
+        """The operand beside a field: a bare word is a value there, even if it is a key of records."""
         if isinstance(node, Word) and "." not in node.text and filter_name(node.text) != node.text:
             return Constant(node.text, False, node.start, node.stop)
         return self.make(node)
 
     def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
-        """What the operator asks of one value on the left, and what gives these values."""
+        """Return the operator's test of one value on the left, and the reader of these values."""
         if operator == "matches":
             return self._matches(left, right), left.get
         if operator == "contains":

@@ -1,4 +1,4 @@
-"""What is wrong with a filter, and where."""
+"""Errors in a filter, with their places."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import islice
 from types import MappingProxyType
 
 SHOWN_CHARACTERS = 50
-"""Of a long filter, so much is shown before and after the place."""
+"""Characters of a long filter that are shown before and after the place."""
 INDENT = "  "
 MOST_NAMED = 8
-"""Names that are told where none is near."""
+"""Names that are listed if none is near."""
 NAMED: Mapping[str, str] = MappingProxyType({})
 
 
@@ -40,7 +40,7 @@ class FilterError(ValueError):
 def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
     """``; did you mean ...?``, or nothing where no name is near.
 
-    ``called``: what the names are short for; ``prefix``: what stands before all of them.
+    ``called``: the long names of short ones; ``prefix``: the common beginning of all names.
     """
     return did_you_mean([prefix + called.get(name, name) for name in close(word, known)])
 

@@ -103,14 +103,14 @@ EXPECTED = {
     "RBRACE": "}",
     "LBRACE": "{",
 }
-"""What may stand somewhere, for people; other terminals go without saying."""
+"""Names of terminals for people; other terminals need none."""
 HINTS = {
     "'": "text belongs in double quotes",
     "=": "'=' does not compare: write ==",
     "|": "'|' joins nothing: write || or or",
     "[": "a list is compared value by value: == 1, in {1, 2}, or count() of them",
 }
-"""What is wrong with a character that is not expected."""
+"""Errors of unexpected characters."""
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "'": "'"}
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-7]{1,3}|.)", re.DOTALL)
 
@@ -161,7 +161,7 @@ def _unexpected(error: UnexpectedInput, text: str) -> FilterError:
 
 def _expected(terminals: Any) -> str:
     words = [shown for name, shown in EXPECTED.items() if name in terminals]
-    if len(words) > 1 and "LBRACE" in terminals:  # it may stand in place of (
+    if len(words) > 1 and "LBRACE" in terminals:  # it may replace (
         words.remove(EXPECTED["LBRACE"])
     return f"; expected {' or '.join(words)}" if words else ""
 
@@ -194,7 +194,7 @@ class Builder(Transformer_NonRecursive[Token, Node]):
         super().__init__()
         self.text = text
         self.depth: dict[int, tuple[Node, int]] = {}
-        """Of the nodes made so far; the node is kept so that its id is not used again."""
+        """Depth of the nodes made until now; the node is kept so that its id is not used again."""
 
     def made(self, node: Node, *inside: Any) -> Node:
         """The node; it must not nest too deeply."""

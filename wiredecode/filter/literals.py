@@ -1,4 +1,4 @@
-"""What is written in a filter, as a value of the type that the other side has."""
+"""Converts literals of a filter to the type of the other side."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def is_network(value: Any) -> bool:
 
 
 class Any_:  # noqa: N801 - Any is taken
-    """What a text may mean, for fields whose type only the traffic tells; by class of the value met."""
+    """Possible values of a text, for fields whose type depends on the traffic; by class of the value found."""
 
     def __init__(self, constant: Constant) -> None:
         self.meanings: dict[type, Any] = {str: constant.text}

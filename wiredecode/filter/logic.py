@@ -27,7 +27,7 @@ class Atom:
     names: frozenset[str] = frozenset()
     """The fields it is about."""
     spelled: tuple[tuple[str, str], ...] = ()
-    """Each of them, and how the user spells it."""
+    """These names, each with the user's spelling."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def tests(expression: Expression) -> Iterator[Atom]:
 
 
 def about(fields: Mapping[str, str], expression: Expression) -> Expression:
-    """One comparison, or its negation, told what it is about: names of fields, and how they are spelled there."""
+    """One comparison, or its negation, with its names of fields, and their spelling."""
     if isinstance(expression, Atom):
         return replace(expression, names=frozenset(fields), spelled=tuple(fields.items()))
     return Negation(about(fields, expression.part)) if isinstance(expression, Negation) else expression
@@ -85,13 +85,13 @@ def join(operator: str, parts: list[Expression]) -> Expression:
 
 
 def _cost(expression: Expression) -> int:
-    """What comes late is not dear to look at."""
+    """Cost of a test: late levels are not expensive to test."""
     levels = (test.level for test in tests(expression))
     return max((Level.HEADER if level > Level.RECORD else level for level in levels), default=0)
 
 
 def decide(expression: Expression, level: Level) -> Known | bool | None:
-    """What can be said when no more than ``level`` is known: a function, or the answer for all frames."""
+    """Decide with the knowledge of ``level``: a function, or the answer for all frames."""
     if isinstance(expression, bool):
         return expression
     if isinstance(expression, Atom):

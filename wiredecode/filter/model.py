@@ -1,4 +1,4 @@
-"""What filters are made of after parsing: types of values, levels of knowledge, operands."""
+"""Parts of filters after parsing: types of values, levels of knowledge, operands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = list[Any]
 
 
 class Type(Enum):
-    """What a value is; the text is what error messages call it."""
+    """Type of a value; the text is its name in error messages."""
 
     NUMBER = "a number"
     STRING = "text"
@@ -31,27 +31,27 @@ class Type(Enum):
 
 
 class Level(IntEnum):
-    """What has to be known of a frame, the cheapest first."""
+    """Knowledge of a frame that a test needs, the cheapest first."""
 
     CONSTANT = 0
     CONNECTION = 1
     """Addresses, ports: the same for all frames of a direction."""
     ARRIVAL = 2
-    """What framing tells before the frame is decoded: number, times, length, packets."""
+    """Known from framing, before the frame is decoded: number, times, length, packets."""
     HEADER = 3
-    """What decoding without a record tells: type, status, latency."""
+    """Known from decoding without a record: type, status, latency."""
     FIELDS = 4
     """Fields that come with it."""
     RECORD = 5
     """All fields."""
     FOUND = 6
-    """What else making the record finds wrong, and what reassembly told."""
+    """Further findings of making the record, and notes of reassembly."""
     LINKED = 7
     """The number of the response, which comes later."""
 
 
 class Clock:
-    """When the capture began, for times relative to it; whoever runs the filter sets it."""
+    """Beginning of the capture, for times relative to it; the caller sets it."""
 
     first_ns = 0
 
@@ -75,7 +75,7 @@ class Field:
     one: Callable[[Frame], Any] | None = None
     """Where there is never more than one value: that value, or None."""
     verbatim: bool = False
-    """Whether its bytes stand in the frame as they are: what the frame does not hold, the field does not."""
+    """Whether its bytes are in the frame unchanged: a value absent from the frame is absent from the field."""
     words: Callable[[], Iterable[str]] | None = None
     """All that it can be the same as, where that is known."""
     comparable: bool = False

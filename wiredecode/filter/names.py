@@ -44,13 +44,13 @@ TYPES = {
     "address": Type.ADDRESS,
     "uuid": Type.STRING,
 }
-"""By the word of the catalogue; whatever holds ``int`` is a number, all else can be anything."""
+"""By the word of the catalogue; types with ``int`` are numbers, all others can be anything."""
 MAPS = ("map", "any", "struct")
 """Types of the catalogue below which, as below generated fields, there may be names that no declaration knows."""
 
 
 def is_copy(name: str) -> bool:
-    """Whether a field tells what a message is a copy of: it is known only where that is asked for."""
+    """Whether a field is about copies of messages: it is known only if requested."""
     return name.endswith(".copy_of")
 
 
@@ -87,7 +87,7 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
 
 
 def _single(name: FrameName, clock: Clock) -> Callable[[Frame], Any]:
-    """How the value of a name is read that has at most one."""
+    """Reader of a name that has at most one value."""
     calculated: dict[str, Callable[[Frame], Any]] = {
         "frame.time_relative": lambda frame: frame.time_ns - clock.first_ns,
         "frame.protocol": lambda frame: frame.protocol or None,
@@ -110,7 +110,7 @@ def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
 
 
 def _several() -> dict[str, Callable[[Frame], Values]]:
-    """How the values of names are read that may have several."""
+    """Readers of names that may have several values."""
 
     def both(index: int) -> Callable[[Frame], Values]:
         return lambda frame: [
@@ -164,7 +164,7 @@ def _elsewhere(names: Sequence[str]) -> str:
 
 
 class Names:
-    """What names mean; protocols are imported when a name asks for them, since each takes its time."""
+    """Meanings of names; protocols are imported when a name needs them, since each takes its time."""
 
     def __init__(self, *, secrets: bool = False) -> None:
         self.records, self.clock = Records(secrets=secrets), Clock()
@@ -227,7 +227,7 @@ class Names:
         return Field(name, type_, level, get, complete=level is Level.RECORD)
 
     def _amqp(self, name: str, rest: str) -> Field | None:
-        """A field of AMQP messages, wherever in the frame they stand."""
+        """A field of AMQP messages, anywhere in the frame."""
         known, parts, records = entries_by_name("amqp"), rest.split("."), self.records
         if name not in known and (len(parts) < 2 or not _is_open(known.get(f"amqp.{parts[0]}", ()))):
             return None
@@ -306,7 +306,7 @@ def type_names() -> Iterator[str]:
 
 
 def protocol_names() -> Iterator[str]:
-    """All protocols; those that stand in a list come first, and are not imported."""
+    """All protocols; those in the built-in list come first, and are not imported."""
     yield from (known.name for known in registry.known())
     yield from prefixes()
 
@@ -342,7 +342,7 @@ def layer_of(name: str) -> type[Layer]:
 
 @cache
 def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
-    """The catalogue of the fields that begin with a word; that word alone stands for the protocol."""
+    """The catalogue of the fields that begin with a word; that word alone means the protocol."""
     found: dict[str, list[FieldEntry]] = {}
     if prefix == "amqp":
         entries: Iterable[FieldEntry] = amqp_entries()
@@ -357,7 +357,7 @@ def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
 
 
 def completed(incomplete: str) -> list[str]:
-    """What a filter may become whose last word is the beginning of a name."""
+    """Completions of a filter whose last word is the beginning of a name."""
     found = re.search(r"[A-Za-z_][\w.]*$", incomplete)
     word = found[0] if found else ""
     before = incomplete[: len(incomplete) - len(word)]

@@ -1,4 +1,4 @@
-"""One side of a comparison: fields, slices of them, functions and arithmetic."""
+"""One side of a comparison: fields, slices, functions and arithmetic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Operands:
         return FilterError(message, self.text, node.start, node.stop)
 
     def make(self, node: Node, *, presence: bool = False) -> Operand | Constant:
-        """What stands on one side; ``presence``: only whether it is there is asked."""
+        """Operand of one side; ``presence``: only its presence is tested."""
         if isinstance(node, Literal):
             return Constant(node.text, node.quoted, node.start, node.stop)
         if isinstance(node, Word):
@@ -68,7 +68,7 @@ class Operands:
         return Operand(found.type, found.level, found.get, found, found.complete, found.one)
 
     def operand(self, node: Node) -> Operand:
-        """What stands there, which must not be a constant."""
+        """The operand, which must not be a constant."""
         made = self.make(node)
         if isinstance(made, Constant):
             if isinstance(node, Word):
@@ -128,7 +128,7 @@ class Operands:
         return made
 
     def constant(self, written: Constant) -> Operand:
-        """A constant whose type nothing else tells: a number or a duration, else text."""
+        """A constant of otherwise unknown type: a number or a duration, else text."""
         if written.quoted:
             return Operand(Type.STRING, Level.CONSTANT, lambda frame: [written.text])
         found = NUMBER.fullmatch(written.text)
@@ -175,7 +175,7 @@ class Operands:
 
 
 def _numbers(of: Operand) -> Callable[[Frame], Values]:
-    """What gives the numbers of an operand: for an enumeration its codes."""
+    """Reader of the numbers of an operand: for an enumeration its codes."""
     return of.field.codes if of.field is not None and of.field.codes is not None else of.get
 
 
@@ -228,7 +228,7 @@ def to_bytes(value: Any) -> bytes | None:
 
 
 def cut(raw: bytes, ranges: Sequence[tuple[int, int | None]]) -> bytes | None:
-    """The bytes of the ranges, one after another; None if one of them begins behind the end."""
+    """The bytes of the ranges, one after another; None if one of them begins beyond the end."""
     found = b""
     for first, count in ranges:
         start = first + len(raw) if first < 0 else first

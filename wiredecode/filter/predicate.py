@@ -19,15 +19,15 @@ MAX_CONNECTIONS = 65_536
 
 
 COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tcp.stream"))
-"""What is counted, or measured, from the beginning of the capture."""
+"""Names that are counted, or measured, from the beginning of the capture."""
 
 
 class Filter:
     """A predicate over frames.
 
     ``needs_records``: it asks for fields that are there only in frames dissected with a style (see :meth:`style`).
-    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. ``clock.first_ns`` is to be
-    set to the time of the first packet before the first frame is asked about.
+    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. Set ``clock.first_ns``
+    to the time of the first packet before the first frame is tested.
     """
 
     def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
@@ -53,7 +53,7 @@ class Filter:
         return bool(self._whole(frame) if callable(self._whole) else self._whole)
 
     def connection(self, frame: Frame) -> bool | None:
-        """What addresses and ports alone decide for all frames of this direction; None: nothing."""
+        """Decide for all frames of this direction by addresses and ports alone; None: undecided."""
         decide = self._connection
         if decide is None or isinstance(decide, bool):
             return decide
@@ -71,7 +71,7 @@ class Filter:
         return self._known.get(key) is False and self._known.get(key | 1) is False
 
     def arrival(self, frame: Frame) -> bool | None:
-        """What can be said of a frame that was numbered, but not decoded."""
+        """Decide about a frame that was numbered, but not decoded."""
         decide = self._arrival
         if self._connection is not None:
             answer = self.connection(frame)
@@ -80,7 +80,7 @@ class Filter:
         return decide(frame) if callable(decide) else decide
 
     def unwanted(self, frame: Frame) -> bool:
-        """Whether a frame that was decoded, but has no record yet, will not match whatever comes."""
+        """Whether a frame that was decoded, but has no record yet, will certainly not match."""
         answer = self.connection(frame)
         decide = self._before_record
         if answer is None and callable(decide):
@@ -91,7 +91,7 @@ class Filter:
         """The style to dissect with, where the output asks for ``style`` (None: for no records).
 
         Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
-        them in ``raw``; whoever writes the records shows them then.
+        them in ``raw``; the writer of the records shows them then.
         """
         from dataclasses import replace
 

@@ -46,14 +46,14 @@ class Membership(Node):
 
 @dataclass(frozen=True)
 class Word(Node):
-    """A field, a protocol, or a value that stands without quotes."""
+    """A field, a protocol, or a value without quotes."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Literal(Node):
-    """A value as it is written; ``quoted``: it stood in quotes, and ``text`` is what is between them."""
+    """A value as it is written; ``quoted``: it was in quotes, and ``text`` is the part between them."""
 
     text: str
     quoted: bool

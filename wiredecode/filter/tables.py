@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ADDRESSES = dict.fromkeys(("ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
 PORTS = dict.fromkeys(("tcp.port", "tcp.srcport", "tcp.dstport"), ("src", "dst"))
-"""Names, and the columns that tell them."""
+"""Names, and the columns that contain them."""
 FRAME: dict[str, tuple[str, ...]] = {
     **ADDRESSES,
     **PORTS,
@@ -49,7 +49,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(FLAGS, ("flags_code",)),
     },
 }
-"""What is known at each level."""
+"""Names known at each level."""
 JOINS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 ATTRIBUTES = {"frame": "number", "packet": "number", "time": "time_ns"}
 """Attributes of frames that have another name than their column."""
@@ -65,7 +65,7 @@ class TableFilter:
         self.unknown = sorted(
             {name for atom in tests(self.expression) for name in atom.names if not _columns_of(name, known)}
         )
-        """Names that no column tells: it cannot be used."""
+        """Names without a column: they cannot be used."""
 
     @property
     def columns(self) -> list[str]:
@@ -94,7 +94,7 @@ class TableFilter:
 
 
 def _columns_of(name: str, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The columns that tell a name; none: it is not known."""
+    """The columns that contain a name; none: it is not known."""
     prefix, _, rest = name.rpartition(".")
     if prefix and prefix != "frame" and rest in ("type", "code") and f"frame.{rest}" in known:
         return "protocol", rest
@@ -106,7 +106,7 @@ def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _fitting(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools:
-    """The rows that fit a test about these columns: each different row of them is looked at once."""
+    """The rows that fit a test about these columns: each different row is tested once."""
     if len(names) == 1 and atom.comparison is not None:
         compare, value = atom.comparison
         column = batch.column(names[0])

@@ -29,7 +29,7 @@ WIRESHARK = {
     "_ws.expert": "finding",
     **{f"_ws.expert.{name}": f"finding.{name}" for name in ("severity", "group", "message")},
 }
-"""What Wireshark calls names of ours."""
+"""Wireshark's names of our names."""
 ALIASES = SHORT | WIRESHARK
 
 
@@ -43,7 +43,7 @@ def is_analysis(name: str) -> bool:
 
 
 def analysis_values() -> dict[str, Callable[[Frame], Values]]:
-    """How the values of the names are read: one true per packet of the frame that is of the kind."""
+    """Readers of the names: one true per packet of the frame that is of the kind."""
 
     def of_kind(wanted: int) -> Callable[[Frame], Values]:
         def get(frame: Frame) -> Values:

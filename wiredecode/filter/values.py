@@ -1,4 +1,4 @@
-"""Reading the values of one field out of a frame: out of its record, or out of what was decoded without one."""
+"""Reading the values of one field out of a frame: from its record, or from values decoded without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wiredecode.filter.model import Level, Type, Values
 from wiredecode.frames.frame import Frame
 
 KEEP: Callable[[bytes], Any] = bytes
-"""Shows bytes as what they are."""
+"""Shows bytes unchanged."""
 RAW = Style(show=KEEP)
 """Records for filters: bytes stay bytes, secrets stay hidden."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ class Records:
 
 
 def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
-    """What the record of a frame says that was decoded without: all that is declared, and generated at the top."""
+    """Layers of a record for a frame decoded without: all declared fields, and generated ones at the top."""
     if frame.layer is None:
         return {}
     try:
@@ -55,10 +55,10 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
 def field_reader(
     path: str, type_: Type, records: Records, declared: type[Layer], *, single: bool = False
 ) -> tuple[Reader, Level]:
-    """How to read a field: ``layer.name.name``; and how much must be known for it.
+    """Return the reader of a field, ``layer.name.name``, and the level that it needs.
 
     ``declared``: a layer of that name. ``single``: the field is declared, at the top of its layer, with one value, and
-    nothing else tells it.
+    no other source.
     """
     layer, *parts = path.split(".")
     convert = CONVERT.get(type_, list)
@@ -89,7 +89,7 @@ def field_reader(
 def _reader(
     of: type[Layer], parts: list[str], convert: Callable[[Values], Values], full: Reader, secrets: bool
 ) -> Reader:
-    """How to read a field of the frames of one message type, without a record."""
+    """Reader of a field of the frames of one message type, without a record."""
     found = _declared(of, parts)
     if found is None:
         return lambda frame: _generated(frame, parts[0])
@@ -114,7 +114,7 @@ def _reader(
 
 
 def _shower(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] | None:
-    """What makes of a decoded value the one that records show; None: they show it as it is."""
+    """Converter of a decoded value to its form in records; None: they show it unchanged."""
     if kind.secret and not secrets:
         return lambda value: value if value is None else redacted(value)
     if coded or (isinstance(kind, Number) and type(kind).present is Number.present and not kind.names):
@@ -145,7 +145,7 @@ def _declared(layer: type[Layer], parts: list[str]) -> Any:
 
 
 def gather(value: Any, parts: list[str], index: int) -> Values:
-    """What stands at a path of a record; elements of arrays one by one."""
+    """Values at a path of a record; elements of arrays one by one."""
     if isinstance(value, list):
         return [each for element in value for each in gather(element, parts, index)]
     if index == len(parts):
@@ -158,7 +158,7 @@ def gather(value: Any, parts: list[str], index: int) -> Values:
 
 
 def anywhere(value: Any, key: str, parts: list[str]) -> Iterator[Any]:
-    """What stands at a path below every ``key`` of a record."""
+    """Values at a path below every ``key`` of a record."""
     if isinstance(value, list):
         for element in value:
             yield from anywhere(element, key, parts)

@@ -1,4 +1,4 @@
-"""What was decoded, until it makes a batch of a table."""
+"""Collects decoded rows until they make a batch of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wiredecode.tables.schema import RAW
 BATCH_ROWS = 16_384
 """Most rows of a batch."""
 BATCH_BYTES = 32 * 1024 * 1024
-"""About so many bytes of message bodies make a batch; a frame that has more is a batch of its own."""
+"""About this many bytes of message bodies make a batch; a frame that has more is a separate batch."""
 FRAME_ROWS = 16_384
 FRAME_BYTES = 4 * 1024 * 1024
 """The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
@@ -42,7 +42,7 @@ class FrameBatches:
         return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """What has been added."""
+        """Return the added rows."""
         frames, self._frames, self._size = self._frames, [], 0
         if frames:
             yield self._table.batch(frames)
@@ -82,7 +82,7 @@ class MessageBatches:
         return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
 
     def drain(self) -> Iterator[pa.RecordBatch]:
-        """What has been added; one frame may have more messages than a batch has rows."""
+        """Return the added rows; one frame may have more messages than a batch has rows."""
         table, self._table, self._size = self._table, MessageTable(self._schema.names), 0
         if table.rows:
             batch = table.batch()

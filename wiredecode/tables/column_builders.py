@@ -1,4 +1,4 @@
-"""Columns that grow piece by piece, out of order, and become Arrow arrays at once."""
+"""Columns that grow piece by piece, out of order, and become Arrow arrays in one step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wiredecode.frames.message import Coded, Column, Header, HeaderLists, Slices
 
 T = TypeVar("T")
 Order = Int64s | None
-"""Which row comes where; None: they are in order."""
+"""Index of each row; None: they are in order."""
 
 SHARED_NULLS = 16_384
 INLINE_BYTES = 12
@@ -213,13 +213,13 @@ class Headers:
 
 
 def given(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) -> tuple[Bools, list[T]]:
-    """Which rows belong to frames that have a list, and what is in these lists."""
+    """Return which rows belong to frames that have a list, and the contents of these lists."""
     there = np.repeat(not_none(lists), counts)
     return there, [*chain.from_iterable(filter(None, lists))]
 
 
 def not_none(values: Sequence[Any]) -> Bools:
-    """Which are not None."""
+    """Return which values are not None."""
     return np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
 
 

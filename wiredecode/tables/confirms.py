@@ -1,4 +1,4 @@
-"""What became of published messages, as columns of the table of messages: confirmed when and where, refused why."""
+"""Outcomes of published messages, as columns of the table of messages: confirmed when and where, refused why."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NO_CONFIRM: ConfirmRow = (None,) * 5
 def confirms_of(
     parts: Sequence[FrameMessages], counts: Sequence[int], firsts: Sequence[int]
 ) -> tuple[list[ConfirmRow], Int64s]:
-    """What was told about the messages of parts: different answers, and which of them holds for each message.
+    """Answers to the messages of parts: the different ones, and the index of the answer of each message.
 
-    ``counts``: messages of each part; ``firsts``: how many of its frame precede it.
+    ``counts``: messages of each part; ``firsts``: the number of messages of its frame before it.
     """
     answers: list[ConfirmRow] = []
     starts: list[int] = []
@@ -45,7 +45,7 @@ def confirms_of(
 
 
 def _answers(part: FrameMessages) -> list[ConfirmRow]:
-    """What holds for messages that nothing was told about, then each answer; one where it holds for all."""
+    """The row of messages without an answer, then each answer; one row if it holds for all."""
     frame = part.frame
     if part.operation != PUBLISH:
         return [NO_CONFIRM]
@@ -59,7 +59,7 @@ def _answers(part: FrameMessages) -> list[ConfirmRow]:
 
 
 def message_outcome(confirmation: Confirmation) -> str | None:
-    """What became of the messages that it names; None: not all of it was captured."""
+    """Outcome of the messages that it names; None: not all of it was captured."""
     if confirmation.refusal is not None:
         return REFUSED
     return None if confirmation.final == "" else ANSWERED
@@ -78,7 +78,7 @@ def _which(part: FrameMessages, count: int, first: int) -> Int64s:
 
 
 class HeldMessages:
-    """Holds the messages of frames and blocks back until it is known what became of them, within bounds."""
+    """Holds the messages of frames and blocks back until their outcome is known, within bounds."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
@@ -87,7 +87,7 @@ class HeldMessages:
         """Number of the last frame, and the messages, of what came together."""
 
     def add(self, items: Iterable[Frame | FrameBlock]) -> None:
-        """What :meth:`Dissector.mixed` yields; its messages were collected."""
+        """Add the items of :meth:`Dissector.mixed`; its messages were collected."""
         frames = [item for item in items if isinstance(item, Frame)]
         blocks = [item for item in items if not isinstance(item, Frame)]
         if not frames and not blocks:

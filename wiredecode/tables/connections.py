@@ -38,7 +38,7 @@ COUNTED = {
 
 
 def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
-    """What is known of a connection that is over; ``other``: what it looks like, if it is nothing that is decoded.
+    """The row of a connection that is over; ``other``: its likely protocol, if it is not decoded.
 
     Times of analysis are null where there was none.
     """
@@ -72,7 +72,7 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
 
 
 def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]:
-    """What one side sent."""
+    """Facts about the bytes of one side."""
     found: dict[str, Any] = {"frames": sent.frames, "bytes": sent.captured, "missing": sent.missing}
     if health is None:
         return found
@@ -103,7 +103,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class ConnectionTable:
-    """Collects connections as they end; ``on_end`` of a dissector tells them."""
+    """Collects connections as they end; ``on_end`` of a dissector passes them."""
 
     def __init__(self, schema: pa.Schema | None = None, *, most: int | None = None) -> None:
         self.schema = connections_schema() if schema is None else schema
@@ -114,7 +114,7 @@ class ConnectionTable:
         self.rows: list[dict[str, Any]] = []
 
     def end(self, connection: Connection, other: str | None = None) -> None:
-        """A connection is over, and no frame of it comes any more."""
+        """A connection is over, and no frame will follow."""
         if self._most is not None and len(self.rows) >= self._most:
             self.untold += 1
             return
@@ -125,11 +125,11 @@ class ConnectionTable:
             self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]
 
     def records(self) -> list[dict[str, Any]]:
-        """What was collected, as JSON objects in order of number, without what is not known."""
+        """The collected connections, as JSON objects in order of number, without unknown values."""
         return [_record(each) for each in sorted(self.rows, key=lambda each: each["connection"])]
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """What was collected, in order of number within each batch; then it is forgotten."""
+        """The collected connections, in order of number within each batch; then they are forgotten."""
         rows, self.rows = sorted(self.rows, key=lambda each: (each["time"], each["connection"])), []
         for first in range(0, len(rows), size):
             part = rows[first : first + size]

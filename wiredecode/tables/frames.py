@@ -1,7 +1,7 @@
 """Frames as record batches: the record of docs/records.md, typed (docs/tables.md, "Frames").
 
 Built from the records that conversations make (``frame.layers``), dissected with a style whose ``show`` returns bytes
-as they are, or renders them where the schema says so. A value that its column cannot hold stands in the ``other`` of
+unchanged, or renders them if the schema says so. A value that its column cannot hold is in the ``other`` of
 its layer, so that nothing is lost.
 """
 
@@ -140,7 +140,7 @@ class Builder:
         return self._struct(field.type, records, misfit, others)
 
     def array(self, field: pa.Field, values: list[Any], misfit: OnMisfit) -> pa.Array:
-        """A column of ``values``, null where one is None; values that do not fit are told, and null."""
+        """A column of ``values``, null where one is None; values that do not fit are reported, and null."""
         kind = field.type
         if is_json(field):
             return self._json(values)
@@ -161,7 +161,7 @@ class Builder:
     def _struct(
         self, kind: pa.StructType, values: list[Any], misfit: OnMisfit, others: Callable[[], pa.Array] | None = None
     ) -> pa.Array:
-        """``others`` makes the member OTHER, once all is told."""
+        """``others`` makes the member OTHER, once everything is reported."""
         size, given = len(values), _scatter(values)
         columns = {}
         for field in kind:
@@ -192,7 +192,7 @@ class Builder:
             return values
         if bytes in kinds:  # records show it as text, or as bytes where it is none
             values = [self._show(value) if type(value) is bytes else value for value in values]
-        if is_enumeration(field):  # a number without a name stands for itself
+        if is_enumeration(field):  # a number without a name is its own name
             values = [str(value) if isinstance(value, int) else value for value in values]
         return _only(str, values, misfit)
 
@@ -237,7 +237,7 @@ def _mask(values: list[Any]) -> pa.Array | None:
 
 
 def _only(wanted: type, values: list[Any], misfit: OnMisfit) -> list[Any]:
-    """The values, those of another type told and left out."""
+    """The values; those of another type are reported and left out."""
     if all(issubclass(kind, wanted) for kind in set(map(type, values)) - {type(None)}):
         return values
     return _fitting(values, misfit, lambda value: isinstance(value, wanted))
@@ -254,7 +254,7 @@ def _fitting(values: list[Any], misfit: OnMisfit, fits: Callable[[Any], bool]) -
 
 
 def _integers(kind: pa.DataType, values: list[Any], misfit: OnMisfit) -> pa.Array:
-    if float not in set(map(type, values)):  # Arrow would cut it down to an integer; it refuses whatever else is none
+    if float not in set(map(type, values)):  # Arrow would truncate it; it refuses all other types
         try:
             return pa.array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

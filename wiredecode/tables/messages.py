@@ -29,7 +29,7 @@ BYTES = ("key", "body")
 
 
 def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
-    """What collects a column of the table."""
+    """Builder of a column of the table."""
     if name in NAMES:
         return Texts()
     if name in BYTES:
@@ -53,7 +53,7 @@ class MessageTable:
         """Numbers of the frames of all rows."""
         self._waiting: list[FrameMessages] = []
         self._numbered = 0, 0
-        """The last frame that was added one by one, and how many messages of it."""
+        """The last frame that was added singly, and its number of messages."""
 
     def add(self, part: MessagePart) -> None:
         if isinstance(part, FrameMessages):
@@ -84,7 +84,7 @@ class MessageTable:
             collected.add(values.get(name), count)
 
     def _add_frames(self) -> None:
-        """Add the messages of the frames that wait, all at once: many have few messages."""
+        """Add the messages of the waiting frames together: most have few messages."""
         parts, self._waiting = self._waiting, []
         if not parts:
             return
@@ -115,7 +115,7 @@ class MessageTable:
         return places
 
     def batch(self) -> pa.RecordBatch:
-        """What was added, as one batch."""
+        """The added messages, as one batch."""
         schema = self.schema
         if not self.rows:
             return pa.RecordBatch.from_pylist([], schema=schema)

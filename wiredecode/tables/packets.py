@@ -1,4 +1,4 @@
-"""Packets as record batches: what link, IP and TCP headers tell, and why a packet was not decoded (docs/tables.md)."""
+"""Packets as record batches: link, IP and TCP headers, and why a packet was not decoded (docs/tables.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAGMENT = "IP fragment"
 """Why a fragment was not decoded by itself: the packet that completes its datagram has the facts."""
 UDP = 17
 ONE_BY_ONE = np.isin(np.arange(256), (0, 43, 44, TCP, 51, 60, 135, 139, 140))
-"""IP protocol numbers that need a look behind them to know why the packet was not decoded."""
+"""IP protocol numbers that need a look at the next header to find why the packet was not decoded."""
 
 BITS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
 
@@ -41,7 +41,7 @@ def _flags() -> pa.Array:
 
 
 class Facts:
-    """What is known of n packets, as columns; -1 where there is nothing to know."""
+    """Facts about n packets, as columns; -1 if there is no value."""
 
     def __init__(self, size: int) -> None:
         self.version, self.protocol = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
@@ -116,7 +116,7 @@ class PacketTable:
     def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False, analyse: bool = True) -> None:
         self.schema = packets_schema()
         self._network = Network(limits or Limits()) if analyse else None
-        """Tells connections apart, and analyses them."""
+        """Assigns packets to connections, and analyses them."""
         if self._network is not None:
             self._network.track_packets()
         self._stable_ids = stable_ids
@@ -125,7 +125,7 @@ class PacketTable:
         self._reader = HeaderReader(self._limits, self.totals.not_decoded, self.totals.limits)
         self._why: Counter[str] = Counter()
         self._ip = IpReader(self._limits, self._why, Counter())
-        """Looks once more at packets whose reason the other counted and did not tell."""
+        """Examines packets again whose reason was counted but not kept."""
 
     def batch(self, packets: PacketBatch) -> pa.RecordBatch:
         """One row per packet."""
@@ -150,7 +150,7 @@ class PacketTable:
         self.totals.tcp_packets = self._reader.tcp_packets
 
     def _reasons(self, packets: PacketBatch, facts: Facts) -> list[str | None]:
-        """Why each packet was not decoded; also fills in what is known of those."""
+        """Return why each packet was not decoded; also fill in the facts about these packets."""
         octets = Octets(packets.buffer)
         offset, ethertype = link.network_layer(packets, octets, self._limits.vlan_tags)
         reasons: list[str | None] = [None] * len(packets)

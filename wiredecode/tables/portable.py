@@ -1,6 +1,6 @@
 """Tables as Parquet and Spark hold them: no unsigned integers, times in microseconds (docs/tables.md, "In Parquet").
 
-What is lost by that is in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``. Schemas
+The part lost by that is in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``. Schemas
 have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg (``doc``) and Spark.
 """
 
@@ -30,8 +30,8 @@ WIDER = {
 SOURCE = pa.field("source", pa.string())
 TIME, TIME_NS = "time", pa.field("time_ns", pa.int64())
 LARGE = "_large"
-"""Columns of unsigned 64 bits are ``bigint``, which joins and compares fast; what does not fit is null there, and
-stands in a column of this name beside it, which is null otherwise. Within ``layers`` they are decimals."""
+"""Columns of unsigned 64 bits are ``bigint``, which joins and compares fast; larger values are null there, and
+in a column of this name beside it, which is null otherwise. Within ``layers`` they are decimals."""
 LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
 LATEST_MS = (1 << 63) // 1000
 """Beyond it, times in milliseconds do not fit: they are null."""
@@ -57,7 +57,7 @@ def portable_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def in_file(schema: pa.Schema) -> pa.Schema:
-    """What of it stands in every file: meanings of columns at the top. Those of a thousand fields would be 300 KB."""
+    """The part in every file: meanings of columns at the top. Those of a thousand fields would be 300 KB."""
     fields = []
     for field in schema:
         kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
@@ -81,11 +81,11 @@ def _type(
     return leaves.get(kind, kind)
 
 
-# What columns mean.
+# Meanings of columns.
 
 
 def meaning(level: str, name: str) -> str | None:
-    """What a column at the top of a table means."""
+    """Meaning of a column at the top of a table."""
     if name.endswith(LARGE):
         return f"{name.removesuffix(LARGE)} where it is 2**63 or more"
     if found := declared_columns().get(level, {}).get(name):

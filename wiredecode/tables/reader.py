@@ -119,7 +119,7 @@ class LevelsReader:
             }
         self.schemas = {level: select(schema, columns) for level, schema in schemas.items()}
         self.messages = Messages() if MESSAGES in schemas else None
-        """What the dissector collects, until its frame comes."""
+        """Messages that the dissector collects, until their frame comes."""
         frames = self.schemas.get(FRAMES, pa.schema([]))
         self._packets = self._ended = None
         if PACKETS in schemas:
@@ -175,7 +175,7 @@ class LevelsReader:
             yield from self._connections(self._ended)
 
     def kept(self) -> tuple[Any, ...]:
-        """What another reader of the same tables needs to :meth:`resume`."""
+        """State that another reader of the same tables needs to :meth:`resume`."""
         return self.dissector, self.messages, self.matched, self.late
 
     def resume(
@@ -185,13 +185,13 @@ class LevelsReader:
         matched: set[Connection],
         late: dict[Connection, str | None],
     ) -> None:
-        """Go on where another reader of the same tables stopped to :meth:`push`."""
+        """Continue where another reader of the same tables stopped to :meth:`push`."""
         over = None if self._ended is None else self._over
         dissector.resume(replace(self.dissector.demand, messages=messages), over)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
     def __getstate__(self) -> dict[str, Any]:
-        """A dissector leads here; who goes on with it has a reader of its own."""
+        """A dissector refers to this; another process that continues with it has its own reader."""
         return {}
 
     def _chosen(self, rows: TableFilter) -> Iterator[Rows]:
@@ -227,7 +227,7 @@ class LevelsReader:
         return True
 
     def _messages(self, steps: Iterable[list[Frame | FrameBlock]]) -> Iterator[Rows]:
-        """The messages of frames that are read many at a time."""
+        """The messages of frames that are read in blocks."""
         collect = self._collect(MESSAGES)
         assert isinstance(collect, MessageBatches) and self.messages is not None
         waiting = HeldMessages(self.messages) if self.dissector.demand.link_responses else None
@@ -258,7 +258,7 @@ class LevelsReader:
             del self.late[next(iter(self.late))]
 
     def _connections(self, table: ConnectionTable, least: int = 1) -> Iterator[Rows]:
-        """Connections that are over, if there are so many; those that are open at the end of the capture come last."""
+        """Connections that are over, if at least ``least``; those that are open at the end of the capture come last."""
         if len(table.rows) >= least:
             yield from _named(CONNECTIONS, table.batches(BATCH_ROWS))
 
@@ -308,7 +308,7 @@ def _until(damage: Postponed, items: Iterable[Item]) -> Iterator[Item]:
 
 
 def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:
-    """How a filter chooses rows of batches; None: frames have to be chosen one by one. Raises ``ValueError``."""
+    """Return the filter for rows of batches; None: frames have to be chosen singly. Raises ``ValueError``."""
     if display is None or level == CONNECTIONS or (level != PACKETS and not bulk):
         return None
     from wiredecode.filter.tables import NAMES, TableFilter
@@ -329,7 +329,7 @@ def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
 
 
 def shows_copies(schema: pa.Schema) -> bool:
-    """Whether a table of frames tells which messages are copies."""
+    """Whether a table of frames shows which messages are copies."""
     layers = [field.type for field in schema.field("layers").type] if "layers" in schema.names else []
     shown = [kind for kind in layers if pa.types.is_struct(kind) and kind.get_field_index("copy_of") >= 0]
     return bool(shown) or "copy_of" in schema.names

@@ -61,13 +61,13 @@ def text_column(column: pa.Array, show: Show = bytes.hex) -> pa.Array:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether values are bytes, whatever the layout."""
+    """Whether values are bytes, in any layout."""
     tests = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
     return any(test(kind) for test in tests)
 
 
 def _plain(kind: pa.DataType, show: Show) -> tuple[pa.DataType, Fix | None]:
-    """The type as which values are taken out, and what makes them JSON-ready; None: nothing is to be done.
+    """The type as which values are taken out, and their conversion to JSON; None: none is needed.
 
     Times are integers, for Python's have no nanoseconds; there are no dictionaries.
     """
@@ -106,7 +106,7 @@ def _members(fixes: dict[str, Fix]) -> Fix:
 
 
 def _other(value: Any) -> Any:
-    """What JSON lacks, as the answers of a query can have it."""
+    """Convert a value that JSON does not have, as the answers of a query can contain it."""
     if isinstance(value, Decimal):
         whole = value == value.to_integral_value() and abs(value) <= MAX_INTEGER >> (value < 0)
         return int(value) if whole else float(value) if abs(value) < 1 << 53 else str(value)

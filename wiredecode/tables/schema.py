@@ -1,7 +1,7 @@
 """The schemas of the tables, derived from the declarations and from nothing else (docs/tables.md).
 
-Metadata of a field says what its type does not: :data:`JSON_TEXT` marks columns of JSON text, :data:`ENUMERATION` the
-names of an enumeration, whose numbers stand beside them.
+Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON text, :data:`ENUMERATION` the
+names of an enumeration, whose numbers are beside them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def packets_schema() -> pa.Schema:
-    """Packets: what link, IP and TCP headers tell."""
+    """Packets: link, IP and TCP headers."""
     return _declared("packets", True)
 
 
@@ -198,7 +198,7 @@ def _layers(hosts: tuple[Protocol, ...], only: tuple[str, str | None] | None, ra
 
 
 def generated_types(protocol: Protocol) -> dict[str, str]:
-    """Types that the declarations of layers do not tell, by full name."""
+    """Types that are not in the declarations of layers, by full name."""
     return {**{name: field.column for name, field in protocol.generated_fields().items()}, **protocol.column_types}
 
 
@@ -219,8 +219,8 @@ def layer_fields(layer: type[Layer], raw: bool, depth: int = 0) -> list[pa.Field
 
 
 def _fields(kind: Kind, raw: bool, depth: int) -> list[pa.Field]:
-    """A field as columns: the number of an enumeration is one of its own."""
-    if kind.hidden or isinstance(kind, Others):  # other members stand in OTHER
+    """A field as columns: the number of an enumeration is a separate column."""
+    if kind.hidden or isinstance(kind, Others):  # other members are in OTHER
         return []
     if kind.secret:
         return [pa.field(kind.name, pa.string())]

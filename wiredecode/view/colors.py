@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ColorRules:
-    """Rules in their order. ``problem``: what is wrong with one of them, which is left out; escaped."""
+    """Rules in their order. ``problem``: error of a rule, which is left out; escaped."""
 
     def __init__(self, settings: Settings) -> None:
         self.problem = ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN_BODIES = 3
 """Message bodies of a frame."""
 NARROW, INDENT = 4, 2
-"""How far answers and what belongs to a message are moved to the right."""
+"""Indentation of answers, and of the parts of a message."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class Exchange:
 
 
 class Exchanges:
-    """Puts answers to their requests; whatever stands between them comes after both.
+    """Puts answers to their requests; frames between them come after both.
 
-    Frames have to come from a dissector with ``link_responses``, so that a request knows of its answer and the wait
-    is bounded. An answer whose request has been handed on stands alone.
+    Frames have to come from a dissector with ``link_responses``, so that a request has its answer and the wait
+    is bounded. An answer whose request has been passed on is shown alone.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class Dialogue:
             self._block(answer, first_ns, answers=exchange.frame)
 
     def _head(self, frame: Frame) -> None:
-        """Who talks to whom."""
+        """The heading with both endpoints."""
         self._left, self._protocol = left_end(frame), frame.protocol
         ends, roles = frame.connection.called, ("client ", "server ") if frame.sender else ("", "")
         texts = [
@@ -166,7 +166,7 @@ class Dialogue:
             self._text(f"{len(frame.findings) - MAX_FINDINGS} more findings", inner)
 
     def _remark(self, frame: Frame, answers: Frame | None) -> str:
-        """What stands behind the name: to what it is an answer, after how long, and whether it is whole."""
+        """Remark after the name: the request that it answers, the latency, and whether it is whole."""
         text = ""
         if frame.request is not None and answers is None:
             text += f"  answers frame {frame.request}"
@@ -211,5 +211,5 @@ class Dialogue:
 
 
 def body_line(body: bytes | None, show: Callable[[bytes], str]) -> str:
-    """A message body on a line of its own: nothing raw from the wire, what was not captured says so."""
+    """A message body on its own line: escaped, and marked if it was not captured."""
     return "not captured" if body is None else escape(show(body))

@@ -18,7 +18,7 @@ from wiredecode.view.summary import SummaryLines
 NAMED = {"/t": "\t", "/s": " "}
 QUOTES = {"d": '"', "s": "'", "n": ""}
 TABS = tuple(f"_ws.col.{name}" for name in ("number", "time", "source", "destination", "protocol", "length", "info"))
-"""What ``-T tabs`` shows."""
+"""Columns of ``-T tabs``."""
 
 
 class UnknownField(ValueError):
@@ -27,7 +27,7 @@ class UnknownField(ValueError):
 
 @dataclass(frozen=True)
 class Form:
-    """What ``-E`` says."""
+    """Options of ``-E``."""
 
     header: bool = False
     separator: str = "\t"
@@ -58,7 +58,7 @@ class Form:
 
 
 class FieldLines:
-    """Makes the lines of one capture. ``clock`` is told when it began. Raises :class:`UnknownField`."""
+    """Makes the lines of one capture. ``clock`` gets the beginning. Raises :class:`UnknownField`."""
 
     def __init__(
         self, names: Sequence[str], form: Form, *, show: Callable[[bytes], str], secrets: bool = False
@@ -72,7 +72,7 @@ class FieldLines:
                 raise UnknownField(f"-e: no field is called {name!r}{known.near(name, self._columns)}")
         fields = [field for field in self._fields if field is not None]
         self.style: Style | None = known.records.style if any(field.complete for field in fields) else None
-        """How frames have to be dissected."""
+        """Style in which frames have to be dissected."""
         self.needs_responses = any(field.level is Level.LINKED for field in fields)
         self.needs_analysis = any(is_analysis(field.name) for field in fields)
         self.needs_copies = any(is_copy(field.name) for field in fields)

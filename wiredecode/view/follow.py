@@ -89,7 +89,7 @@ def _cell(column: tuple[str, int], text: str) -> str:
 
 @dataclass(frozen=True)
 class ConnectionFilter:
-    """Which connections are meant: those that all of this is true of."""
+    """Criteria for connections: all of them must hold."""
 
     number: int | None = None
     address: str | None = None

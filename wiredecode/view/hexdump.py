@@ -1,4 +1,4 @@
-"""The bytes of a frame, with the fields told apart by colour and by a bar between them."""
+"""The bytes of a frame, with the fields separated by colour and by a bar."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FIELD_STYLES = ("green", "cyan", "magenta", "yellow")
 """Fields take turns."""
 HIDDEN = "**"
 FIELD, PACKET = "|", "║"
-"""What stands before the first byte of a field, or of a packet."""
+"""Marks before the first byte of a field, or of a packet."""
 
 
 def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
-    """Rows of offset, 16 bytes and ASCII; a bar stands before the first byte of each field.
+    """Rows of offset, 16 bytes and ASCII; a bar precedes the first byte of each field.
 
     Bytes of secrets, and those that are not decoded, are ``**`` unless ``options.secrets``.
     """
@@ -38,7 +38,7 @@ def hexdump(frame: Frame, layer: Layer | None, options: TreeOptions) -> Text:
 
 
 class Dump:
-    """The rows of one frame, made as they are asked for. ``packets``: what several packets carry is told apart."""
+    """The rows of one frame, made on demand. ``packets``: the bytes of several packets are marked."""
 
     def __init__(self, frame: Frame, layer: Layer | None, *, reveal: bool = False, packets: bool = False) -> None:
         self.data, self.layer = frame.data, layer
@@ -60,11 +60,11 @@ class Dump:
         return text.append(letters)
 
     def _turn(self, at: int) -> tuple[int, int]:
-        """How many fields, and packets, began behind the first byte, up to this one."""
+        """Number of fields, and packets, that began after the first byte, up to this one."""
         return bisect_right(self._starts, at) - bisect_right(self._starts, 0), bisect_right(self._pieces, at)
 
     def _bar(self, at: int) -> str:
-        """What stands before a byte: whether a packet or a field begins with it."""
+        """The mark before a byte: whether a packet or a field begins with it."""
         return " " if not at else PACKET if at in self._pieces else FIELD if at in self._starts else " "
 
 
@@ -100,8 +100,8 @@ def hidden_ranges(frame: Frame, layer: Layer | None) -> list[Range]:
 def secrets(layer: Layer, stop: int) -> list[Range]:
     """The byte ranges of a layer that must not be shown; its bytes end at ``stop``.
 
-    Those of secret values, and what could not be read, for that may be anything; but of a field that is cut only where
-    it holds a secret, or has one behind it, or follows one, since its length may be wrong.
+    Those of secret values, and unreadable bytes, for they may be anything; but of a truncated field only if
+    it holds a secret, or one comes after or before it, since its length may be wrong.
     """
     found = list(layer.secret_ranges())
     reached = layer.stop if layer.problem is None else layer.problem.start
@@ -122,7 +122,7 @@ def _may_follow(layer: Layer) -> bool:
 
 
 def inner_secrets(frame: Frame) -> list[Range]:
-    """The same of the layers that stand inside the frame as they are."""
+    """The same of the layers that are inside the frame unchanged."""
     found: list[Range] = []
     for inner in frame.inner:
         if inner.start is not None:

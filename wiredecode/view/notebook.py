@@ -20,7 +20,7 @@ HTML_WIDTH = 120
 
 
 def style(*, show_secrets: bool = False) -> Style:
-    """How frames are dissected that are shown later."""
+    """Style for dissecting frames that are shown later."""
     return Style(Raw, show_secrets)
 
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<pdml version="0" creator="wiredecode/{version}">\n'
 FOOT = "</pdml>\n"
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even as a reference."""
+"""Characters that XML 1.0 cannot hold, not even as a reference."""
 LINE_BREAKS = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 """A reader would make blanks of these in attributes."""
 
 
 def attribute(value: object) -> str:
-    """An attribute with its quotes, whatever the text holds."""
+    """An attribute with its quotes, for any text."""
     text = NOT_XML.sub(lambda found: f"\\x{ord(found[0]):02x}", str(value))
     return quoteattr(text, LINE_BREAKS)
 
@@ -64,7 +64,7 @@ class Pdml:
         yield "</proto>"
 
     def _frame(self, frame: Frame) -> Iterator[str]:
-        """What every frame has, by the names of filters."""
+        """Properties of every frame, by the names of filters."""
         ends, side = frame.connection.endpoints, frame.side
         values = {
             "number": frame.id,

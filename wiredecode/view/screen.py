@@ -19,7 +19,7 @@ ELLIPSIS = "…"
 WIDE, WIDER, WIDEST = 100, 120, 160
 """From these widths on there is room for microseconds, for the protocol, and for addresses."""
 ROOMY = 45
-"""Details of so many columns always tell the latency, others where all fits."""
+"""Details of this many columns always show the latency, narrower ones only if everything fits."""
 ADDRESS = 21
 """Columns of an address. Where there is no room for addresses the number of the connection identifies."""
 MAX_TYPE = 24
@@ -27,7 +27,7 @@ CONNECTION = 4
 NARROW_TIME = 9
 """Columns of seconds since the first packet, to a tenth of a millisecond."""
 VALUE_WIDTHS = (1000, 40, 32, 24, 20, 16, 12)
-"""Columns of a value, tried until what tells messages apart fits."""
+"""Columns of a value, tried until the facts that distinguish messages fit."""
 USUAL_WIDTH = 16
 """Columns of a value where that never fits: then the least telling is left out."""
 OTHER_WIDTH = 24
@@ -36,13 +36,13 @@ OUTCOMES = frozenset({"response_code", "error_code", "error", "description", "re
 """Values that say how it went: of them at least :data:`OUTCOME_WIDTH` columns are kept."""
 OUTCOME_WIDTH = 32
 FINDING_SHARE = 2
-"""Findings get at most one part in so many of the details."""
+"""Divisor of the details' width: the largest share of findings."""
 
 Pair = tuple[str, str]
 
 
 class Columns(NamedTuple):
-    """How wide the columns of a terminal are; 0: left out."""
+    """Widths of the columns of a terminal; 0: left out."""
 
     number: int
     time: int
@@ -51,7 +51,7 @@ class Columns(NamedTuple):
     type: int
 
     def heading(self, time: int, connection: int) -> str:
-        """The names of all columns; of two, as wide as is told."""
+        """The names of all columns; of two, in the given width."""
         ends = f"{'client':<{self.address}}   {'server':<{self.address}} " if self.address else "  "
         protocol = f"{'protocol':<{self.protocol}} " if self.protocol else ""
         front = f"{'frame':>{self.number}} {'time':>{time}} {'conn':<{connection}} {ends}"
@@ -118,7 +118,7 @@ class ScreenLines:
         return painted(text, style, color=self._color)
 
     def _head(self, frame: Frame, first_ns: int, form: Columns) -> tuple[str, str, str]:
-        """What stands before the arrow, the arrow, and what stands between it and the type."""
+        """The text before the arrow, the arrow, and the text between it and the type."""
         if self._times.is_usual:
             time = f"{(frame.time_ns - first_ns) / 1e9:{form.time}.{4 if form.time == NARROW_TIME else 6}f}"
         else:
@@ -135,7 +135,7 @@ class ScreenLines:
         return before, arrow, after
 
     def _details(self, frame: Frame, room: int) -> tuple[str, str]:
-        """Facts, and behind them what is wrong, in ``room`` columns."""
+        """Facts, then findings, in ``room`` columns."""
         pairs = self._pairs(frame)
         latency = f"  ({frame.latency_ns / 1e6:.3f} ms)" if frame.latency_ns is not None else ""
         whole = cell_len("".join(f" {name}={value}" for name, value in pairs)) - 1
@@ -157,7 +157,7 @@ class ScreenLines:
         return own + carrier
 
     def _first(self, frame: Frame, pairs: list[Pair]) -> int:
-        """How many of the pairs tell messages apart."""
+        """Number of the pairs that distinguish messages."""
         names = summary_keys(frame.protocol)
         return next((place for place, (name, _) in enumerate(pairs) if name not in names), len(pairs))
 
@@ -188,7 +188,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """At most ``width`` columns, an ellipsis in the middle where something is left out: ends tell names apart."""
+    """At most ``width`` columns, an ellipsis in the middle if shortened: the ends distinguish names."""
     if cell_len(text) <= width:
         return text
     if width < 3:

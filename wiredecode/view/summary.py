@@ -29,14 +29,14 @@ MAX_WAYS = 16384
 class SummaryLines:
     """Makes the lines of one capture; columns widen as addresses get longer.
 
-    The client stands on the left, so that the arrow shows who speaks: ``10.0.0.1:40000 → 10.0.0.2:5552`` is from the
+    The client is on the left, so that the arrow shows the sender: ``10.0.0.1:40000 → 10.0.0.2:5552`` is from the
     client, ``←`` from the server.
     """
 
     def __init__(self, *, color: bool = False, times: Times = USUAL) -> None:
         self.color = color
         self.times = None if times.is_usual else times
-        """How times are told; None: as seconds since the first packet, the fast way."""
+        """Form of times; None: as seconds since the first packet, the fast way."""
         self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
         self._ways: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
@@ -62,7 +62,7 @@ class SummaryLines:
         return text + "\n"
 
     def facts(self, frame: Frame) -> str:
-        """Key facts as `` name=value``, what other frames tell included; escaped."""
+        """Key facts as `` name=value``, with those derived from other frames; escaped."""
         text = facts_of(frame.layer).text(frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
             facts = facts_of(inner.layer)
@@ -81,7 +81,7 @@ class SummaryLines:
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
     def _way(self, frame: Frame) -> str:
-        """What the frames of one direction have in common: connection and addresses."""
+        """The common part of frames of one direction: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
         ends = frame.connection.called
@@ -101,7 +101,7 @@ class SummaryLines:
 
 
 def left_end(frame: Frame) -> int:
-    """Which endpoint stands on the left: the client, where it is known."""
+    """The endpoint on the left: the client, if it is known."""
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
 
 
@@ -126,7 +126,7 @@ def remark(finding: Finding) -> str:
 
 
 def remarks(frame: Frame, most: int | None = None) -> list[tuple[str, str]]:
-    """Severity and text of what is wrong with a frame: its status, and its first findings."""
+    """Severity and text of the problems of a frame: its status, and its first findings."""
     found = [(each.severity, f"[{each.severity}: {remark(each)}]") for each in frame.findings[:most]]
     if frame.status != OK and frame.type:
         found.insert(0, ("error" if frame.status == "malformed" else "warning", f"[{status_text(frame)}]"))
@@ -140,14 +140,14 @@ def status_text(frame: Frame) -> str:
 class Facts:
     """The key facts of a layer (``Layer.facts``: paths of fields) as `` name=value name=value``.
 
-    Of arrays the number of elements is told, as a filter asks for it: `` count(messages)=20``.
+    Arrays show their number of elements, as a filter asks for it: `` count(messages)=20``.
     """
 
     def __init__(self, layer: type[Layer]) -> None:
         declared = {kind.name for kind in layer.fields_desc}
         self._defaults = {name: layer.defaults[name] for name in layer.shown_defaults}
         paths = [tuple(path.split(".")) for path in getattr(layer, "facts", ())]
-        paths = [path for path in paths if path[0] in declared]  # older layouts lack some
+        paths = [path for path in paths if path[0] in declared]  # older layouts have fewer
         kinds = [_kind(layer, path) for path in paths]
         self._fields = [
             (f"count({path[-1]})" if isinstance(kind, Array) else path[-1], path, _renderer(kind))
@@ -179,7 +179,7 @@ facts_of = cache(Facts)
 
 
 def generated_values(generated: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What other frames tell, as names and values."""
+    """Values derived from other frames, as names and values."""
     for name, value in generated.items():
         if value.__class__ is int:
             yield name, str(value)

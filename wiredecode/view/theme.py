@@ -34,7 +34,7 @@ def painted(text: str, style: str, *, color: bool) -> str:
 
 @dataclass(frozen=True)
 class TreeOptions:
-    """What the user wants to see in trees and dialogues."""
+    """The user's options for trees and dialogues."""
 
     bytes: str = "hex"
     """Key of ``frames.record.BYTES``."""
@@ -45,7 +45,7 @@ class TreeOptions:
     times: Times = USUAL
 
     def limit(self, usual: int) -> int | None:
-        """``usual``, unless everything is to be shown: for slices."""
+        """``usual``, or no limit if everything is shown: for slices."""
         return None if self.full else usual
 
 

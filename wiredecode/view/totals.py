@@ -1,4 +1,4 @@
-"""What became of a capture, for people: the totals at the end, and what was seen instead of a known protocol."""
+"""Totals at the end, for people, and the likely protocols of undecoded connections."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def totals_text(totals: Totals, *, how: str = "", verbose: bool = False, width: 
 
 
 def shown_text(totals: Totals, shown: int, *, whole: bool, chosen: str) -> str:
-    """How many frames were shown (or packets, if no frames were read), and of how many where the capture was read to
+    """Number of frames shown (or packets, if no frames were read), and the total if the capture was read to
     its end (``whole``); "" for all. ``chosen``: what they do, as "match the filter"; empty: they are in a time."""
     packets = totals.tcp_packets and not totals.connections
     noun, total = ("packet", totals.packets) if packets else ("frame", sum(totals.frames.values()))
@@ -79,7 +79,7 @@ def filter_hints(totals: Totals, display: Filter) -> list[str]:
 
 
 def files_text(info: CaptureInfo) -> str:
-    """What the files say about themselves."""
+    """Metadata of the files."""
     lines = []
     for file in info.files:
         form = ", ".join(part for part in (file.format, file.compression) if part)
@@ -156,7 +156,7 @@ def _statuses(statuses: Counter[str]) -> str:
 
 
 def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
-    """What other connections spoke, as far as their first bytes tell."""
+    """Protocols of other connections, as far as their first bytes show."""
     texts = []
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]

@@ -1,4 +1,4 @@
-"""A frame as a rich tree: its Scapy layer field by field, and what other frames tell about it."""
+"""A frame as a rich tree: its Scapy layer field by field, and values derived from other frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wiredecode.view.values import Raw, add_more, bare_text, bytes_text, ranged,
 
 INLINE_FIELDS = 4
 INLINE_CHARACTERS = 90
-"""An element with so few plain fields stands on one line."""
+"""An element with at most this many characters of plain fields is on one line."""
 NULL = 0x40
 """Constructor of null in AMQP: an optional field that was left out."""
 
@@ -141,7 +141,7 @@ class Fields:
     """Adds the fields of layers to trees.
 
     The layer gives order, declarations and byte ranges, its record the values to show (secrets hidden, inner messages
-    read, what other frames tell), so that trees cannot show anything else than records.
+    read, values derived from other frames), so that trees cannot show anything else than records.
     """
 
     def __init__(self, options: TreeOptions) -> None:
@@ -215,10 +215,10 @@ class Fields:
                 return
         self.add(node.add(ranged(Text(f"[{index}]"), (layer.start, layer.stop))), layer, record)
 
-    # What a record holds besides the declared fields.
+    # Contents of a record besides the declared fields.
 
     def extras(self, branch: Tree, extras: dict[str, Any], carried: tuple[bytes, int] | None) -> None:
-        """What a bytes field carries (``carried``: it and where it starts in the frame), and generated values."""
+        """Contents of a bytes field (``carried``: they and their start in the frame), and generated values."""
         for key, value in extras.items():
             if key == "amqp" and carried is not None:
                 Sections(*carried, self.options).add(branch)

@@ -33,7 +33,7 @@ def ranged(text: Text, span: tuple[int, int] | None) -> Text:
 
 
 def bytes_text(data: bytes, options: TreeOptions) -> str:
-    """Bytes in the chosen form; instead of hex what is text stands there as text, and in hex behind it."""
+    """Bytes in the chosen form; instead of hex, text is shown as text, with the hex after it."""
     limit = options.limit(theme.SHOWN_BYTES)
     shown = data[:limit] if options.bytes in ("hex", "base64", "text") else data
     text = escape(BYTES[options.bytes](shown))
@@ -56,7 +56,7 @@ def text_or_hex(data: bytes) -> str:
 
 
 def _beginning(data: bytes, limit: int | None) -> str:
-    """What is text as text, in quotes and so many bytes of it; empty: it is none."""
+    """Text in quotes, shortened to the limit; empty: the bytes are no text."""
     if limit is None or len(data) <= limit:
         return f'"{words}"' if (words := _words(data)) else ""
     for end in range(limit, max(limit - 4, 0), -1):  # not in the middle of a character

@@ -25,7 +25,7 @@ from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of
 DAY = "day"
 MS_US = 1000
 BIGGEST_TEXT = 64
-"""Longest text that is told as least or greatest of a column."""
+"""Longest text that is logged as least or greatest of a column."""
 
 
 class DeltaLake(Lake):
@@ -43,7 +43,7 @@ class DeltaLake(Lake):
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """What the library does not take from the environment by itself."""
+        """Options that the library does not take from the environment itself."""
         plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
         return {"AWS_ALLOW_HTTP": "true"} if plain and not is_local(self.uri) else {}
 
@@ -171,7 +171,7 @@ def _known(table: Any, run: TableRun) -> dict[int, Known]:
 
 
 def _stream(run: TableRun) -> str:
-    """What a stream is called among the transactions."""
+    """Name of a stream among the transactions."""
     return f"{PREFIX}:stream:{run.stream[0]}" if run.stream is not None else ""
 
 
@@ -187,7 +187,7 @@ def _remembered(run: TableRun, files: int) -> list[Any]:
     ]
 
 
-# What engines skip files by.
+# Statistics by which engines skip files.
 
 
 def statistics(metadata: Any) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def statistics(metadata: Any) -> dict[str, Any]:
 
 
 def _has_bound(*values: Any) -> bool:
-    """Whether values are of a kind that is told; long texts are not."""
+    """Whether values are of a kind that is logged; long texts are not."""
     return all(
         isinstance(value, int | float | date) or (isinstance(value, str) and len(value) <= BIGGEST_TEXT)
         for value in values
@@ -228,7 +228,7 @@ def _has_bound(*values: Any) -> bool:
 
 
 def _logged(value: Any, *, up: bool) -> Any:
-    """A value for the log: times have milliseconds there, and must not leave out what they stand for."""
+    """A value for the log: times have milliseconds there, and bounds must include their values."""
     if isinstance(value, datetime):
         over = timedelta(microseconds=value.microsecond % MS_US)
         shown = value - over + (timedelta(milliseconds=1) if up and over else timedelta(0))

@@ -23,7 +23,7 @@ BELOW = "/data"
 """Where in a table its files are."""
 RETRIES = "commit.retry.num-retries"
 LOCK_SECONDS = 30
-"""How long a writer waits for another one that has the file of the catalog."""
+"""Time that a writer waits for another one that holds the file of the catalog."""
 
 
 def catalog_of(text: str) -> tuple[Any, str]:
@@ -175,7 +175,7 @@ def _place(table: Any, path: str) -> str:
 
 
 def _stream(run: TableRun) -> str:
-    """The property that tells the last step of a stream."""
+    """The property with the last step of a stream."""
     return f"{PREFIX}.stream.{run.stream[0]}" if run.stream is not None else ""
 
 

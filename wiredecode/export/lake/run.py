@@ -1,4 +1,4 @@
-"""Which captures an export is of, by their content, and what it takes the place of (docs/export.md).
+"""Identifies the captures of an export by content, and the earlier exports that it replaces (docs/export.md).
 
 A table remembers its runs in the same commit as their rows, so a run is there as a whole or not at all.
 """
@@ -22,7 +22,7 @@ DIGEST_BYTES = 12
 PIECE = 1 << 20
 WHOLE_BYTES = 4 << 20
 SAMPLES, SAMPLE_BYTES = 16, 64 << 10
-"""Of a file larger than :data:`WHOLE_BYTES` so many pieces tell what it is, the first and the last bytes among them:
+"""This many pieces identify a file larger than :data:`WHOLE_BYTES`, the first and the last bytes among them:
 captures of terabytes are not read twice. Packets have times, so two captures do not agree in all of these."""
 THREADS = 32
 """Reading a few pieces of a file is mostly waiting."""
@@ -51,7 +51,7 @@ class Capture(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a table remembers of a run: of how many captures and files it was, and how many captures are in ours too."""
+    """A table's record of a run: its number of captures and files, and how many captures are in ours too."""
 
     captures: int
     files: int
@@ -100,8 +100,8 @@ class TableRun:
         """The runs whose rows this one brings again, and more; ``known``: those of a table that share captures.
 
         Raises :class:`AlreadyThere` where all captures are there, unless ``overwrite``, and :class:`LakeError` where
-        they are there with fewer columns, or some together with others: connections go on from file to file, so they
-        cannot be taken apart.
+        they are there with fewer columns, or some together with others: connections continue across files, so they
+        cannot be separated.
         """
         there = [each for each in known.values() if each.shared == len(self.tokens)]
         if there and not overwrite:
@@ -128,7 +128,7 @@ def run_name(number: int) -> str:
 def run_of(files: Iterable[str], selection: str, columns: Iterable[str] | None = None) -> TableRun:
     """The run of captures that are read for their digests; ``selection``: the rows that are written, ``columns``: all.
 
-    What cannot be read is left out: decoding tells it.
+    Unreadable files are left out: decoding reports them.
     """
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
         found = pool.map(lambda name: _capture(name, selection), files)
@@ -151,7 +151,7 @@ def capture_of(name: str, size: int, digest: str, selection: str) -> Capture:
 
 
 def selection(level: str, display: str | None = None, **others: object) -> str:
-    """What of captures is written, as words of the command line."""
+    """The written selection of captures, as words of the command line."""
     given = {"-Y": display, **{f"--{name}": value for name, value in others.items()}}
     return " ".join([level, *(f"{name} {value}" for name, value in given.items() if value is not None)])
 

@@ -1,4 +1,4 @@
-"""What Iceberg and Delta have in common: files are added to a table by one commit, which also remembers the run."""
+"""Common parts of Iceberg and Delta: files are added to a table by one commit, which also remembers the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, TableRun,
 from wiredecode.frames.escape import escape
 
 TRIES, WAIT_SECONDS = 60, 0.2
-"""How often a commit is tried while others commit to the same table, and how long is waited at first."""
+"""Number of attempts of a commit while others commit to the same table, and the first wait."""
 MOST_WAIT_SECONDS = 3.0
 PREFIX = "wiredecode"
 """Of everything that is remembered in a table."""
@@ -73,7 +73,7 @@ class Places(Store):
     """Of the tables that were written to."""
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
-        """Who commits makes it."""
+        """The committing process makes the table."""
         self.schemas[name] = schema
 
     def create(self, name: str, path: str) -> BinaryIO:
@@ -110,8 +110,8 @@ class Lake(Store):
     def add(self, name: str, run: TableRun, files: Sequence[Written], *, overwrite: bool) -> None:
         """Add files, in place of those of the runs that ``run`` replaces, as one commit.
 
-        What is there is asked of the same version of the table that is committed upon. Raises :class:`Conflict` where
-        that is not the newest any more, and AlreadyThere.
+        Existing rows are read in the same version of the table that is committed upon. Raises :class:`Conflict` if
+        that is no longer the newest, and AlreadyThere.
         """
 
     @abstractmethod
@@ -157,7 +157,7 @@ def plainly(what: str, *conflicts: type[BaseException]) -> Iterator[None]:
 
 
 def files_of(paths: Mapping[str, Any], known: Mapping[int, Known], replaced: Sequence[int]) -> list[Any]:
-    """What stands behind the paths of the files that runs have written, which are named after them."""
+    """Contents for the paths of the files that runs have written, which are named after them."""
     found = []
     for run in replaced:
         some = [item for path, item in paths.items() if path.rpartition("/")[2].startswith(f"{run_name(run)}-")]

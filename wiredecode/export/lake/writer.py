@@ -25,10 +25,10 @@ CAPTURES = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
-"""Which captures the tables are of. A run is complete when it is there."""
+"""Captures of the tables. A run is complete when it is there."""
 DATE, DAY = "date", "day"
 FILE_BYTES = 256 << 20
-"""A file of so many bytes is finished, and the next row begins another."""
+"""A file of this size is finished, and the next row begins another."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class LakeWriter:
             writer.close()
 
     def take(self) -> list[Written]:
-        """The files that are complete: whoever takes them commits or removes them."""
+        """The complete files: the caller commits or removes them."""
         found = [file for files in self._files.values() for file in files.complete]
         self._writers.clear()
         self._files.clear()
