@@ -26,7 +26,7 @@ BUFFER_BYTES = 256 * 1024
 """Parquet is passed on in pieces of this size."""
 WIDE = "layers"
 GROWTH, MAX_ROW_GROUP_BYTES = 16, 4 * ROW_GROUP_BYTES
-"""A file with this column has a thousand columns, of which the footer tells for every row group, and is in memory until
+"""A file with this column has a thousand columns; the footer describes them for every row group, and is in memory until
 the end: so after this many row groups they get larger."""
 
 

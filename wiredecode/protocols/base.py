@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """What the bytes at the start of a direction (or after a hole) say about its protocol."""
+    """Result for the bytes at the start of a direction (or after a gap) on its protocol."""
 
     position: int
     """Where the first frame starts."""
     client: bool | None = None
-    """Whether the sender is the client; None: the bytes do not tell."""
+    """Whether the sender is the client; None: the bytes do not show it."""
     dialect: str | None = None
     cutter: Cutter | None = None
-    """What cuts both directions in place of the protocol, where they turned into something else before."""
+    """Cutter of both directions in place of the protocol, if they switched to another one before."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,25 +85,25 @@ class Protocol(Offers, ABC):
     tls_ports: ClassVar[tuple[int, ...]] = ()
     dialects: ClassVar[tuple[str, ...]] = ()
     framing: ClassVar[LengthPrefix | None] = None
-    """How frames tell their length, where they do; other protocols have a :meth:`split` of their own."""
+    """Length prefix of frames, if they have one; other protocols have their own :meth:`split`."""
     may_upgrade: ClassVar[bool] = False
-    """Whether connections may go on in other frames (:attr:`Verdict.cutter`): then one that begins in the middle is
+    """Whether connections may switch to other frames (:attr:`Verdict.cutter`): then one that begins in the middle is
     looked at although the user said what it is."""
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     generated: ClassVar[Mapping[str, Generated]] = {}
-    """Fields that no layer declares, because other frames tell them or they are worked out, by their full names."""
+    """Fields that no layer declares, because they derive from other frames or are computed, by their full names."""
     column_types: ClassVar[Mapping[str, str]] = {}
     """Columns of declared fields that records show otherwise: full name to type, as in :attr:`Generated.column`."""
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
     summary_keys: ClassVar[tuple[str, ...]] = ()
-    """Names of what tells its messages apart, the most telling first: a line too long for a terminal keeps these."""
+    """Names of the fields that distinguish its messages, the best first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
-    """Fields, by their full names, below which AMQP 1.0 messages stand."""
+    """Fields, by their full names, that contain AMQP 1.0 messages."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
-    """What topics begin with that are made for one client, or one answer: statistics count them together."""
+    """Prefixes of topics that are made for one client, or one answer: statistics count them together."""
 
     def generated_fields(self) -> Mapping[str, Generated]:
         """``generated``, and that of the layers it carries."""
@@ -119,7 +119,7 @@ class Protocol(Offers, ABC):
         return type(self).new_session is not Protocol.new_session
 
     def bulk(self) -> Bulk | None:
-        """How to read many frames at a time, where there is a way. It is imported here, not before: that takes time."""
+        """Reader of blocks of frames, if there is one. It is imported here, not before: that takes time."""
         return None
 
     @abstractmethod
@@ -137,7 +137,7 @@ class Protocol(Offers, ABC):
         return self.framing.split(data)
 
     def split_first(self, data: bytes) -> Split:
-        """The same where a stream begins, before which something may stand."""
+        """The same at the beginning of a stream, which may have a preface."""
         return self.split(data)
 
     @abstractmethod
@@ -163,29 +163,29 @@ class Protocol(Offers, ABC):
         """All message types, for the field catalogue."""
 
     def type_names(self) -> Iterable[str]:
-        """What frames call their types, those of carried protocols included: a filter knows no others."""
+        """Types of frames, those of carried protocols included: a filter knows no others."""
         return (layer.__name__ for layer in self.layers())
 
 
 class Conversation(ABC):
-    """What must be remembered of one connection to decode what comes next."""
+    """State of one connection that decoding needs."""
 
     client: int | None = None
     """The endpoint that is the client, once known."""
     inner_frames: list[Frame]
     """Frames that the one just decoded brought to an end inside it (compressed, wrapped), not yet decoded.
 
-    Whoever drives the conversation sets the list, and takes from it after each :meth:`decode`.
+    The caller of the conversation sets the list, and takes from it after each :meth:`decode`.
     """
 
     cutter: Cutter | None = None
-    """:attr:`Verdict.cutter`, set by whoever drives the conversation."""
+    """:attr:`Verdict.cutter`, set by the caller of the conversation."""
 
     copies: bool = True
-    """:attr:`Demand.copies`, set by whoever drives the conversation."""
+    """:attr:`Demand.copies`, set by the caller of the conversation."""
 
     identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
-    """:meth:`Protocol.identities`; whoever drives the conversation sets it, and asks after each :meth:`decode`."""
+    """:meth:`Protocol.identities`; the caller of the conversation sets it, and asks after each :meth:`decode`."""
 
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""
@@ -199,7 +199,7 @@ class Conversation(ABC):
         raise NotImplementedError
 
     def skip(self, frame: Frame, *, unseen: bool) -> bool:
-        """Asked in place of :meth:`decode` about a frame that nobody will see.
+        """Asked in place of :meth:`decode` about a frame that is not shown.
 
         True: nothing that comes later depends on it; its protocol, sender, type and code are filled in. ``unseen``:
         no other frame of the connection will be seen either.
@@ -207,7 +207,7 @@ class Conversation(ABC):
         return False
 
     def dispensable(self, frame: Frame) -> bool:
-        """Whether a frame of a connection that nobody will see, nor count, tells nothing about other connections."""
+        """Whether a frame of a connection that is neither shown nor counted does not affect other connections."""
         return False
 
     def messages(self, frame: Frame, out: Messages) -> None:
@@ -215,12 +215,12 @@ class Conversation(ABC):
         return
 
     def sender(self, frame: Frame | FrameBlock) -> str | None:
-        """``"client"`` or ``"server"``; None while nothing tells."""
+        """``"client"`` or ``"server"``; None while unknown."""
         if self.client is None:
             return None
         return "client" if frame.side == self.client else "server"
 
     def started_by(self, side: int, client: bool | None) -> None:
-        """Told what the bytes of ``side`` said about its role; the side that opened the connection knows better."""
+        """Take the role of ``side`` as its bytes showed it; the side that opened the connection knows better."""
         if self.client is None and client is not None:
             self.client = side if client else 1 - side

@@ -1,4 +1,4 @@
-"""A protocol that another one carries in its messages: what tells it, and what it remembers of a capture.
+"""A protocol that another one carries in its messages: how to identify it, and its state for a capture.
 
 NATS carries Liftbridge. Another package adds a carried protocol by an entry point in the group ``wiredecode.carried``.
 """
@@ -21,7 +21,7 @@ PREFIX_BYTES = 4
 
 
 class CarriedProtocol(Offers, ABC):
-    """What is known of a carried protocol before one of its messages was met: cheap to import.
+    """Facts about a carried protocol before any of its messages was found: cheap to import.
 
     A message is its own if the payload begins with ``prefix``, or else if the subject has one of ``subject_parts`` in
     it or is one of :attr:`CarriedSession.subjects`.
@@ -34,7 +34,7 @@ class CarriedProtocol(Offers, ABC):
     """:data:`PREFIX_BYTES` bytes."""
     subject_parts: ClassVar[tuple[str, ...]] = ()
     client_names: ClassVar[str] = ""
-    """Names of clients that :meth:`CarriedSession.client_named` is told begin with this; empty: it is told none."""
+    """Prefix of client names that :meth:`CarriedSession.client_named` gets; empty: it gets none."""
     generated: ClassVar[Mapping[str, Generated]] = {}
     """As :attr:`Protocol.generated`."""
     requests: ClassVar[frozenset[str]] = frozenset()
@@ -68,7 +68,7 @@ class CarriedMessage(NamedTuple):
 
 
 class CarriedSession(ABC):
-    """What is remembered of one capture, bounded; it can be pickled."""
+    """State of one capture, bounded; it can be pickled."""
 
     plain_subject: Callable[[str], str] = str
     """Removes what the carrier adds to a subject on its way; the carrier sets it."""
@@ -81,7 +81,7 @@ class CarriedSession(ABC):
         """Decode the payload of a message: its layers and findings join the frame; others are left alone."""
 
     def client_named(self, name: str, connection: int) -> Mapping[str, str]:
-        """The client of a connection told its name; returns generated fields."""
+        """The client of a connection gave its name; returns generated fields."""
         return {}
 
     def interrupt(self, connection: int, side: int, time_ns: int) -> None:

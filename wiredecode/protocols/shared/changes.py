@@ -1,4 +1,4 @@
-"""What a protocol tells a timeline: which of its frames say that something is other than before."""
+"""Changes that a protocol reports to a timeline: frames after which a state differs from before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wiredecode.frames.frame import Frame
 
 LEADER, TERM, REPLICAS, GROUP, STREAM, STATE = "leader", "term", "replicas", "group", "stream", "state"
-"""Who leads; elections; which replicas are in sync; who consumes what; what was made, deleted or moved; the rest."""
+"""Kinds: leader; election; in-sync replicas; consumer group; stream made, deleted or moved; all others."""
 
 
 class Change(NamedTuple):
@@ -16,17 +16,17 @@ class Change(NamedTuple):
 
     kind: str
     key: str
-    """What it is about: ``"orders[0]"``. The same words about the same thing are told once, until others come."""
+    """Subject of the change: ``"orders[0]"``. Repeated words about the same subject are reported once."""
     what: str
-    """What holds from now on, printable: ``"lb-b leads orders[0]"``."""
+    """The state from now on, printable: ``"lb-b leads orders[0]"``."""
 
 
 ChangeReader = Callable[["Frame"], Iterator[Change]]
-"""What a frame changes; of a frame that is cut it may raise what :func:`read_changes` catches."""
+"""Changes of a frame; for a truncated frame it may raise exceptions that :func:`read_changes` catches."""
 
 
 def read_changes(reader: ChangeReader, frame: Frame) -> list[Change]:
-    """What a frame changes; one that is cut, or has other values than it should have, changes nothing."""
+    """Changes of a frame; none if it is truncated, or has other values than it should have."""
     try:
         return [*reader(frame)]
     except (LookupError, TypeError, ValueError, AttributeError):

@@ -23,12 +23,12 @@ class Code:
     """``protocol.name``, or ``tcp.name``, ``capture.name`` and the like."""
     severity: str
     title: str
-    """What is wrong, in a few words."""
+    """The problem, in a few words."""
     meaning: str
     causes: tuple[str, ...]
     """Usual causes, the most frequent first."""
     advice: str
-    """What to do."""
+    """Advice to the user."""
     capture: str
     """The capture in ``captures/`` that shows it; empty: a test makes one."""
     rank: int = EFFECT

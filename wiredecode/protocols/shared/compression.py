@@ -25,7 +25,7 @@ NOT_DECODED = "compressed, not decoded"
 """In the message where a library is not installed."""
 OVER_BUDGET = f"more than {MAX_FRAME_BYTES >> 20} MiB decompressed in one frame"
 MESSAGE_BYTES = 256
-"""What each message that was compressed counts besides its bytes: it becomes an object with keys and values."""
+"""Bytes counted for each compressed message besides its own: it becomes an object with keys and values."""
 MAX_STREAMS = 4096
 """Concatenated gzip members, LZ4 or zstd frames read from one input; empty ones would cost time without output."""
 INPUT_WINDOW = 16_384
@@ -40,14 +40,14 @@ _SNAPPY_MAX_CHUNK = 65_536
 _SNAPPY_IDENTIFIER = b"sNaPpY"
 _NO_IDENTIFIER = "does not start with the snappy stream identifier"
 _SKIPPABLE = tuple(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))
-"""How frames of LZ4 and zstd begin that hold nothing."""
+"""First bytes of empty frames of LZ4 and zstd."""
 _LZ4_MAX_RATIO = 255
-"""An LZ4 sequence byte stands for at most 255 bytes: keeps lz4 from allocating the whole limit for a small
+"""An LZ4 sequence byte gives at most 255 bytes: keeps lz4 from allocating the whole limit for a small
 input."""
 
 
 class Status(StrEnum):
-    """What became of the data."""
+    """Outcome of decompression."""
 
     OK = "ok"
     LIMIT = "limit"
@@ -94,7 +94,7 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
 
 
 class Budget:
-    """What may still be decompressed of one frame, :data:`MAX_FRAME_BYTES` at first."""
+    """Bytes of one frame that may still be decompressed, :data:`MAX_FRAME_BYTES` at first."""
 
     def __init__(self) -> None:
         self.left = MAX_FRAME_BYTES
@@ -110,7 +110,7 @@ class Budget:
         return inflated
 
     def count(self, messages: int) -> None:
-        """So many messages were found."""
+        """Count messages that were found."""
         self.left -= messages * MESSAGE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""How much bytes look like a frame, and frames in a row: for recognising a protocol, and for searching after a hole."""
+"""Evidence that bytes are a frame, and frames in a row: for recognising a protocol, and for searching after a gap."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ BAD, CUT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
 
 @dataclass(slots=True)
 class Evidence:
-    """What the bytes at a position say when they are taken for a frame."""
+    """Evidence of the bytes at a position, read as a frame."""
 
     level: int
     """One of the above. The beginning of a frame may be enough for it."""
     end: int = 0
     """Where the frame ends, as far as known; it may be beyond the bytes that are there."""
     client: bool | None = None
-    """Whether its sender is the client; None: it does not tell."""
+    """Whether its sender is the client; None: unknown."""
 
 
 class Chain:
@@ -51,7 +51,7 @@ class Chain:
             self.end = seen.end
 
     def judge(self, data: bytes, position: int) -> Evidence:
-        """What the bytes at a position say; costs little, whatever a length in them says."""
+        """Judge the bytes at a position; costs little, for any length in them."""
         raise NotImplementedError
 
     def add(self, data: bytes, seen: Evidence) -> None:

@@ -16,25 +16,25 @@ class Split:
     ends: list[int]
     """Where each whole frame ends; the next one starts there."""
     need: int = 0
-    """Size of the frame after the last whole one, if its header tells; 0: not enough bytes to know."""
+    """Size of the frame after the last whole one, if its header contains it; 0: not enough bytes to know."""
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
     known_at: Sequence[tuple[int, int]] = ()
     """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
     then: Cutter | None = None
-    """What cuts the bytes behind the last whole frame, where it turned them into something else."""
+    """Cutter of the bytes after the last whole frame, if it switched to another protocol."""
 
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it so far."""
+    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it yet."""
 
     position: int
     found: bool
 
 
 class Cutter(Protocol):
-    """What cuts the bytes of a direction into frames: a protocol, or what its connections turn into."""
+    """Divides the bytes of a direction into frames: a protocol, or the transport that its connections switch to."""
 
     name: ClassVar[str]
 
@@ -58,7 +58,7 @@ class Number:
     least: int
     most: int
     bad: str
-    """What is told of another ``{value}``."""
+    """Error text of another ``{value}``."""
     little: bool = False
     signed: bool = False
 
@@ -69,13 +69,13 @@ class Number:
         return struct.Struct(f"{'<' if self.little else '>'}{self.at}x{code.lower() if self.signed else code}")
 
     def unfit(self, data: bytes, position: int) -> str:
-        """What is wrong with it in the frame at ``position``."""
+        """Error of the frame at ``position``, if any."""
         return self.bad.format(value=self.reader.unpack_from(data, position)[0], least=self.least, most=self.most)
 
 
 @dataclass(frozen=True)
 class LengthPrefix:
-    """Frames that tell in a header of fixed size how long they are.
+    """Frames with their length in a header of fixed size.
 
     A frame is ``after`` + the value of ``length`` bytes long. ``header`` bytes must be there before it is cut.
     """
@@ -85,7 +85,7 @@ class LengthPrefix:
     """Bytes at the front of a frame that its length does not count."""
     header: int
     held: tuple[Number, ...] = ()
-    """What else the header must hold."""
+    """Further values that the header must hold."""
 
     def split(self, data: bytes, position: int = 0) -> Split:
         """Cut ``data``, of which a frame starts at ``position``, into frames."""

@@ -1,7 +1,7 @@
-"""What a protocol's traffic tells of values that go up and down, such as credit and lag.
+"""Measurements in a protocol's traffic of values that go up and down, such as credit and lag.
 
-A protocol offers :class:`Gauge` classes (``Checks.gauges``); a report makes one of each for a capture. What a gauge
-keeps has to be bounded.
+A protocol offers :class:`Gauge` classes (``Checks.gauges``); a report makes one of each for a capture. The state
+of a gauge has to be bounded.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import ClassVar, NamedTuple
 from wiredecode.frames.frame import Frame
 
 CREDIT, LAG, POSITION = "credit", "lag", "position"
-"""What is measured: what a consumer may still be sent; messages (Pravega: bytes) that it, or a replica, is behind; its
+"""Quantities: credit of a consumer; messages (Pravega: bytes) by which it, or a replica, lags; its
 offset."""
 MOST_KNOWN = 65_536
-"""Subscriptions, partitions and the like that a gauge keeps at most; of more nothing is told."""
+"""Subscriptions, partitions and the like that a gauge keeps at most; others are not measured."""
 
 
 class Measurement(NamedTuple):
@@ -27,7 +27,7 @@ class Measurement(NamedTuple):
     """Of what: a subscription, a partition ...; text from the wire may be in it."""
     value: int
     covers: tuple[str, int | None, int] | None = None
-    """Stream or topic, partition, and the last offset that a consumer is done with, where its position tells."""
+    """Stream or topic, partition, and the last offset that a consumer has finished, if its position contains it."""
 
 
 class Gauge:

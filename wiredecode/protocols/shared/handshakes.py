@@ -1,4 +1,4 @@
-"""What the messages of a TLS handshake tell that is worth a field (RFC 8446 section 4, RFC 5246 section 7.4)."""
+"""Facts in the messages of a TLS handshake that are worth a field (RFC 8446 section 4, RFC 5246 section 7.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wiredecode.tls.handshake import EARLY_DATA, GREASE, RETRY, SUPPORTED_VERSIO
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
 MOST_NAMES = 64
-"""Of one list that are told."""
+"""Names of one list that are shown."""
 
 Facts = dict[str, Any]
 
@@ -44,7 +44,7 @@ def _server_name(data: bytes) -> str | None:
 
 
 def client_hello(data: bytes) -> Facts:
-    """What the client offers. ``session`` is for the server's answer."""
+    """The client's offer. ``session`` is for the server's answer."""
     body = Cursor(data)
     version = body.number(2)
     body.read(32)
@@ -68,7 +68,7 @@ def client_hello(data: bytes) -> Facts:
 
 
 def server_hello(data: bytes) -> Facts:
-    """What the server chose. ``psk`` and ``session`` tell, with the ClientHello, whether a session goes on."""
+    """The server's choice. ``psk`` and ``session`` show, with the ClientHello, whether a session is resumed."""
     hello = handshake.server_hello(data)
     found = hello.extensions
     return {
@@ -90,7 +90,7 @@ def encrypted_extensions(data: bytes) -> Facts:
 
 
 def certificate(data: bytes, *, new: bool) -> Facts:
-    """The first certificate, that of the sender. ``new``: TLS 1.3, where a context stands before the list."""
+    """The first certificate, that of the sender. ``new``: TLS 1.3, where a context precedes the list."""
     body = Cursor(data)
     if new:
         body.vector(1)
@@ -117,7 +117,7 @@ def _named(der: bytes) -> Facts:
             "certificate_begins": f"{begins:%Y-%m-%dT%H:%M:%SZ}",
             "certificate_expires": f"{expires:%Y-%m-%dT%H:%M:%SZ}",
         }
-    except Exception as error:  # it parses late, and what it raises is not told
+    except Exception as error:  # it parses late, and raises undocumented exceptions
         raise ValueError(f"no certificate that can be read: {type(error).__name__}") from None
 
 

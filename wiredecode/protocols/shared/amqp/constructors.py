@@ -1,4 +1,4 @@
-"""The AMQP 1.0 type system as one table: what every constructor byte stands for.
+"""The AMQP 1.0 type system as one table: the type of every constructor byte.
 
 Source: OASIS AMQP 1.0 part 1 (types), sections 1.2 (encodings) and 1.6 (primitive types)::
 
@@ -30,9 +30,9 @@ are announced, they cost the sender nothing."""
 
 Scalar = None | bool | int | float | str | bytes
 Json = Any
-"""What ``orjson`` takes: None, bool, int, float, str, list, dict with str keys."""
+"""Input of ``orjson``: None, bool, int, float, str, list, dict with str keys."""
 Show = Callable[[bytes], str]
-"""How bytes are shown (``--bytes``)."""
+"""Form of bytes (``--bytes``)."""
 
 
 class NotAmqpError(Exception):
@@ -220,7 +220,7 @@ def _table() -> tuple[Constructor | None, ...]:
 
 
 CONSTRUCTORS: tuple[Constructor | None, ...] = _table()
-"""By format code; None where no constructor can stand."""
+"""By format code; None for invalid codes."""
 
 
 def key_text(plain: Json) -> str:

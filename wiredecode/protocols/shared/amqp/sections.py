@@ -1,4 +1,4 @@
-"""The sections of an AMQP 1.0 message and the order in which they may stand (OASIS AMQP 1.0 part 3, section
+"""The sections of an AMQP 1.0 message and their valid order (OASIS AMQP 1.0 part 3, section
 3.2)."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Section:
     """What it is in records, in a word or two."""
     fields: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    """Of the fields, as ``wiredecode fields`` shows them (OASIS AMQP 1.0 part 3, sections 3.2.1 and 3.2.4)."""
+    """Whether it may follow that section (None: at the start)."""
     repeats: bool = False
 
     def follows(self, previous: Section | None) -> bool:
