@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import compiler, printable, redacted
-from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages
 from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
-
-Row = tuple[Any, ...]
-"""The fields of a message that are there of :data:`ROW`."""
-ROW = ("offset", "seq", "key", "data", "secret_data")
 
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
@@ -33,60 +28,45 @@ def add_batch(frame: Frame, compression: str | None, out: Messages) -> None:
         start, stop = 0, len(data)
     if layer is None or layer.fields_desc[-1].name != "messages":
         return
-    values, found = read_rows(layer, data, start, stop)
-    if found:
-        columns = dict(zip(row_of(layer), zip(*found, strict=True), strict=True))
-        _add_columns(frame, values, columns, compression, out)
+    try:
+        values = compiler.values(layer, data, start, stop)
+    except compiler.FAILED:
+        values = compiler.careful(layer, data, start, stop).values
+    last = layer.fields_desc[-1].element.layer.fields_desc[-1].name
+    messages = [each for each in values.get("messages", ()) if last in each or "secret_data" in each]
+    if messages:  # whole ones
+        _add_rows(frame, values, messages, compression, out)
 
 
-def _add_columns(
+def _add_rows(
     frame: Frame,
     values: Mapping[str, Any],
-    columns: Mapping[str, Sequence[Any]],
+    messages: list[dict[str, Any]],
     compression: str | None,
     out: Messages,
 ) -> None:
-    offsets, bodies = columns.get("offset"), columns["data"]
-    if "secret_data" in columns:
-        pairs = zip(bodies, columns["secret_data"], strict=True)
-        bodies = [body if secret is None else redacted(secret).encode() for body, secret in pairs]
+    offsets = [each["offset"] for each in messages] if "offset" in messages[0] else None
+    secrets = (each.get("secret_data") for each in messages)
+    bodies = [
+        each["data"] if secret is None else redacted(secret).encode()
+        for each, secret in zip(messages, secrets, strict=True)
+    ]
     placed = offsets is not None and any(offsets)
     delivered = frame.sender == "server" or (frame.sender is None and placed)
     partition = values["partition"]
     if isinstance(partition, str):
         partition = int(partition) if PARTITION_TEXT.match(partition) else -1
         partition = number_below(partition, MAX_PARTITION)
+    keys = [each["key"].encode("utf-8", "surrogateescape") for each in messages] if "key" in messages[0] else None
     out.add(
         *(frame, DELIVER if delivered else operation_of(frame), bodies),
         topic=printable(values["topic"]),
         partition=partition,
-        keys=columns.get("key"),
+        keys=keys,
         offsets=offsets if placed or delivered else None,  # clients write 0
-        sequences=columns["seq"],
+        sequences=[each["seq"] for each in messages],
         compression=compression,
     )
-
-
-def row_of(layer: type[Layer]) -> list[str]:
-    """The fields of a message in batches of a layer that rows have."""
-    declared = {kind.name for kind in layer.fields_desc[-1].element.layer.fields_desc}
-    return [name for name in ROW if name in declared]
-
-
-def read_rows(layer: type[Layer], data: bytes, start: int, stop: int) -> tuple[Mapping[str, Any], list[Row]]:
-    """The values of a batch and the rows of its messages; of a damaged one those that are whole."""
-    try:
-        values = compiler.values(layer, data, start, stop)
-    except compiler.FAILED:
-        values = compiler.careful(layer, data, start, stop).values
-    names, last = row_of(layer), layer.fields_desc[-1].element.layer.fields_desc[-1].name
-    messages = values.get("messages", ())
-    return values, [_row(each, names) for each in messages if last in each or "secret_data" in each]
-
-
-def _row(message: Mapping[str, Any], names: list[str]) -> Row:
-    found = map(message.get, names)
-    return tuple(each.encode("utf-8", "surrogateescape") if isinstance(each, str) else each for each in found)
 
 
 # Messages as text.

@@ -32,7 +32,7 @@ from wiredecode.protocols.tank.conversation_topics import (
 )
 from wiredecode.protocols.tank.evidence import MAX_PAYLOAD_BYTES, judge
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, Unknown
-from wiredecode.protocols.tank.messages import add_messages, read_rows
+from wiredecode.protocols.tank.messages import add_messages
 
 MAX_PEER_OUTSTANDING = 64
 """Requests of a replica that are remembered: it waits for one answer at a time."""
@@ -97,7 +97,6 @@ class TankConversation(Conversation):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.contents is not None:
-            read_rows(frame, self.contents)
             add_messages(frame, self.contents, out)
 
     def _headless(self, frame: Frame, style: Style | None) -> None:
