@@ -137,7 +137,7 @@ class Dissection:
     utc: bool = False
     two_passes: bool = False
     errors: list[CaptureError] = field(default_factory=list, init=False)
-    """What the last run could not read."""
+    """Read errors of the last run."""
     _reader_in_use: Any = field(default=None, init=False)
     _length: int | None = field(default=None, init=False)
     _running: weakref.WeakSet[Generator[Any]] = field(default_factory=weakref.WeakSet, init=False)
@@ -146,7 +146,7 @@ class Dissection:
         return self._started(self._frames() if self.level == FRAMES else self._rows())
 
     def __len__(self) -> int:
-        """How many frames, messages or packets there are; the captures are read for it once, which is quicker than
+        """Number of frames, messages or packets; the captures are read for it once, which is quicker than
         iterating. Raises TypeError for streams, which can be read once.
         """
         if self._is_stream:
@@ -182,7 +182,7 @@ class Dissection:
     # Frames and rows.
 
     def _answers(self) -> Mapping[int, KnownOutcome] | None:
-        """What a first pass finds of requests that are answered late, where one is wanted."""
+        """Answers to requests that are answered late, found by a first pass, if one is wanted."""
         if not self.two_passes or self.level not in (FRAMES, MESSAGES):
             return None
         if self._is_stream:
@@ -207,7 +207,7 @@ class Dissection:
     def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:
         """All frames, without records, and whether the filter chooses them.
 
-        ``messages`` gets theirs before they come; ``connections`` is told every connection when it is over.
+        ``messages`` gets theirs before they come; ``connections`` gets every connection when it is over.
         """
         display, packets = self._display(), open_capture(self.paths)
         wanted = {"link_responses": False, "messages": messages}
@@ -240,7 +240,7 @@ class Dissection:
             yield from rows(batch, lambda data: data)
 
     def _whole(self, items: Iterable[Item]) -> Generator[Item]:
-        """The items; damage is raised or told after the last one."""
+        """The items; damage is raised or reported after the last one."""
         self.errors = []
         try:
             yield from items
@@ -330,7 +330,7 @@ class Dissection:
 
     @property
     def totals(self) -> Totals:
-        """What became of every packet and byte, of the last run; before the first one, the captures are read for it."""
+        """Totals of every packet and byte, of the last run; before the first one, the captures are read for it."""
         if self._reader_in_use is None:
             for _ in self:
                 pass
@@ -381,7 +381,7 @@ class Dissection:
 
 
 def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
-    """What is spoken on ports, from names such as ``nats/3``. Raises ``ValueError``."""
+    """Protocols of ports, from names such as ``nats/3``. Raises ``ValueError``."""
     from wiredecode.protocols.registry import DecodeAs, by_name, protocols
 
     found = {}

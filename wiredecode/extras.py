@@ -34,7 +34,7 @@ class NotInstalled(ModuleNotFoundError):
 
 
 def install(extra: str) -> str:
-    """What to type to get an extra, in words that work in a clone and, once published, by name."""
+    """Command to install an extra, in words that work in a clone and, once published, by name."""
     return f"pip install '.[{extra}]' in a clone, or by name: pip install 'wiredecode[{extra}]'"
 
 

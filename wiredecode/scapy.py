@@ -54,7 +54,7 @@ def first_frame(protocol: Protocol, data: bytes) -> tuple[int, int]:
 def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> type[Layer] | None:
     """The message type of the frame that ``data`` begins with, as the protocol itself decodes a first frame.
 
-    ``client``: whether the client sent it; None: the bytes have to tell.
+    ``client``: whether the client sent it; None: the bytes decide.
     """
     stop, missing = first_frame(protocol, data)
     if not stop:
@@ -99,16 +99,16 @@ def _end(self: Layer, protocol: Protocol, data: bytes) -> int:
 
 
 dispatched: dict[str, bytes] = {"data": b""}
-"""What a base class was called with last."""
+"""Argument of the last call of a base class."""
 
 
 def _guess(self: Layer, base: type[Layer], payload: bytes) -> type[Packet]:
-    """What follows a frame is the next one; what it has too much is nothing."""
+    """The next frame follows a frame; surplus bytes are nothing."""
     return base if self.frame_end is None or self.stop == self.frame_end(self.original) else Raw
 
 
 def register() -> dict[str, type[Layer]]:
-    """Tell Scapy of every protocol that is installed; return the base class of each."""
+    """Register every installed protocol in Scapy; return the base class of each."""
     found: dict[str, type[Layer]] = {}
     for protocol in protocols():
         base = base_of(protocol)

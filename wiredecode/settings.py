@@ -1,7 +1,7 @@
-"""What users keep in a file: filters by name, colour rules, how times are shown, what the full screen looks like.
+"""Settings that users keep in a file: filters by name, colour rules, form of times, layout of the full screen.
 
 The file is TOML, ``wiredecode/config.toml`` below ``$XDG_CONFIG_HOME`` or ``~/.config``. People may write it by hand:
-what a program changes is one line of it, and comments stay.
+a program changes one line, and comments stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLAIN: dict[str, tuple[type, str]] = {
     "ui.ascii": (bool, "no characters but ASCII on the full screen; by default where the terminal has no UTF-8"),
     "ui.columns": (list, "columns of the list of frames, in order; K chooses them"),
 }
-"""Settings with one value: its type, and what it is."""
+"""Settings with one value: its type, and its meaning."""
 TABLES = {
     "filters": "display filters by name, for -Y @NAME",
     "colors": "colour rules, the first that fits counts: 'STYLE: FILTER', as in 'bold red: latency > 5ms'",
@@ -31,12 +31,12 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|@([A-Za-z_][\w-]*)'
 
 
 class SettingsError(Exception):
-    """What is wrong with the file, or with a value for it: one clear line."""
+    """Error in the file, or of a value for it: one clear line."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the file says; each may be missing."""
+    """Contents of the file; each may be missing."""
 
     time: str | None = None
     theme: str | None = None
@@ -73,7 +73,7 @@ def path() -> Path:
 
 
 def load() -> Settings:
-    """What the file says; nothing where there is none. Raises SettingsError."""
+    """Contents of the file; nothing if there is none. Raises SettingsError."""
     found = values()
     columns = found.get("ui.columns")
     tables: dict[str, dict[str, str]] = {table: {} for table in TABLES}
@@ -91,7 +91,7 @@ def load() -> Settings:
 
 
 def values() -> dict[str, Any]:
-    """What the file says, by name, as ``filters.slow``. Raises SettingsError."""
+    """Contents of the file, by name, as ``filters.slow``. Raises SettingsError."""
     found = flat(_parsed(_text()))
     for name, value in found.items():
         check(name, value)

@@ -28,7 +28,7 @@ class FieldEntry:
     unit: str = ""
     secret: bool = False
     messages: list[str] = field(default_factory=list)
-    """Message types, as their classes are called; a version that differs is a class of its own."""
+    """Message types, by the names of their classes; a version that differs has its own class."""
     values: dict[int, str] = field(default_factory=dict)
     """Names of an enumeration's values or of flags."""
     generated: bool = False
@@ -49,7 +49,7 @@ class FieldEntry:
 
 
 def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
-    """The fields of message types, in the order of their declarations; the same name and type stand once."""
+    """The fields of message types, in the order of their declarations; the same name and type occur once."""
     found: dict[tuple[str, str], FieldEntry] = {}
     for layer in dict.fromkeys(layers):
         for entry in _entries(layer, layer.filter_name, MAX_DEPTH):
@@ -62,7 +62,7 @@ def catalogue(layers: Iterable[type[Layer]]) -> list[FieldEntry]:
 
 
 FRAME_ENTRIES = [FieldEntry(each.name, each.type, each.meaning) for each in NAMES]
-"""What every frame has, whatever its protocol: names for filters."""
+"""Properties of every frame, of any protocol: names for filters."""
 RECORD_NAMES = {
     each.column.name: each.name
     for each in NAMES
@@ -72,9 +72,9 @@ RECORD_NAMES = {
 
 
 def filter_name(name: str) -> str:
-    """What filters call a key of records: ``type`` is ``frame.type``, ``layers.nats.subject`` is ``nats.subject``.
+    """Name in filters of a key of records: ``type`` is ``frame.type``, ``layers.nats.subject`` is ``nats.subject``.
 
-    ``frame`` stays what it is: in filters it has the bytes of the frame as well.
+    ``frame`` keeps its name: in filters it has the bytes of the frame as well.
     """
     first, dot, rest = name.partition(".")
     if first == "layers" and rest:
@@ -141,7 +141,7 @@ def _entries(layer: type[Layer], prefix: str, depth: int) -> Iterator[FieldEntry
 
 
 def amqp_entries() -> list[FieldEntry]:
-    """The sections of AMQP 1.0 messages, which stand below the structure that holds the message's bytes."""
+    """The sections of AMQP 1.0 messages, which are below the structure that holds the message's bytes."""
     found = [FieldEntry(f"amqp.{section.name}", section.type, AMQP_MEANING) for section in SECTIONS]
     for section in SECTIONS:
         meaning = f"field of the {section.name} section"

@@ -12,7 +12,7 @@ from wiredecode.frames.frame import MALFORMED, Frame
 
 
 class FrameDecoder:
-    """How frames of one message type are read: its layer, and what its conversation does with it.
+    """Reader of frames of one message type: its layer, and the handler of its conversation.
 
     ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
     are nothing unusual, where that is so.
@@ -31,7 +31,7 @@ class FrameDecoder:
         self._style: Style | None = None
 
     def read(self, frame: Frame, style: Style | None) -> None:
-        """Fill in ``frame.values``, with a style also its record, and what is wrong with its fields."""
+        """Fill in ``frame.values``, with a style also its record, and findings about its fields."""
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
@@ -78,7 +78,7 @@ class FrameDecoder:
 
 
 def report_problem(frame: Frame, problem: Truncated | None) -> None:
-    """Make a finding of what the careful decoder met; without a problem it may have been text that is not UTF-8."""
+    """Make a finding of the careful decoder's problem; without a problem it may have been text that is not UTF-8."""
     if problem is None:
         if has_surrogates(frame.values):
             frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")

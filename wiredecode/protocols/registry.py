@@ -46,14 +46,14 @@ class Known:
 
 @dataclass(frozen=True)
 class DecodeAs:
-    """What the user said about a port."""
+    """The user's choice for a port."""
 
     protocol: Protocol
     dialect: str | None = None
 
 
 def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
-    """What other packages add, each as ``take`` gives it; raises :class:`Unusable`."""
+    """Additions of other packages, each as ``take`` gives it; raises :class:`Unusable`."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:

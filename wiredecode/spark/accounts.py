@@ -1,4 +1,4 @@
-"""What tasks report, put together: totals by source, and what could not be read. Nothing here needs Spark."""
+"""Reports of the tasks, combined: totals by source, and read errors. Nothing here needs Spark."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PROBLEMS_SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", 
 
 @dataclass
 class Accounts:
-    """What the tasks reported."""
+    """Reports of the tasks."""
 
     totals: Totals = field(default_factory=Totals)
     sources: dict[str, Totals] = field(default_factory=dict)
     """The same of each source."""
     problems: list[tuple[str, str, str]] = field(default_factory=list)
-    """Source, file, and what could not be read of it, where."""
+    """Source, file, and read error with its place."""
     apart: list[tuple[str, int]] = field(default_factory=list)
     """Protocols and ports of connections that know of each other, and were decoded apart."""
     states: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Where the state of a bucket of a source is that the next run goes on from."""
+    """Location of the state of a source's bucket that the next run continues from."""
     reports: list[str] = field(default_factory=list)
-    """What all of it was made of."""
+    """Sources of all tables."""
 
     @classmethod
     def of(cls, reports: Iterable[str]) -> Accounts:

@@ -36,7 +36,7 @@ class TableDemand:
     ``levels``: one, or several that are decoded together. ``columns`` are those of the table on Spark, of one level.
     ``decode_as``: port to protocol, ``rabbitmq_stream`` or ``nats/3``. ``limits``: of reassembly, by name.
     ``buckets``: the number of parts that the connections are divided into. ``keylog``: files of TLS secrets, by their
-    paths; tasks read them. Raises ``ValueError`` for what is wrong.
+    paths; tasks read them. Raises ``ValueError`` for wrong values.
     """
 
     levels: Sequence[str] | str

@@ -1,4 +1,4 @@
-"""Which files are read, and when each begins (docs/spark.md, "Inputs"). Nothing here needs Spark."""
+"""Files to read, and the time at which each begins (docs/spark.md, "Inputs"). Nothing here needs Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD_BYTES = 64 * 1024
 
 @dataclass(frozen=True)
 class Problem:
-    """What cannot be read, in one line that names it."""
+    """Read error, in one line that names the file."""
 
     source: str
     file: str
@@ -29,7 +29,7 @@ class Problem:
 
 @dataclass
 class Found:
-    """What :func:`find` finds. ``files`` are in order of source, time and id: no matter in which order they were given.
+    """Result of :func:`find`. ``files`` are in order of source, time and id, for any order in which they were given.
 
     ``sizes``: bytes of each file, by name. Captures without packets are neither a file nor a problem.
     """
@@ -44,19 +44,19 @@ class Found:
 def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed, int] | None = None) -> Found:
     """The captures of files, folders and globs, each with the time of its first packet.
 
-    paths: local, or URIs of file, and of what fsspec reaches: s3 (s3a), gs, abfs, hdfs ... Of a folder all captures in
-    it and below count, told by their names (``.pcap``, ``.pcapng``, ``.cap``, numbered or compressed), but nothing
-    hidden. In globs ``*``, ``?`` and ``[]`` stay within a folder, ``**`` stands for any number of folders. A file named
+    paths: local, or URIs of file, and of schemes of fsspec: s3 (s3a), gs, abfs, hdfs ... Of a folder all captures in
+    it and below count, found by their names (``.pcap``, ``.pcapng``, ``.cap``, numbered or compressed), but nothing
+    hidden. In globs ``*``, ``?`` and ``[]`` stay within a folder, ``**`` matches any number of folders. A file named
     in full may be called anything.
 
-    sources: how capture points are told apart; files of one are one capture. ``none``: there is one, ``""``.
+    sources: how to find the capture point of a file; files of one are one capture. ``none``: there is one, ``""``.
     ``folder``: the name of the folder that holds the file. Else a regular expression, searched for in the full name:
     its first group is the source, and ``""`` that of files where it is not found.
 
     heads: first packet times of files that an earlier call has read; this call adds its own and drops those of files
     that are gone.
 
-    What cannot be opened, or is no capture, is a problem, and does not stop the others. Raises ``ValueError`` for
+    Files that cannot be opened, or are no captures, are problems, and do not stop the others. Raises ``ValueError`` for
     ``sources`` that do not work.
     """
     source_of = source_rule(sources)
@@ -91,7 +91,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
 
 
 def settled(found: Found, seconds: float, now: float) -> Found:
-    """Return what no program writes to any more at the time ``now``.
+    """Return the files that no program writes to at the time ``now``.
 
     Such a file has not changed for some seconds, or its source has a file that begins later.
     """
@@ -130,7 +130,7 @@ def _folder(name: str) -> str:
 
 
 def _check_folders(names: Iterable[str]) -> None:
-    """Two folders that have the same name would be one capture, and nobody would notice."""
+    """Two folders that have the same name would be one capture, unnoticed."""
     known: dict[str, str] = {}
     for folder in sorted({_folder(name) for name in names}):
         other = known.setdefault(folder.rpartition("/")[2], folder)

@@ -40,7 +40,7 @@ class Occupied(Exception):
 
 @contextmanager
 def alone(out: str) -> Iterator[None]:
-    """Nobody else writes there meanwhile, or :class:`Occupied`; it ends with the process, too.
+    """No other writer is there meanwhile, or :class:`Occupied`; it ends with the process, too.
 
     Only local folders can be held: elsewhere two writers need tables of Iceberg or Delta.
     """
@@ -84,7 +84,7 @@ class Folder:
         self.make(self.attempts)
 
     def check(self) -> list[str]:
-        """What is in the folder, if it is all of this program."""
+        """Contents of the folder, if they are all of this program."""
         names = self.names()
         strange = [name for name in names if name not in (*TABLES, DONE) and not name.startswith((".", "_"))]
         ours = DONE in names or any(name.startswith((RUN, OLD)) for name in names)
@@ -94,11 +94,11 @@ class Folder:
         return names
 
     def names(self, folder: str = "") -> list[str]:
-        """What is in it, or in a folder below."""
+        """Names in it, or in a folder below."""
         return sorted(each.base_name for each in self.list(folder))
 
     def list(self, folder: str = "", *, recursive: bool = False) -> list[Any]:
-        """Arrow's infos of what is in it, or in a folder below; ``path`` is not as names are here."""
+        """Arrow's infos of the files in it, or in a folder below; ``path`` differs from the names here."""
         if self._kind(folder) is pafs.FileType.File:
             raise Occupied(f"{self.place(folder)} is a file; the tables go into a folder")
         with store_errors():
@@ -177,7 +177,7 @@ class Folder:
         file = next((each.path for each in self.list(FRAMES, recursive=True) if each.path.endswith(".parquet")), None)
         return file is not None and "layers" in pq.read_schema(file, filesystem=self._system).names
 
-    # What file systems do.
+    # Operations of file systems.
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}" if name else self._path
@@ -212,7 +212,7 @@ class Folder:
         for path in files:  # stores of objects have no folders
             with store_errors():
                 self._system.move(self._at(name) + path, self._at(to) + path)
-            if self._kind(f"{to}{path}") is pafs.FileType.NotFound:  # WebHDFS says no to nobody
+            if self._kind(f"{to}{path}") is pafs.FileType.NotFound:  # WebHDFS refuses without an error
                 raise OSError(f"{self.place(name)}{path} cannot be renamed to {self.place(to)}{path}")
 
     def _write(self, name: str, text: str) -> None:

@@ -1,8 +1,8 @@
-"""Runs that add to those before: nothing is read again, and connections go on (docs/spark.md, "Increments").
+"""Runs that add to those before: nothing is read again, and connections continue (docs/spark.md, "Increments").
 
 Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states says of every step
 which files it read, and where the states of its buckets are (``spark/state.py``). The next step begins there.
-A file that is late begins before a step ends: that step and those behind it are done again from the state before it, as
+A file that is late begins before a step ends: that step and the later ones are done again from the state before it, as
 one step, whose rows take the place of theirs.
 
 The plan of a step is in ``next.json`` until the step is in the log: if it is killed, it is done again as it was.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LOG, NEXT, STATE = "log.json", "next.json", "state-"
 KEPT = 35
-"""This many steps keep their states: a file that is later than that cannot take its place any more."""
+"""This many steps keep their states: a file later than that can no longer take its place."""
 State = Sequence[Any]
 """Source, bucket, and the file that holds the state."""
 
@@ -58,16 +58,16 @@ class Taken:
 
 @dataclass
 class Step:
-    """What is done once. Without files it brings all connections to their end."""
+    """One unit of work. Without files it brings all connections to their end."""
 
     number: int
     files: dict[str, Taken] = field(default_factory=dict)
     before: int = 0
-    """So many steps of the log stay; this one takes the place of the others."""
+    """Steps of the log that stay; this one takes the place of the others."""
     last: dict[str, int] = field(default_factory=dict)
     """Time of the last packet of each source, in ns."""
     states: list[State] | None = None
-    """Of all buckets behind it; None: no longer kept."""
+    """States of all buckets after it; None: no longer kept."""
     forgotten: int = 0
     """Files of old steps that are gone."""
 
@@ -78,7 +78,7 @@ class Step:
 
 @dataclass
 class Log:
-    """All steps so far. ``mark``, ``out``: what it is of; ``buckets``: of each source."""
+    """All steps. ``mark``, ``out``: what they belong to; ``buckets``: of each source."""
 
     out: str
     mark: str
@@ -98,7 +98,7 @@ class Log:
         check(self.mark, demand)
 
     def states(self, steps: int) -> list[State] | None:
-        """Those behind so many steps."""
+        """The states after this many steps."""
         return self.steps[steps - 1].states if steps else []
 
 
@@ -111,7 +111,7 @@ class ProcessedFiles:
         self._local = isinstance(self._system, pafs.LocalFileSystem)
 
     def read(self, name: str) -> Any:
-        """What a file of JSON says; None: there is none."""
+        """Contents of a file of JSON; None: there is none."""
         with store_errors():
             if self._system.get_file_info(f"{self._path}/{name}").type is pafs.FileType.NotFound:
                 return None
@@ -153,7 +153,7 @@ def folded(steps: list[Step], there: Container[str]) -> Step:
     return Step(steps[-1].number, kept, last=last, forgotten=gone)
 
 
-# What is to be done.
+# The next step.
 
 
 def following(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, list[str]]:
@@ -195,7 +195,7 @@ def new_files(log: Log, found: Found) -> dict[str, Taken]:
 
 
 def _before(log: Log, source: str, first_ns: int, name: str) -> int:
-    """How many steps end before a file begins, and do not have a file of its name."""
+    """Number of steps that end before a file begins, and do not have a file of its name."""
     for number, step in enumerate(log.steps):
         if name in step.files or first_ns <= step.last.get(source, -1):
             return number
@@ -215,7 +215,7 @@ def _refused(log: Log, before: int, there: set[str]) -> str | None:
     return None
 
 
-# What tasks do.
+# Parts of tasks.
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Carried:
             yield from state.finish(since=deepcopy(state.reader.totals))
 
 
-# What the driver does.
+# Parts of the driver.
 
 
 @dataclass
@@ -273,7 +273,7 @@ class Increment:
     metrics: Metrics | None = None
 
     def run(self, spark: SparkSession, found: Found, *, finish: bool = False) -> Accounts | None:
-        """Do what is to be done; None: nothing. Raises ``ValueError`` where the states are of something else."""
+        """Do the next step; None: nothing to do. Raises ``ValueError`` if the states are of another run."""
         reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
         there = {file.name for file in found.files}
         done = False
@@ -322,7 +322,7 @@ class Increment:
         return accounts.reports
 
     def _run(self, log: Log, step: Step, level: str) -> TableRun:
-        """What a table knows the step as: by its captures, also by those that are no longer as they were."""
+        """The table's run of the step: by its captures, also by those that have changed since."""
         if not step.files:
             return TableRun((), (log.id, step.number))
         files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]

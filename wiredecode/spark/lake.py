@@ -1,7 +1,7 @@
 """Tables of Iceberg and Delta from Spark: tasks write their files where they belong, the driver commits them.
 
 Neither needs a package of Java. The same code as that of ``wiredecode export`` decides what is there already
-(``export/lake``); what tasks tell is one row per file, see :data:`TOLD`.
+(``export/lake``); tasks report one row per file, see :data:`TOLD`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOLD = pa.schema(
         REPORTED,
     ]
 )
-"""What a task tells: a file, with the schema of its table, or a report."""
+"""Report of a task: a file, with the schema of its table, or accounts."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SMALL_BYTES, JOINED_BYTES = 4 << 20, 64 << 20
 """Files below the first size are joined, until they have the second one."""
 MOST_FILES = 100
-"""Of a group: so many are open at the same time."""
+"""Files of a group that are open at the same time."""
 BATCH_ROWS = 8192
 MERGERS = 2
 """Tasks per core that merge files."""
@@ -48,7 +48,7 @@ class TaskFile(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Files that are to be one."""
+    """Files that become one."""
 
     folder: str
     files: tuple[str, ...]
@@ -184,7 +184,7 @@ def publish(tasks: DataFrame, folder: Folder, levels: Sequence[str]) -> Accounts
 
 
 def collected(tasks: DataFrame, folder: Folder) -> tuple[list[TaskFile], Accounts]:
-    """What the tasks tell: their files that count, and their reports."""
+    """Reports of the tasks: their files that count, and their accounts."""
     rows = tasks.collect()
     files = [
         TaskFile(row.folder, f"{folder.attempts}/{row.file}", row.bytes, row.in_order)

@@ -3,7 +3,7 @@
 Three stages. Files, or parts of them, become parcels of packets (``spark/packets.py``); these are shuffled so that a
 bucket of connections is in one task, and sorted there, on disk if memory does not suffice; the engine reads each
 bucket as it reads a capture (``spark/decode.py``). Nothing is collected: a task holds a few batches of packets, and
-what the engine remembers of its connections.
+the state of its connections.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MIB = 1 << 20
 PARTITION_BYTES = 128 * MIB
 """Captured bytes that one task of the shuffle is meant to have; connections decide what it really has."""
 TASK_BYTES = 64 * MIB
-"""Small files are read several to a task, up to so many bytes."""
+"""Small files are read several to a task, up to this many bytes."""
 TASKS_PER_CORE = 4
-"""So many tasks at least, where there are enough files."""
+"""At least this many tasks, if there are enough files."""
 PACKED = 4
-"""A compressed file counts as so many times its size."""
+"""A compressed file counts as this many times its size."""
 PACKED_NAMES = (".gz", ".zst", ".lz4")
 MAX_PARTITIONS = 100_000
 REPORTED = pa.field("report", pa.string())
@@ -46,12 +46,12 @@ REPORTED = pa.field("report", pa.string())
 
 
 class Stopped(Exception):
-    """A file cannot be read, and that was to end everything; ``str()`` is the line that tells."""
+    """A file cannot be read, and ``fail_fast`` was set; ``str()`` is the line with the reason."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is read in one go, and its size: a file or some of it; or a file that cannot be read, and why."""
+    """One unit of reading, and its size: a file or a part; or a file that cannot be read, and why."""
 
     what: splits.Split | Problem
     size: int
@@ -64,7 +64,7 @@ class Part:
 def sized(
     demand: TableDemand, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
 ) -> tuple[TableDemand, int]:
-    """How many tasks and buckets there are to be; ``sizes``: captured bytes by source."""
+    """Number of tasks and buckets; ``sizes``: captured bytes by source."""
     total = sum(sizes.values())
     if partitions is None:
         wanted = max(math.ceil(total / PARTITION_BYTES), parallel if total > MIB else 1)
@@ -213,7 +213,7 @@ def frames(spark: SparkSession, paths: str | Sequence[str], **options: Any) -> D
 
     ``paths``: files, folders and globs. ``options``: those of :class:`wiredecode.spark.decode.TableDemand`, and of
     :func:`rows`. Files that cannot be read are left out from where they are damaged: ``metrics`` counts them,
-    :func:`rows` names them. Raises ``ValueError`` for what is wrong.
+    :func:`rows` names them. Raises ``ValueError`` for wrong values.
     """
     return _table(spark, paths, "frames", options)
 
@@ -257,7 +257,7 @@ def rows(
 ) -> DataFrame:
     """The rows of ``demand``, and reports: rows with nothing but JSON in the last column ``report``.
 
-    ``source``: how files are told apart by capture point: ``none``, ``folder``, or a regular expression, see
+    ``source``: how to find the capture point of a file: ``none``, ``folder``, or a regular expression, see
     :func:`wiredecode.spark.files.find`. ``partitions``: tasks of the shuffle; ``buckets``: parts that the connections
     of a source are divided into. By default both follow from the size of the input and the cores of the cluster; they
     change no row. ``split_bytes``: size of the parts that large files are read in, 0 for whole files. Raises
@@ -276,7 +276,7 @@ def decoded(
     decoder: BucketDecoder = decode_bucket,
     metrics: Metrics | None = None,
 ) -> DataFrame:
-    """The rows that ``sink`` makes of what the tasks decode; ``decoder``: decodes a bucket after the shuffle."""
+    """The rows that ``sink`` makes of the output of the tasks; ``decoder``: decodes a bucket after the shuffle."""
     from pyspark.sql import functions as F  # noqa: N812 - everybody calls it so
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -341,7 +341,7 @@ def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iter
 
 
 def packets_of(split: splits.Split, demand: TableDemand) -> Iterator[PacketBatch]:
-    """The packets of a file, or of a part of it; with ``fail_fast`` damage ends the whole run."""
+    """The packets of a file, or of a part; with ``fail_fast`` damage ends the whole run."""
     try:
         yield from splits.packets(split)
     except CaptureError as error:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TEXTS = ("protocol", "type", "operation", "transport")
-"""Columns that are names of folders: text, whatever their values look like."""
+"""Columns that are names of folders: text, for any values."""
 SCHEMES = {"s3": "s3a", "s3n": "s3a"}
-"""What Hadoop calls differently."""
+"""Schemes with another name in Hadoop."""
 
 
 class Unusable(Exception):
@@ -35,7 +35,7 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
 
 
 def common(frames: DataFrame) -> DataFrame:
-    """What frames of all protocols have in common: all columns but ``layers``, in their order, whatever wrote them."""
+    """Common columns of frames of all protocols: all but ``layers``, in their order, for any writer."""
     return frames.drop("layers")
 
 

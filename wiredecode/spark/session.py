@@ -28,7 +28,7 @@ GET_JAVA = (
 )
 GET_PYSPARK = install("spark")
 JAVA_SECONDS = 30.0
-"""How long ``java -version`` may take."""
+"""Longest time for ``java -version``."""
 
 PYTHON = "spark.pyspark.python"
 LOCAL_MEMORY = "2g"
@@ -37,14 +37,14 @@ ARROW = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
 }
-"""Rows go to Python in batches of a few MB, whatever the size of a row."""
+"""Rows go to Python in batches of a few MB, for any size of rows."""
 EMPTY_RULE = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 TUNED = {
     **ARROW,
     # Where no row comes out, this rule would drop what observes the reports, and reading them fails.
     "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
 }
-"""What a session is given that others have started."""
+"""Settings of a session that others have started."""
 SETTINGS = {
     **TUNED,
     "spark.log.level": "ERROR",
@@ -62,7 +62,7 @@ LOCAL = {
     "spark.shuffle.spill.compress": "false",
     "spark.python.daemon.module": "wiredecode.spark.daemon",
 }
-"""On one machine nobody else needs to reach the session."""
+"""On one machine no other host needs to reach the session."""
 
 
 ROOT = Path(__file__).parent.parent.parent
@@ -153,7 +153,7 @@ def session(
 
 
 def apart(work: Callable[[], None]) -> None:
-    """Do it in a thread of its own: an interrupted call of Java would get in the way of the next one. Java may be gone
+    """Run it in a separate thread: an interrupted call of Java would get in the way of the next one. Java may be gone
     already."""
 
     def quietly() -> None:
@@ -211,7 +211,7 @@ STOPPED, JAVA_FRAMES = "Stopped", "\n\tat "
 
 
 def one_line(error: BaseException) -> str:
-    """What is wrong, out of the pages that a failed job tells: what Python raised in a task, or else the first line."""
+    """Find the reason in the long output of a failed job: what Python raised in a task, or else the first line."""
     from wiredecode.capture.errors import printable
 
     java = getattr(error, "java_exception", None)

@@ -6,8 +6,8 @@ and keeps its share of the connections, which suits captures that one machine co
 large one, is a partition: ``interface`` counts within the file, and an IP datagram whose fragments are in two of them
 is not put together.
 
-Nobody can be told of a damaged file beside the rows: it is a warning of the logger ``wiredecode.spark`` in the task,
-and what came before the damage is in the result; ``failFast`` makes it an error.
+A damaged file cannot be reported beside the rows: it is a warning of the logger ``wiredecode.spark`` in the task,
+and rows before the damage are in the result; ``failFast`` makes it an error.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ OPTIONS = (
     "paths",
 )
 PARTITION_BYTES, MOST_PARTITIONS = 64 << 20, 8
-"""A source gets a partition for every so many bytes, but only a few: each one reads all packets of it."""
+"""A source gets a partition for every this many bytes, but only a few: each one reads all packets of the source."""
 
 
 class Unreadable(Exception):
-    """A file cannot be read; ``str()`` is the line that tells."""
+    """A file cannot be read; ``str()`` is the line with the reason."""
 
 
 def register(spark: SparkSession) -> None:
@@ -168,7 +168,7 @@ class Captures(DataSource):
 
 
 class Whole(NamedTuple):
-    """A partition of frames or messages: one bucket, of so many, of all files of a source."""
+    """A partition of frames or messages: one bucket, of several, of all files of a source."""
 
     source: str
     files: tuple[File, ...]
@@ -183,7 +183,7 @@ class CaptureReader(DataSourceReader):
         self.wanted = wanted
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What to read. Raises CaptureError where nothing can be, and with ``failFast`` for a file that cannot."""
+        """The partitions to read. Raises CaptureError if none can be read, and with ``failFast`` for any bad file."""
         wanted = self.wanted
         if not wanted.paths:
             raise ValueError("nothing to read: load() needs a path")

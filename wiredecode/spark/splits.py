@@ -1,7 +1,7 @@
 """Large pcap files in parts that are read at the same time (docs/spark.md, "Inputs").
 
 A part is a range of bytes; the packets whose records begin in it, or a little later, are read with it. Where they begin
-has to be found, for a pcap file has no marks: whoever needs an edge looks for it in the same bytes, and finds the same.
+has to be found, for a pcap file has no marks: every task that needs an edge searches the same bytes, for one result.
 Nothing here needs Spark.
 """
 
@@ -26,9 +26,9 @@ from wiredecode.spark.packets import File
 SPLIT_BYTES = 128 << 20
 LEAST_SPLIT_BYTES = 1 << 20
 CHAIN_RECORDS, CHAIN_BYTES = 64, 256 << 10
-"""So many records, and at least so many bytes, must follow from each other before an edge is believed."""
+"""This many records, and at least this many bytes, must follow from each other before an edge is believed."""
 EARLIER_SECONDS, LATER_SECONDS = 86_400, 400 * 86_400
-"""How far from the first packet of the file a packet may be."""
+"""Largest distance of a packet from the first packet of the file."""
 LONGEST_BYTES = 64 << 20
 """Of a packet on the wire."""
 STEP_NS = NS_PER_SECOND
@@ -56,7 +56,7 @@ def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]
     """The parts of a file of ``size`` bytes, each of about ``split_bytes``; 0: files are not cut.
 
     Only the 24 bytes at its beginning are read, and only of a large file. pcapng files cannot be cut, because packets
-    refer to what was said before, nor can compressed ones; nor files that cannot be opened: reading them will tell.
+    refer to earlier blocks, nor can compressed ones; nor files that cannot be opened: reading them reports it.
     Raises ``ValueError`` for ``split_bytes`` below 1 MiB.
     """
     if split_bytes and split_bytes < LEAST_SPLIT_BYTES:
@@ -125,7 +125,7 @@ def _placed(error: CaptureError, part: PartFile, name: str, *, at_end: bool) -> 
 
 
 class PartFile(io.RawIOBase):
-    """The bytes from ``start`` to ``stop`` of a file behind its header: a capture of its own."""
+    """The bytes from ``start`` to ``stop`` of a file after its header: a separate capture."""
 
     def __init__(self, file: BinaryIO, header: bytes, start: int, stop: int) -> None:
         self.name = file.name
@@ -147,7 +147,7 @@ class PartFile(io.RawIOBase):
 
 
 class Header(NamedTuple):
-    """What the head of a pcap file tells."""
+    """Facts in the head of a pcap file."""
 
     raw: bytes
     order: str
@@ -205,7 +205,7 @@ def edge(data: bytes, header: Header, first_seconds: int, reach: int) -> int | N
 
     A packet may carry a capture itself, and what looks like records there may lead to the end of the packet, and so to
     the true ones. The other way round it is not possible: true records do not lead into packets. So an edge is believed
-    ``reach`` bytes, more than any packet has, behind the first header that leads so far; and only if no other records
+    ``reach`` bytes, more than any packet has, after the first header that leads that far; and only if no other records
     lead past it.
     """
     table, seen = Headers(data, header, first_seconds), set[int]()
@@ -238,7 +238,7 @@ class Headers:
         return found
 
     def chain(self, at: int, seen: set[int]) -> list[int]:
-        """The records that follow from each other to the end of ``data``; none if they do not come so far, or lead to
+        """The records that follow from each other to the end of ``data``; none if they do not come that far, or lead to
         one that was seen. All are added to ``seen``."""
         found: list[int] = []
         last = self._size - self._header
@@ -257,7 +257,7 @@ def _every(data: bytes, order: str) -> npt.NDArray[Any]:
 
 
 def _in_order(data: bytes, header: Header, chain: list[int], after: int) -> int | None:
-    """The first record from number ``after`` on that parts the records before and behind it in time."""
+    """The first record from number ``after`` on that separates the records before and after it in time."""
     at, kind = np.array(chain, np.int64), header.order + "u4"
     times = gather(data, at, kind) * NS_PER_SECOND + gather(data, at + 4, kind) * header.unit_ns
     before = np.maximum.accumulate(times)[after - 1 : -1]

@@ -1,4 +1,4 @@
-"""A bucket of one source between two steps: what has been read of its connections so far (docs/spark.md).
+"""A bucket of one source between two steps: the state of its connections (docs/spark.md).
 
 Nothing here needs Spark. A state is a pickle: load only what this program itself has written.
 """
@@ -41,7 +41,7 @@ class BucketState:
         self.demand = demand
         self.reader = BucketReader(demand, source, bucket, bulk=False)
         self.packets = 0
-        """Packets so far."""
+        """Number of packets."""
 
     def feed(self, batch: PacketBatch) -> Iterator[Rows]:
         """The rows that the next packets complete; they are counted from ``packets`` + 1."""

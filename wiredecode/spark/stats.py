@@ -1,4 +1,4 @@
-"""Statistics of what the pipeline wrote, or of any tables of frames and messages on Spark (docs/stats.md).
+"""Statistics of the pipeline's output, or of any tables of frames and messages on Spark (docs/stats.md).
 
 For notebooks and programs: :func:`statistics` gives a DataFrame per table. They hold the numbers of
 ``wiredecode stats``, as SQL over the tables, with the column ``source`` before the others.

@@ -30,18 +30,18 @@ LEVELS: dict[str, tuple[str, ...]] = {
     PACKETS: (DAY, "transport"),
     CONNECTIONS: (DAY,),
 }
-"""The tables, and what their folders are named after. Frames of each protocol are a table with columns of its own."""
+"""The tables, and the columns that name their folders. Frames of each protocol are a table with its own columns."""
 KEPT = {
     FRAMES: ("source", "frame", "time", "time_ns", "connection", "src", "dst", PROTOCOL, "type", "findings"),
     MESSAGES: ("source", "frame", "index", "time", "time_ns", PROTOCOL, "operation"),
     PACKETS: ("source", "packet", "time", "time_ns", "transport"),
     CONNECTIONS: ("source", "connection", "time", "time_ns"),
 }
-"""Columns that are always written: folders, order and findings are made of them."""
+"""Columns that are always written: folders, order and findings need them."""
 FOUND = ("source", "connection", "frame", "time", "time_ns", "src", "dst", PROTOCOL, "type")
-"""Columns of the frame that a finding stands with."""
+"""Columns of the frame in the table of findings."""
 FILE_BYTES = 128 << 20
-"""A file of so many bytes is finished, and the next row begins another."""
+"""A file of this size is finished, and the next row begins another."""
 FILES = pa.schema(
     [
         ("folder", pa.string()),
@@ -52,7 +52,7 @@ FILES = pa.schema(
         REPORTED,
     ]
 )
-"""What a task tells: a file, and the folder that it belongs to, or a report. ``in_order``: its rows are sorted by time
+"""Report of a task: a file, and the folder that it belongs to, or accounts. ``in_order``: its rows are sorted by time
 from one end to the other, not only those of each row group."""
 
 
@@ -118,7 +118,7 @@ def with_day(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def attempt_name() -> str:
-    """What no other attempt of a task of this session is called."""
+    """A name that no other attempt of a task of this session has."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,6 +1,6 @@
 """Tests that every protocol has to pass, for this package and for those that add a protocol (docs/add-a-protocol.md).
 
-Nothing of wiredecode imports this; pytest is imported by whoever runs it.
+Nothing of wiredecode imports this; users of the kit import pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole dissections for comparing: all frames of packets, and what a frame says."""
+"""Whole dissections for comparing: all frames of packets, and their meanings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLE = Style()
 
 @dataclass
 class Result:
-    """What came out of a dissection."""
+    """Result of a dissection."""
 
     frames: list[Frame]
     totals: Totals
@@ -49,7 +49,7 @@ def dissect(source: Iterable[PacketBatch], known: tuple[Protocol, ...] | None = 
 
 
 def meaning(frame: Frame, *, linked: bool = True) -> dict[str, Any]:
-    """What a frame says, without packet numbers and times; ``linked``: with what other frames tell about it."""
+    """Contents of a frame, without packet numbers and times; ``linked``: with values derived from other frames."""
     said = {
         "connection": frame.connection.endpoints[0],
         "side": frame.side,
@@ -82,7 +82,7 @@ def identity(frame: Frame) -> tuple[Any, ...]:
 
 
 def pairing(frame: Frame) -> tuple[Any, ...]:
-    """What a frame is, and which request it answers."""
+    """Type of a frame, and the request that it answers."""
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 

@@ -68,7 +68,7 @@ BATCHED = 200_000
 FRAME_BYTES = 20_000
 """Of larger frames readers are compared on the first only."""
 MANY = 100
-"""Of so many damaged frames some are malformed, and some are not."""
+"""Among this many damaged frames some are malformed, and some are not."""
 MADE = 4
 """Frames of each layer, of those made from the declaration, that are damaged."""
 COMPARED = ("side", "offset", "length", "type", "status", "values", "layers", "findings", "request", "sender")
@@ -85,13 +85,13 @@ class ProtocolTests:
     damaged: ClassVar[Sequence[Path]] = ()
     """Captures with holes, late starts, or other traffic in them."""
     dialogues: ClassVar[Mapping[str, Sequence[Part]]] = {}
-    """What both sides said, where it is not in a capture."""
+    """Bytes of both sides, if they are not in a capture."""
     cut: ClassVar[Sequence[Path]] = ()
     """The captures that are cut in every way; default: all small ones."""
     values: ClassVar[Mapping[str, Values]] = {}
     """Makes values of fields that cannot be guessed: by name of the field, or of the class of its kind."""
     steady: ClassVar[frozenset[str]] = frozenset()
-    """Integers that have to stay as they are in a real frame: checksums, sizes, codes that tell types apart."""
+    """Integers that have to stay as they are in a real frame: checksums, sizes, codes that distinguish types."""
     unmade: ClassVar[frozenset[str]] = frozenset()
     """Layers of which no frame can be made from the declaration alone."""
     stepped: ClassVar[frozenset[str]] = frozenset()
@@ -99,7 +99,7 @@ class ProtocolTests:
     leaves: ClassVar[bool] = False
     """Fast decoders may leave what is written in an unusual way to the careful one."""
 
-    # Which tests there are.
+    # The tests.
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """One test for each layer, capture and so on that a test asks for by the name of its argument."""
@@ -122,7 +122,7 @@ class ProtocolTests:
 
     @classmethod
     def talks(cls) -> dict[str, Callable[[], list[Part]]]:
-        """What is cut in every way, by name: dialogues, and those of captures."""
+        """Bytes to cut in every way, by name: dialogues, and those of captures."""
         said: dict[str, Callable[[], list[Part]]] = {}
         for name, parts in cls.dialogues.items():
             said[name] = partial(copy.deepcopy, list(parts))
@@ -132,7 +132,7 @@ class ProtocolTests:
 
     @classmethod
     def spoken_in(cls, path: Path) -> list[Part]:
-        """What both sides of all connections of a capture said."""
+        """Bytes of both sides of all connections of a capture."""
         return dialogue(cls.spoken(cls.read(path).frames))
 
     @classmethod
@@ -145,7 +145,7 @@ class ProtocolTests:
         """The port of the server in packets that are made."""
         return cls.protocol.ports[0]
 
-    # What tests are made of.
+    # Ingredients of tests.
 
     @classmethod
     def dissect(cls, source: Iterable[Any], **options: Any) -> Result:
@@ -162,7 +162,7 @@ class ProtocolTests:
 
     @classmethod
     def crafted(cls, parts: Iterable[Part], cut: Cutting, batch: int | None = None) -> Result:
-        """What both sides said, in other segments and batches."""
+        """Bytes of both sides, in other segments and batches."""
         crafted = batches(craft(parts, cut, server_port=cls.port()), batch)
         return cls.dissect(crafted, wait_ns=1 << 60)  # bytes that come one by one take long
 
@@ -180,7 +180,7 @@ class ProtocolTests:
 
     @classmethod
     def captured(cls, path: Path) -> Iterator[Case]:
-        """The whole frames of a capture and what they carry, two of each length and layer."""
+        """The whole frames of a capture and their carried frames, two of each length and layer."""
         seen: dict[tuple[type[Layer], int], int] = {}
         for frame in cls.read(path).whole:
             for layer, raw in [(frame.layer, frame.data), *((inner.layer, inner.data) for inner in frame.inner)]:
@@ -242,7 +242,7 @@ class ProtocolTests:
             assert bytes(packet.copy()) == bytes(packet), (layer, raw.hex())
 
     def test_readers_agree_wherever_a_frame_ends(self) -> None:
-        """Bytes of the next frame are right behind it in the buffer."""
+        """Bytes of the next frame directly follow it in the buffer."""
         self.check_ends(60, 12)
 
     @classmethod

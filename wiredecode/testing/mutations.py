@@ -44,7 +44,7 @@ def tampered_length(raw: bytes, chance: random.Random) -> bytes:
 
 
 def insertion(raw: bytes, chance: random.Random) -> bytes:
-    """One to five bytes stand between others."""
+    """One to five bytes inserted between others."""
     place = chance.randrange(min(4, len(raw)), len(raw) + 1)
     return raw[:place] + chance.randbytes(chance.randint(1, 5)) + raw[place:]
 

@@ -1,4 +1,4 @@
-"""Packets made of plain bytes: both sides of a TCP connection over Ethernet and IP, and batches of them."""
+"""Packets made of plain bytes: both sides of a TCP connection over Ethernet and IP, also in batches."""
 
 from __future__ import annotations
 

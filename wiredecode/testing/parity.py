@@ -1,7 +1,7 @@
-"""One truth: all readers that are made of one declaration say the same of the same bytes, whatever these are.
+"""One truth: all readers that are made of one declaration give the same result for the same bytes, valid or not.
 
 Scapy's reader is the reference, by itself and inside of a buffer. Held against it: the compiled decoders ``head``,
-``walk``, ``values`` and ``record``. What is well-formed is built again to its bytes.
+``walk``, ``values`` and ``record``. Well-formed frames are built again to their bytes.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _numbers(layer: type[Layer], values: Mapping[str, Any]) -> Any:
 
 
 def common(part: Any, whole: Any) -> Any:
-    """What ``part`` has of ``whole``, in structures and their arrays too."""
+    """Parts of ``whole`` that ``part`` has, in structures and their arrays too."""
     if isinstance(part, dict) and isinstance(whole, dict):
         return {name: common(value, whole[name]) for name, value in part.items() if name in whole}
     if isinstance(part, list) and isinstance(whole, list) and len(part) == len(whole):

@@ -1,4 +1,4 @@
-"""Frames that nobody captured: made from the declaration, their integers different in every byte.
+"""Frames without a capture: made from the declaration, their integers different in every byte.
 
 Captured ids are small: a reader that takes the wrong one of their zeros is right by chance. So :func:`samples` fills
 every field of a layer with values of which no two bytes are equal, and :func:`distinct` does the same to the frames of
@@ -21,7 +21,7 @@ Values = Callable[[random.Random], Any]
 ATTEMPTS, WANTED = 60, 12
 PATTERN = bytes((0x13, 0x25, 0x37, 0x49, 0x5B, 0x6D, 0x7F, 0x91))
 CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
-"""What kinds raise for values that they cannot write."""
+"""Exceptions of kinds for values that they cannot write."""
 
 
 def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
@@ -112,7 +112,7 @@ class Maker:
         return made
 
     def _there(self, kind: Optional, made: Layer) -> bool:
-        """Whether an optional field is to be written: as its condition says, or by chance where bytes decide."""
+        """Whether to write an optional field: as its condition says, or by chance if bytes decide."""
         if not asks_for_bytes(kind.when):
             return bool(kind.when.holds(b"", 0, 0, made))
         return self.chance.random() < 0.7

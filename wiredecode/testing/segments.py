@@ -37,7 +37,7 @@ def dialogue(frames: Iterable[Frame]) -> list[Part]:
 
 
 Segments = list[tuple[int, bytes]]
-"""What is sent of a part, in the order of sending: (place in the part, bytes)."""
+"""Segments of a part, in the order of sending: (place in the part, bytes)."""
 Cutting = Callable[[bytes], Segments]
 
 

@@ -19,7 +19,7 @@ LEVELS = ("frames", "messages")
 
 @contextmanager
 def shortest_runs() -> Iterator[None]:
-    """Whatever can be read as a run of frames is, were it one frame."""
+    """Read all suitable frames as blocks, even a single one."""
     from wiredecode.frames import framer
 
     with patch.multiple(framer, RUN_FRAMES=1, RUN_BYTES=1, LEAST_RUN_BYTES=1):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wiredecode.protocols.base import Protocol
 
 RUNTIME = ("runtime.lua", "formats.lua", "stream.lua")
-"""What is written by hand, in this order."""
+"""Files written by hand, in this order."""
 OF_WIRESHARK = frozenset({"tls", "http", "websocket"})
 """Layers whose names are those of Wireshark's own protocols."""
 HEAD = """\
@@ -71,7 +71,7 @@ def _protocol(protocol: Protocol, script: Script) -> Iterator[str]:
 
 
 def framing(prefix: LengthPrefix) -> Code:
-    """How a protocol declares the length of its frames."""
+    """Lua declaration of a protocol's length of frames."""
     held = ", ".join(_number(number) for number in prefix.held)
     length = _number(prefix.length)
     return Code(f"{{length={length}, after={prefix.after}, header={prefix.header}, held={{{held}}}}}")

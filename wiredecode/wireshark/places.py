@@ -35,7 +35,7 @@ class Places:
 
 
 def places() -> Places:
-    """The personal folders: as tshark or Wireshark tell them, else where they usually are (Linux and macOS)."""
+    """The personal folders: from tshark or Wireshark, else the usual ones (Linux and macOS)."""
     output = folders()
     local = Path.home() / ".local" / "lib" / "wireshark"
     plugins = output.get("Personal Lua Plugins") or output.get("Personal Plugins")
@@ -46,7 +46,7 @@ def places() -> Places:
 
 
 def folders() -> dict[str, str]:
-    """What ``tshark -G folders`` says; nothing where there is no tshark."""
+    """Output of ``tshark -G folders``; nothing if there is no tshark."""
     program = shutil.which("tshark") or shutil.which("wireshark")
     if program is None:
         return {}

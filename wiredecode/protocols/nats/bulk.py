@@ -1,4 +1,4 @@
-"""Plain messages, many at a time."""
+"""Reads plain messages in blocks."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ LONG_NAMES = [(words(b"UNSU"), 2, words(b"SUB ")), (words(b"CONN"), 3, words(b"N
 PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (?(1)(\d{1,9}) )")
 """A plain message up to its size."""
 PRIVATE = re.compile(rb"_|\$SYS|.*\._")
-"""How inboxes and subjects of the system account look: those are read one by one."""
+"""Inboxes and subjects of the system account: they are read singly."""
 VERSION = b"NATS/1.0\r\n"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
 _STEMS = "|".join(map(re.escape, credentials.STEMS))
 SECRET = re.compile(f"{credentials.NAME.pattern}|{_STEMS}|{credentials.KEY_SEED}".encode(), re.IGNORECASE)
-"""What has one is read alone: it may be a credential."""
+"""Messages that match are read alone: they may hold a credential."""
 
 
 class Source:
@@ -70,13 +70,13 @@ class Source:
 
 
 class Lines(NamedTuple):
-    """What begins on a line, for the lines that begin as an operation does."""
+    """Operations that begin on a line, for the lines that begin as an operation does."""
 
     starts: Int64s
     ends: Int64s
     """Where the LF of the line is."""
     stops: Int64s
-    """Behind the operation; -1: it is unusual, or not whole."""
+    """End of the operation; -1: it is unusual, or not whole."""
     digits: Int64s
     """Where the size of the body starts."""
 
@@ -138,9 +138,9 @@ def chain(found: Lines) -> Int64s:
 
 @lru_cache(maxsize=65_536)
 def parts_of(head: bytes) -> tuple[int, ...]:
-    """Kind, start and stop of subject and sid, and size of the header block, of what stands in front of a size.
+    """Kind, start and stop of subject and sid, and size of the header block, of the part before a size.
 
-    The kind is 0 where the message must be read one by one.
+    The kind is 0 if the message must be read singly.
     """
     match = PLAIN.fullmatch(head)
     if match is None:
@@ -160,8 +160,8 @@ NOT_PLAIN = (0,) * 6
 def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
     """Cut whole operations off the front until one is unusual.
 
-    Where they start, and where the last one ends; their kinds; their parts, and the number of what stands before
-    their size: where that is the same, so are subject and sid.
+    Their starts, and the end of the last one; their kinds; their parts, and the number of the text before
+    their size: if that is the same, so are subject and sid.
     """
     found = lines(source)
     chosen = chain(found)
@@ -275,7 +275,7 @@ def are_plain(conversation: NatsConversation, subjects: list[str]) -> bool:
 
 
 def fits(conversation: NatsConversation, block: FrameBlock) -> bool:
-    """Whether nobody answers these publishes, and none is larger than the server takes."""
+    """Whether these publishes ask for no answer, and none is larger than the server accepts."""
     most = conversation.max_payload or MAX_BODY_BYTES
     return conversation.verbose is None and int((block.stops - 2 - block.parts[AT][:, BLOCK]).max()) <= most
 

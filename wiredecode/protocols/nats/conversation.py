@@ -152,7 +152,7 @@ class NatsConversation(Conversation):
             self._note(frame, (place or "", crc32c(payload)), operation)
 
     def _note(self, frame: Frame, key: Key, operation: str | None) -> None:
-        """A message was published, or delivered, or handed on to another server."""
+        """A message was published, or delivered, or passed on to another server."""
         said = self.sides[frame.side]
         if operation in ("PUB", "HPUB"):
             self.memory.copies.publish(key, said.publisher, frame.number, frame.id)
@@ -166,7 +166,7 @@ class NatsConversation(Conversation):
         add_messages(frame, self.memory.carried, out)
 
     def _lost(self, frame: Frame, said: Side) -> None:
-        """Bytes before or of this frame were not captured: what counts on all of them cannot go on."""
+        """Bytes before or of this frame were not captured: counts that need all of them end."""
         said.whole = False
         for side in self.sides:
             side.pings.clear()
@@ -190,7 +190,7 @@ class NatsConversation(Conversation):
         if found:
             first, name = buffer[start : start + 4], found[0]
             if first.startswith(name[:4].upper()) and (len(name) >= 4 or first[3:] in (b" ", b"\r")):
-                self.decoders[first] = decoder  # four bytes tell all names apart
+                self.decoders[first] = decoder  # four bytes distinguish all names
         return decoder
 
     def _decoder_of(self, name: str | None) -> FrameDecoder:
@@ -208,7 +208,7 @@ class NatsConversation(Conversation):
     # Transports.
 
     def _upgraded(self, frame: Frame) -> bool:
-        """Whether it comes behind the HTTP head of its side, and not out of a chunk."""
+        """Whether it comes after the HTTP head of its side, and not out of a chunk."""
         turned = self.cutter is not None or self.sides[frame.side].upgraded
         return turned and frame.generated is NOTHING
 
@@ -237,7 +237,7 @@ class NatsConversation(Conversation):
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 
-    # Who is who, and what kind of link.
+    # Identities, and the kind of link.
 
     def _learn_sides(self, frame: Frame, name: str | None) -> None:
         if self.link in (None, names.CLIENT):
@@ -254,7 +254,7 @@ class NatsConversation(Conversation):
             self.decoders.clear()
 
     def _reread(self, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
-        """What does not fit the link may fit another, or a route of one account: the INFO that says so is not there."""
+        """An operation that does not fit the link may fit another, or a route of one account: its INFO is missing."""
         name = decoder.type or ""
         for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
             if layer is not None and layer is not decoder.layer:
@@ -334,7 +334,7 @@ class NatsConversation(Conversation):
     def _err(self, frame: Frame) -> None:
         text = frame.values.get("error", "")
         if self.verbose:
-            self.verbose = None  # whether it stands for a +OK is not known: what follows cannot be counted
+            self.verbose = None  # it may replace a +OK: later ones cannot be counted
         harmless = text.lower().startswith(names.HARMLESS_ERRORS)
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"
@@ -435,7 +435,7 @@ class NatsConversation(Conversation):
             self._block(frame)
 
     def _block(self, frame: Frame) -> None:
-        """What is worth telling about headers."""
+        """Report findings about headers."""
         values = frame.values
         status = values.get("status", 0)
         if status == names.NO_RESPONDERS and "description" not in values:
@@ -502,7 +502,7 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
     """Whether what the frame carries may be a credential; so may the answer to a request that may.
 
-    Its subject tells, a JWT to an inbox, or headers without the H of HPUB.
+    Its subject shows it, a JWT to an inbox, or headers without the H of HPUB.
     """
     if subject is None:
         return is_secret_value(values.get("error", ""))

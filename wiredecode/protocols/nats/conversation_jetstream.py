@@ -1,4 +1,4 @@
-"""What JetStream says in ordinary messages: acks of publishes, errors, keys of buckets and objects of stores.
+"""JetStream in ordinary messages: acks of publishes, errors, keys of buckets and objects of stores.
 
 Source: nats-server, jetstream_api.go and stream.go (``JSPubAckResponse``); ADR-8 (key-value), ADR-20 (object store).
 """
@@ -28,7 +28,7 @@ OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 
 
 ACK = "$JS.ACK."
-"""How the subject for an ack of a delivered message begins."""
+"""Beginning of the subject for an ack of a delivered message."""
 ACKNOWLEDGED = re.compile(
     r"\$JS\.ACK\.(?:[^.]+\.[^.]+\.)?([^.]+)\.([^.]+)\.(\d{1,19})\.(\d{1,19})\.\d+\.\d+\.(\d{1,19})(?:\.[^.]*)?\Z",
     re.ASCII,
@@ -38,12 +38,12 @@ domain and account before the stream, and may add a token."""
 
 
 class Acknowledged(NamedTuple):
-    """What the subject for an ack says of the message that was delivered."""
+    """Facts about the delivered message in the subject for its ack."""
 
     stream: str
     consumer: str
     delivered: int
-    """How often, this time included."""
+    """Number of deliveries, this one included."""
     sequence: int
     """In the stream."""
     pending: int

@@ -1,11 +1,11 @@
-"""What is remembered of NATS: what each end of a connection said, and what the connections of a capture know together.
+"""State of NATS: of each end of a connection, and shared by the connections of a capture.
 
 A request is a message with a reply subject, its answers are the messages on that subject. Both pass several
 connections: from the requester to a server, perhaps between servers, and on to the one that answers.
 
 A delivered message that neither asks nor answers is a copy of a published one with the same subject and contents.
-Messages with the same contents are told apart by what NATS promises: a subscription gets the messages of one publisher
-in the order in which they were published. Where that does not decide, nothing is told.
+Messages with the same contents are matched by the promise of NATS: a subscription gets messages of one publisher
+in the order in which they were published. If that does not decide, no copy is reported.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ FrameKey = tuple[int, int]
 
 @dataclass(slots=True, eq=False)
 class Publisher:
-    """One end of a connection that publishes, or hands on what was not seen before; and the server it talks to."""
+    """One end of a connection that publishes, or passes on messages not seen before; and the server it talks to."""
 
     server: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Receiver:
-    """Who gets messages one after another: a subscription, or a server."""
+    """Receiver of messages one after another: a subscription, or a server."""
 
     since: int = 0
     """Number of the frame that subscribed; 0: it was not captured."""
@@ -62,7 +62,7 @@ class Receiver:
     gets_all: bool = False
     """It gets every message of its subjects: no queue shares them."""
     hands_on: Publisher | None = None
-    """What it gets is the first passage, where there was none before: between servers."""
+    """Publisher of messages that it gets first: between servers."""
     last: dict[Publisher, int] = field(default_factory=dict)
     """Number of the last message that it got of each publisher."""
     doubted: Newest[Key, None] = field(default_factory=lambda: Newest(MAX_DOUBTED))
@@ -81,13 +81,13 @@ MAX_RECEIVERS = 1_024
 
 @dataclass(slots=True)
 class Subscription:
-    """What a sid stands for; ``generated`` are fields of its messages."""
+    """Subscription of a sid; ``generated`` are fields of its messages."""
 
     subject: str
     queue: str | None
     generated: dict[str, Any]
     most: int = 0
-    """Ends after so many deliveries; 0: never."""
+    """Ends after this many deliveries; 0: never."""
     delivered: int = 0
     ended: bool = False
     receiver: Receiver = field(default_factory=Receiver, compare=False)
@@ -95,14 +95,14 @@ class Subscription:
 
 @dataclass(slots=True)
 class Side:
-    """What one end said."""
+    """State of one end."""
 
     reached: int = 0
-    """Stream offset behind its last frame."""
+    """Stream offset after its last frame."""
     whole: bool = True
-    """No byte of it was lost so far."""
+    """No byte of it was lost yet."""
     upgraded: bool = False
-    """It sent the HTTP head behind which WebSocket frames come."""
+    """It sent the HTTP head after which WebSocket frames come."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     ponged_ns: int = 0
     """Time of its last PONG. Where one side waited for bytes, it may come before its PING."""
@@ -113,7 +113,7 @@ class Side:
     """The members of its INFO and CONNECT, the last ones of each name."""
 
     def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:
-        """Who gets what it sends: a subscription, or, without ``sid``, the server at the other end."""
+        """Receiver of its messages: a subscription, or, without ``sid``, the server at the other end."""
         known = subscriptions.get(sid) if sid is not None else None
         if known is not None:
             return known.receiver
@@ -167,7 +167,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._contents: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
-        """What was published once: by whom, number and id of the frame."""
+        """Messages published once: publisher, number and id of the frame."""
         self._before: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
         """Contents that were new before those."""
         self.lossy = False
@@ -175,11 +175,11 @@ class Copies:
         """Subjects of which the same contents were published again."""
 
     def lose(self) -> None:
-        """Messages may be missing: those of the same contents cannot be counted any more."""
+        """Messages may be missing: those of the same contents can no longer be counted."""
         self.lossy = True
 
     def publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
-        """A message was published, or handed on as the first passage that was captured."""
+        """A message was published, or passed on as the first passage that was captured."""
         known = self._contents.get(key) or self._before.get(key)
         if known is None:
             self._contents[key] = publisher, number, ident
@@ -220,7 +220,7 @@ class Copies:
 
 
 def mark_copy(frame: Frame, original: int | None) -> None:
-    """Tell which frame this one is a copy of, if it is one."""
+    """Record the frame that this one is a copy of, if any."""
     if original and "copy_of" not in frame.generated:
         frame.generate("copy_of", original)
         if frame.layers is not None and NAME in frame.layers:
@@ -234,7 +234,7 @@ MAX_HOPS = 16
 REQUEST_SECONDS = 30
 """A message on a request's reply subject within this time is an answer."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
-"""What gateways put before reply subjects, in the new and the old form."""
+"""Prefixes of reply subjects by gateways, in the new and the old form."""
 
 
 @dataclass(slots=True)
@@ -253,7 +253,7 @@ class RequestHops:
 
     subject: str
     digest: int
-    """CRC of the content: the same in every process, where state goes on in another one."""
+    """CRC of the content: the same in every process, as another one may continue with the state."""
     hops: list[Hop]
     answer: tuple[int, int] | None = None
     """First frame and digest of the last answer."""
@@ -275,7 +275,7 @@ class Memory:
     stored: Newest[tuple[str, int], RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     """Publishes by the stream of JetStream that keeps them and their number there."""
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats"), plain_subject))
-    """What the protocols inside payloads remember."""
+    """State of the protocols inside payloads."""
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
         """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""
@@ -297,7 +297,7 @@ class Memory:
         self.requests.put(reply, RequestHops(values["subject"], digest, [hop]))
 
     def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> None:
-        """A consumer of JetStream gets what a publish stored: its reply subject tells where."""
+        """A consumer of JetStream gets a published message: its reply subject contains the place in the stream."""
         place = acknowledged(reply)
         stored = self.stored.get((place.stream, place.sequence)) if place else None
         if stored is not None and (stored.subject, stored.digest) == (subject, digest):
@@ -311,7 +311,7 @@ class Memory:
             return
         hop = best_hop(known, frame)
         if frame.time_ns < hop.time_ns or not recent(hop, frame):
-            return  # where packets were lost, an older request may wait behind a hole
+            return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
             frame.generate("request_subject", printable(known.subject))
         data = values.get("data") or b""

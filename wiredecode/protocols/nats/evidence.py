@@ -18,14 +18,14 @@ MAX_JSON_LINE = 1024 * 1024
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest plausible counted body; servers accept 1 MiB by default and are advised to stay below 8 MiB."""
 SEARCH_BYTES = MAX_BODY_BYTES // 64 + MAX_CONTROL_LINE
-"""While searching, an operation is believed only if it and what follows it can be seen within so many bytes."""
+"""While searching, an operation is believed only if it and the next one can be seen within this many bytes."""
 CHAIN = 3
 """Good operations in a row that are believed after a hole."""
 
 CR, BLANK = 0x0D, 0x20
 SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))
 LINE_STARTS = frozenset((b"SUB ", b"PING", b"PONG", b"+OK\r", b"RS+ ", b"RS- ", b"LS+ ", b"LS- "))
-"""What most operations begin with, as all known programs write it; others take the long way."""
+"""Beginnings of most operations, as all known programs write them; others take the long way."""
 
 OPERATION_NAME = re.compile(
     rb"(CONNECT|INFO|PING|PONG|\+OK|-ERR)|(H?PUB|SUB|UNSUB|[HRL]?MSG|[RL]S[+-]|A[+-])(?=[ \t])", re.IGNORECASE
@@ -111,7 +111,7 @@ def split(data: bytes) -> Split:
 
 
 def stop_of(data: bytes, position: int) -> int | str | None:
-    """Where what begins at ``position`` ends; None: more bytes tell; a text: why it can be nothing."""
+    """Where the operation at ``position`` ends; None: needs more bytes; a text: why it can be nothing."""
     layer = transport.layer_at(data, position)
     if layer is not None:
         return transport.stop_of(layer, data, position)
@@ -142,9 +142,9 @@ def sized_stop(data: bytes, position: int) -> int:
 
 
 def body_stop(data: bytes, position: int, body: int, name: str) -> int:
-    """Where an operation with a counted body ends; without a size that can be, after its line.
+    """Where an operation with a counted body ends; without a valid size, after its line.
 
-    A body that is not followed by CRLF ends the operation: decoding tells what is missing.
+    A body that is not followed by CRLF ends the operation: decoding reports the missing bytes.
     """
     stop = sized_stop(data, position)
     if len(data) < stop or data[stop - 2 : stop] == b"\r\n":
@@ -209,7 +209,7 @@ def all_parse(data: bytes) -> bool:
 def search(data: bytes, *, final: bool) -> Found:
     """Find the next operation: one that others follow.
 
-    Payloads may hold whole operations, but behind them the chain breaks.
+    Payloads may hold whole operations, but after them the chain breaks.
     """
     for match in CANDIDATE.finditer(data):
         position = match.start()
@@ -231,7 +231,7 @@ def search(data: bytes, *, final: bool) -> Found:
 
 
 def keep_from(data: bytes, candidate: re.Pattern[bytes] = CANDIDATE) -> int:
-    """How much of bytes without a candidate can be dropped: what is kept must not look like the start of a line."""
+    """Bytes without a candidate that can be dropped: the rest must not look like the start of a line."""
     line = max(0, data.rfind(b"\n"))
     last = len(data) - START_BYTES
     return next((at for at in range(last, max(line, last - 64), -1) if candidate.match(data[at:]) is None), line)
@@ -251,7 +251,7 @@ def role(names: list[str]) -> bool | None:
 
 
 class WebSocketStream:
-    """Cuts a direction that went on in WebSocket frames."""
+    """Cuts a direction that switched to WebSocket frames."""
 
     name: ClassVar[str] = NAME
 
@@ -277,7 +277,7 @@ class WebSocketStream:
     split_first = split
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """The next frame that begins a message and that others of its sender follow, or whose content tells."""
+        """The next frame that begins a message and that others of its sender follow, or that its content identifies."""
         for match in websocket.CANDIDATE.finditer(data):
             position = match.start()
             count, cut = self._chain(data, position)
@@ -291,7 +291,7 @@ class WebSocketStream:
     begin = search
 
     def _chain(self, data: bytes, position: int) -> tuple[int, bool]:
-        """How many frames follow each other here, and whether it is the end of the bytes that ends them."""
+        """Number of frames that follow each other here, and whether the end of the bytes ends them."""
         masked = data[position + 1 : position + 2] >= b"\x80"
         for count in range(websocket.CHAIN):
             head = websocket.header(data, position)
@@ -307,7 +307,7 @@ WEBSOCKET = WebSocketStream()
 
 
 class Front(NamedTuple):
-    """What the frames at the front of bytes say."""
+    """Evidence of the frames at the front of bytes."""
 
     plain: bytes
     masked: bool
@@ -323,7 +323,7 @@ class Front(NamedTuple):
 
 
 def front(data: bytes) -> Front:
-    """What the frames at the front of ``data``, whose beginning was not captured, say: no context is known."""
+    """Evidence of the frames at the front of ``data``, whose beginning was not captured: no context is known."""
     messages, plain, position, masked = websocket.Fragments(websocket.FRONT_BYTES), b"", 0, data[1:2] >= b"\x80"
     while position < len(data):
         head = websocket.header(data, position)

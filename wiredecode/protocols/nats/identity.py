@@ -1,4 +1,4 @@
-"""Who NATS clients and servers are, as they say themselves."""
+"""Identities of NATS clients and servers, from their own messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 
 
 def connect(frame: Frame) -> Mapping[str, Any]:
-    """What a client says about itself, no secrets; of clients of a carried protocol also what their name means."""
+    """A client's facts about itself, no secrets; of clients of a carried protocol also the meaning of their name."""
     options = frame.values.get("options") or {}
     facts = {"name": options.get("name"), "user": options.get("user") or public_key(options.get("nkey"))}
     facts |= {"product": options.get("lang"), "version": options.get("version")}
@@ -29,7 +29,7 @@ def public_key(key: Any) -> str | None:
 
 
 def info(frame: Frame) -> Mapping[str, Any]:
-    """What a server says about itself."""
+    """A server's facts about itself."""
     options = frame.values.get("options") or {}
     said = [value for value in (options.get("server_name"), options.get("version")) if isinstance(value, str) and value]
     return {"broker": printable(" ".join(["nats-server", *said]))}

@@ -6,7 +6,7 @@ see docs/protocols/nats.md. An operation is a line of text; where its last field
     operation blanks field blanks field ... blanks [CR] LF
     [header block of header_size bytes] payload CR LF
 
-Only the number of fields tells which optional ones are there.
+The number of fields shows which optional ones are there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Operation(TextLayer):
 
 
 MORE_ON_LINE = When("(peek(1) != 0x0D or peek(2) != 0x0D0A) and matches(rb'[ \\t\\r]*[^ \\t\\r\\n]')")
-"""Something other than blanks: the first half tells it apart from most line ends at a glance."""
+"""Something other than blanks: the first half quickly excludes most line ends."""
 
 
 def total_size(layer: Layer, following: Mapping[str, bytes]) -> int:
@@ -150,7 +150,7 @@ def operation(
     sized = "size" in arguments
     docs = {"subject": PUBLISHED_ON if sized else INTEREST, **docs}
     kinds = [verb(word)]
-    if not arguments:  # servers skip what stands after the name
+    if not arguments:  # servers skip text after the name
         kinds.append(Optional(LineText("junk", "ignored bytes after the name", secret=True), MORE_ON_LINE))
     for at, each in enumerate(arguments, 1):
         kinds += argument(each, len(arguments) - at, docs)

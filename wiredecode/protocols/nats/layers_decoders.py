@@ -1,4 +1,4 @@
-"""How operations are read: faster than others, since their records are their values but for the payload."""
+"""Decoders of operations: faster than others, since their records are their values but for the payload."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OperationDecoder(FrameDecoder):
         super().__init__(layer, name)
         kinds = [plain(kind) for kind in layer.fields_desc]
         self.simple = all(kind.secret or kind.name == "data" or isinstance(kind, Piece | Headers) for kind in kinds)
-        """Whether the record shows the values as they are, but for the payload and what is hidden or secret."""
+        """Whether the record shows the values unchanged, but for the payload and hidden or secret values."""
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
         fields = {kind.name for kind in kinds}
@@ -34,7 +34,7 @@ class OperationDecoder(FrameDecoder):
         """Whether lines are remembered: a payload follows them, and many are said again."""
         self._lines: dict[bytes, dict[str, Any]] = {}
         self._same = 0
-        """How many lines were the same as one that is remembered."""
+        """Number of lines that were the same as a remembered one."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return decoder_for, (self.layer, self.type)  # conversations have no others
@@ -66,7 +66,7 @@ class OperationDecoder(FrameDecoder):
             self._report_surplus(frame, reached - start, stop - start)
 
     def _remember_line(self, line: bytes, values: dict[str, Any]) -> None:
-        """Remember what a line says; not any more once few are said again."""
+        """Remember the values of a line; not after few lines were repeated."""
         if len(self._lines) >= MAX_KNOWN:
             self._lines, self._remembers, self._same = {}, self._same >= MAX_KNOWN, 0
         self._lines[line] = {**values, "data": b""}

@@ -37,7 +37,7 @@ DEDICATED = by_name(
     *(layers.DedicatedSub, layers.DedicatedUnsub, layers.DedicatedOriginSub, layers.DedicatedOldOriginUnsub),
     *(layers.DedicatedMsg, layers.DedicatedHMsg, layers.DedicatedOriginMsg),
 )
-"""What is different on the route of one account."""
+"""Differences on the route of one account."""
 
 WITH_ORIGIN: dict[bool, type[Layer]] = {False: layers.OriginUnsub, True: layers.DedicatedOriginUnsub}
 """``LS-`` where both ends announced ``lnocu``, by whether the route is of one account."""
@@ -50,7 +50,7 @@ LAYERS: tuple[type[Layer], ...] = (
 
 
 def link_of_info(options: dict[str, Any]) -> str | None:
-    """The kind of link that INFO tells, if it does."""
+    """The kind of link shown by INFO, if any."""
     if options.get("gateway"):
         return GATEWAY
     if options.get("leafnode_urls") or options.get("info_on_connect"):
@@ -61,14 +61,14 @@ def link_of_info(options: dict[str, Any]) -> str | None:
 
 
 def link_of_operation(name: str) -> str:
-    """The kind of link that an operation between servers tells, when nothing else was seen."""
+    """The kind of link shown by an operation between servers, if nothing else was seen."""
     if name in ("A+", "A-"):
         return GATEWAY
     return LEAF if name in ("LS+", "LS-", "LMSG") else ROUTE
 
 
 def link_of_connect(options: dict[str, Any]) -> str:
-    """The kind of link that CONNECT tells: only clients say their language."""
+    """The kind of link shown by CONNECT: only clients name their language."""
     if "lang" in options:
         return CLIENT
     if options.get("gateway"):

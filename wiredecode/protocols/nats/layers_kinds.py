@@ -1,4 +1,4 @@
-"""Field kinds that only NATS has: the header block, and what the marks ``+`` and ``|`` of server links mean."""
+"""Field kinds that only NATS has: the header block, and the marks ``+`` and ``|`` of server links."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Headers(Array):
         super().__init__(name, Header, doc, count=None, **kw)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Any], int]:
-        # The empty line that ends the block is a field of its own.
+        # The empty line that ends the block is a separate field.
         return super().read(data, position, block_end(layer.ranges["version"][0], layer) - 2, layer)
 
     def emit(self, em: Emitter) -> str:

@@ -12,7 +12,7 @@ BOOL, INT, STRING, LIST, OBJECT = "bool", "int64", "string", "list<string>", "st
 
 @renamed
 class InfoOptions(JsonObject):
-    """What a server says of itself. Missing booleans are false, missing strings empty."""
+    """A server's facts about itself. Missing booleans are false, missing strings empty."""
 
     filter_name = "nats.options"
     fields_desc = members(
@@ -73,7 +73,7 @@ class InfoOptions(JsonObject):
 
 @renamed
 class ConnectOptions(JsonObject):
-    """What the dialing side wants. Verbose, pedantic and echo are true when they are missing."""
+    """Options of the dialing side. Verbose, pedantic and echo are true when they are missing."""
 
     filter_name = "nats.options"
     hides_others = True

@@ -1,4 +1,4 @@
-"""Rows of NATS messages: one per message, or what a carried protocol makes of it."""
+"""Rows of NATS messages: one per message, or the rows of a carried protocol."""
 
 from __future__ import annotations
 

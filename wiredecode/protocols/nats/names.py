@@ -32,7 +32,7 @@ HARMLESS_ERRORS = (
     "permissions violation",
     "maximum subscriptions exceeded",
 )
-"""How -ERR texts begin in lower case after which the server keeps the connection."""
+"""Beginnings, in lower case, of -ERR texts after which the server keeps the connection."""
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}
 
@@ -46,7 +46,7 @@ PAYLOAD_VERSION = b"NATS/1.0"
 
 
 def is_secret_header(key: str, value: str) -> bool:
-    """Whether the value of a header carries credentials, as its name or itself tells."""
+    """Whether the value of a header carries credentials, by its name or itself."""
     return is_secret_name(key) or is_secret_value(value)
 
 

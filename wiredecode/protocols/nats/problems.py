@@ -1,4 +1,4 @@
-"""What goes wrong between NATS clients and servers, what changes, and how far consumers are."""
+"""Problems between NATS clients and servers, changes, and positions of consumers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ KINDS = (
     (("maximum payload",), "max-payload"),
     (("maximum ",), "limit"),
 )
-"""What -ERR may say, in lower case."""
+"""Texts of -ERR, in lower case."""
 CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
 """After these the server closes the connection: why it ended is known."""
 MOST_SUBSCRIPTIONS = 1024
@@ -92,7 +92,7 @@ MOST_SUBSCRIPTIONS = 1024
 LEAST_CLOSED_NS = 200_000_000
 """A window closed for this long makes a slow consumer."""
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
-"""A server answers PING at once; a client may be busy with a message."""
+"""A server answers PING immediately; a client may be busy with a message."""
 MANY_PINGS = 2
 
 
@@ -104,7 +104,7 @@ def kind_of(text: str) -> str:
 
 @dataclass(slots=True)
 class Delivered:
-    """What a subscription got."""
+    """Messages that a subscription got."""
 
     messages: int = 0
     size: int = 0
@@ -138,7 +138,7 @@ PULL = "pull"
 
 @dataclass(eq=False)
 class Clients(Rule):
-    """Slow and silent clients, and what servers report of them."""
+    """Slow and silent clients, and the errors that servers report about them."""
 
     types = frozenset({*PUBLISHED, "SUB", "MSG", "HMSG", "PING", "PONG", "-ERR", "CONNECT", "INFO"})
     _readers: dict[int, Reader] = field(default_factory=dict)
@@ -257,7 +257,7 @@ class Clients(Rule):
             self._slow(connection, reader, how, time_ns=begin, severity="warning")
 
     def _not_tls(self, connection: Connection, place: FrameRef) -> None:
-        """A client went on in the clear, and the server said nothing any more."""
+        """A client continued in the clear, and the server sent nothing after that."""
         what = f"{short(connection)} speaks without TLS, and the server requires it"
         self.report.add(CODES["tls-required"], what, connection.number, frame=place)
 

@@ -32,7 +32,7 @@ class LastDelivery:
     reply: str
     acknowledged: bool = False
     count: int = 1
-    """Messages so far."""
+    """Number of messages."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Publishes that JetStream did not store although it answered, and requests to it that nobody takes or answers."""
+"""Publishes that JetStream did not store although it answered, and requests to it that are not taken or answered."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Pull(NamedTuple):
 
 @dataclass(eq=False)
 class Pulls(Rule):
-    """Pulls that nobody answers: their consumer is gone."""
+    """Pulls without an answer: their consumer is gone."""
 
     types = frozenset({"PUB", "HPUB", "MSG", "HMSG"})
     _open: Newest[str, Pull] = field(default_factory=lambda: Newest(MOST_IDS))
@@ -145,16 +145,16 @@ class Pulls(Rule):
 
 
 class Stored:
-    """What becomes of publishes to JetStream, by their answers."""
+    """Outcomes of publishes to JetStream, by their answers."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self._digests: Newest[tuple[str, str], int] = Newest(MOST_IDS)
         """Of the first message with an id, by stream and id."""
         self._streams: Newest[str, str] = Newest(MOST_KNOWN)
-        """Which stream stored a subject."""
+        """Stream that stored a subject."""
         self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
-        """Who deleted a stream, and when."""
+        """Client that deleted a stream, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
 
     def request(self, frame: Frame, subject: str) -> None:
@@ -184,7 +184,7 @@ class Stored:
                     dropped.frames.append(published)
 
     def not_taken(self, frame: Frame, subject: str, publish: Publish | None) -> bool:
-        """Nobody listens on ``subject``; whether that is known to be a matter of JetStream, and was reported."""
+        """``subject`` has no subscriber; return whether that is known to concern JetStream, and was reported."""
         who = short(frame.connection)
         stream = self._streams.get(subject)
         if subject.startswith(OWN):

@@ -1,4 +1,4 @@
-"""Requests that got no answer, and messages of JetStream that are not acknowledged any more."""
+"""Requests that got no answer, and messages of JetStream that are no longer acknowledged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
     delivered: list[FrameRef]
     """Where a server gave it to a client."""
     publish: Publish | None
-    """What it says of itself as a publish to JetStream."""
+    """Its options as a publish to JetStream."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Service:
     answered_ns: int = 0
     """When a request to it was answered last."""
     silent: list[FrameRef] = field(default_factory=list)
-    """Requests that nobody answered."""
+    """Requests without an answer."""
     subjects: dict[str, None] = field(default_factory=dict)
     spoke_ns: int = 0
     """When it answered last."""
@@ -95,7 +95,7 @@ class Requests(Rule):
         super().__init__(report)
         self._stored = Stored(report)
         self._carriers: Newest[int, None] = Newest(MOST_KNOWN)
-        """Connections of clients by a protocol that NATS carries, whose rules tell what becomes of their requests."""
+        """Connections of clients by a protocol that NATS carries, whose rules report the outcomes of their requests."""
         self._open: Newest[str, Asked] = Newest(MOST_OPEN)
         """By reply subject."""
         self._asked: dict[str, int] = {}
@@ -242,7 +242,7 @@ class Requests(Rule):
 
 @dataclass(slots=True)
 class Deliveries:
-    """What a consumer of JetStream got and did not acknowledge, and what it got more than once."""
+    """Messages that a consumer of JetStream got and did not acknowledge, and those that it got more than once."""
 
     last: FrameRef
     stream: str
@@ -256,7 +256,7 @@ class Deliveries:
     redelivered: int = 0
     """... and how many there were."""
     worst: tuple[int, int] = (0, 0)
-    """How often a message was delivered at most, and its sequence in the stream."""
+    """The largest number of deliveries of a message, and its sequence in the stream."""
     behind: int = 0
     """Messages left at the last redelivery."""
 

@@ -32,7 +32,7 @@ MARKS = {
     b"INFO": frozenset({"server_id", "max_payload", "version", "proto"}),
     b"CONNECT": frozenset({"verbose", "pedantic", "lang", "server_id", "auth_token", "headers"}),
 }
-"""Members that tell NATS, and how many of them it takes."""
+"""Members that identify NATS, and the number of them needed."""
 NEEDED = {b"INFO": 2, b"CONNECT": 1}
 
 Answer = Verdict | Undecided | Rejected
@@ -104,13 +104,13 @@ class Nats(BehindProxy):
         return Rejected()
 
     def _websocket(self, data: bytes, final: bool) -> Answer:
-        """NATS in a WebSocket: only the first frame of the server tells."""
+        """NATS in a WebSocket: only the first frame of the server shows it."""
         head = data.find(b"\r\n\r\n", 0, websocket.MAX_HTTP_HEAD)
         if head < 0:
             return Undecided() if not final and len(data) < websocket.MAX_HTTP_HEAD else Rejected()
         if not websocket.opens(data, 0, head + 4):
             return Rejected()
-        if not data.startswith(b"HTTP/1.1 101 "):  # the client's side cannot tell, the server's will
+        if not data.startswith(b"HTTP/1.1 101 "):  # only the server's side shows it
             return Undecided() if not final and len(data) < IDENTIFY_BYTES else Rejected()
         front = evidence.front(data[head + 4 :])
         if front.names[:1] == ["INFO"]:
@@ -141,7 +141,7 @@ class Nats(BehindProxy):
         return self._late_chunk(data, final, evidence.keep_from(data, evidence.LINE_CANDIDATE), port)
 
     def _late_websocket(self, data: bytes, final: bool) -> Answer | None:
-        """What bytes say that begin with a WebSocket frame; None: nothing."""
+        """Judge bytes that begin with a WebSocket frame; None: undecided."""
         head = websocket.head_stop(data, 0) if websocket.is_http(data, 0) else 0
         if head is None or isinstance(head, str) or (head and not websocket.opens(data, 0, head)):
             return None
@@ -154,7 +154,7 @@ class Nats(BehindProxy):
         return Undecided() if waits else None
 
     def _late_chunk(self, data: bytes, final: bool, keep: int, port: bool) -> Answer:
-        """On a port of NATS bytes may begin in the middle of an S2 chunk: the CRC of another one tells."""
+        """On a port of NATS bytes may begin in the middle of an S2 chunk: the CRC of another one shows it."""
         found = evidence.search(data, final=final) if port else None
         if found and found.found and transport.layer_at(data, found.position) is transport.S2Chunk:
             return Verdict(found.position)
@@ -167,7 +167,7 @@ class Nats(BehindProxy):
         return evidence.search(data, final=final)
 
     def begin(self, data: bytes, *, final: bool) -> Found:
-        """A compressed link is told by the CRC of its first chunk, or by what every S2 stream begins with."""
+        """A compressed link is identified by the CRC of its first chunk, or by the beginning of every S2 stream."""
         known = data.startswith(s2.IDENTIFIER) or isinstance(transport.s2_plain(data), bytes)
         return Found(0, True) if known else self.search(data, final=final)
 
@@ -197,7 +197,7 @@ def tells(word: bytes, line: bytes) -> bool:
 
 
 def transport_free(data: bytes) -> bool:
-    """Whether the bytes do not begin as TLS and the like do: that tells nothing about NATS."""
+    """Whether the bytes do not begin as TLS and the like do: that is no evidence of NATS."""
     return not data or transport.layer_at(data, 0) is None
 
 

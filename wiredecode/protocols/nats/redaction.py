@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of NATS."""
+"""Rules of NATS for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What NATS connections turn into: S2 streams, TLS, WebSocket. Only as much as is needed to cut and name them.
+"""Transports that NATS connections switch to: S2 streams, TLS, WebSocket. Only enough to cut and name them.
 
-Their first bytes tell them from operations, which begin with a letter, ``+`` or ``-``.
+Their first bytes differ from operations, which begin with a letter, ``+`` or ``-``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def upgraded_layer_at(data: bytes, position: int) -> type[Layer]:
 
 
 def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
-    """Where the unit ends; None: more bytes tell; a text: why it cannot be one."""
+    """Where the unit ends; None: needs more bytes; a text: why it cannot be one."""
     if layer is HttpHead:
         return websocket.head_stop(data, position)
     if layer is WebSocketFrame:
@@ -113,21 +113,21 @@ def stop_of(layer: type[Layer], data: bytes, position: int) -> int | str | None:
 
 
 def crc_is_good(data: bytes, position: int) -> bool:
-    """Whether the S2 chunk here, which is whole, stands for bytes that have its CRC."""
+    """Whether the plain bytes of the S2 chunk here, which is whole, have its CRC."""
     stop = position + s2.HEADER + int.from_bytes(data[position + 1 : position + 4], "little")
     return data[position] > s2.UNCOMPRESSED or chunk_plain(data, position, stop).crc_good
 
 
 def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
-    """What a whole S2 chunk with data stands for."""
+    """Plain bytes of a whole S2 chunk with data."""
     body = position + s2.HEADER + s2.CRC
     return s2.plain(data[position], data[body:stop], int.from_bytes(data[body - s2.CRC : body], "little"))
 
 
 def s2_plain(data: bytes) -> bytes | str | None:
-    """What the S2 chunks at the front of ``data`` stand for, up to the first that holds something.
+    """Plain bytes of the S2 chunks at the front of ``data``, up to the first that holds something.
 
-    A text: they are none, by their CRC. None: more bytes tell. Chunks do not need those before them.
+    A text: they are none, by their CRC. None: needs more bytes. Chunks do not need those before them.
     """
     position = 0
     while position < len(data):

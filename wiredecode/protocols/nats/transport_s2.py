@@ -4,7 +4,7 @@ A stream is a sequence of chunks::
 
     type uint8 | length uint24 little-endian | data: [crc uint32 little-endian] [block or plain bytes]
 
-A block is snappy's, with one addition: a copy of offset 0 repeats the last offset, with lengths of its own.
+A block is snappy's, with one addition: a copy of offset 0 repeats the last offset, with its own lengths.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ HEADER, CRC = 4, 4
 MAX_PLAIN = 4 * 1024 * 1024
 """Most uncompressed bytes of one chunk; S2 blocks are at most 4 MiB."""
 MAX_CHUNK = MAX_PLAIN + MAX_PLAIN // 6 + 64
-"""Longest chunk taken for real: incompressible data grows a little."""
+"""Longest plausible chunk: incompressible data grows a little."""
 LONG_LITERAL = 60
 """From this value on a literal's tag gives the width of its length."""
 REPEAT_WIDTHS = {5: (1, 8), 6: (2, 260), 7: (3, 65540)}
-"""Of a repeat, by its length field: bytes that follow and what is added to them."""
+"""By a repeat's length field: number of further bytes, and the value added to them."""
 
 
 @dataclass(slots=True, frozen=True)
 class Plain:
-    """What a chunk stands for; ``problem`` says why there may be less than there should be."""
+    """Plain bytes of a chunk; ``problem`` says why there may be fewer than there should be."""
 
     data: bytes
     problem: str = ""

@@ -1,7 +1,7 @@
 """Operations inside S2 chunks and WebSocket frames.
 
 The plain bytes of one direction's chunks, one after another, are a NATS stream like any other: borders of chunks mean
-nothing. Its operations are frames of their own, handed on with the chunk that completed them; their offsets count the
+nothing. Its operations are separate frames, passed on with the chunk that completed them; their offsets count the
 plain bytes. Transports inside transports are not looked into, so that a small chunk cannot unpack without end.
 """
 
@@ -23,7 +23,7 @@ MAX_OPERATIONS = 100_000
 SLICE_BYTES = 16 * 1024
 """Plain bytes that are cut at a time: the limit holds before all are frames, and a mistake costs no more."""
 INSIDE = "inside"
-"""Generated field of a handed on frame: number of the one that completed it."""
+"""Generated field of a frame passed on: number of the one that completed it."""
 
 
 class InnerStream:
@@ -32,24 +32,24 @@ class InnerStream:
     def __init__(self, protocol: Protocol, direction: Direction, in_step: bool) -> None:
         self.protocol, self.direction = protocol, direction
         self.offset = 0
-        """Plain bytes so far."""
+        """Number of plain bytes."""
         self.found: list[Frame] = []
         self.carriers: dict[int, set[int]] = {}
-        """Packets of the chunks whose bytes wait for more, by the last of them."""
+        """Packets of the chunks whose bytes wait for more, by the last one."""
         self.framer = Framer(direction, protocol, self.found, in_step)
         self.messages = websocket.Fragments()
         self.fragments: set[int] = set()
         """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
 
     def plain(self, frame: Frame, layer: type[Layer]) -> bytes | None:
-        """What a chunk, or a WebSocket frame, adds to the plain bytes; None if that cannot be known."""
+        """Plain bytes of a chunk, or a WebSocket frame; None if they cannot be known."""
         if frame.is_cut or frame.status == MALFORMED:
             self.messages.lose()
             return None
         return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)
 
     def feed(self, frame: Frame, data: bytes) -> list[Frame]:
-        """What the plain bytes of a chunk complete."""
+        """Frames completed by the plain bytes of a chunk."""
         if self.messages.parts:
             self.fragments.update(frame.packets)
         elif data:
@@ -71,7 +71,7 @@ class InnerStream:
         return self._feed(frame)
 
     def lose(self, frame: Frame) -> list[Frame]:
-        """Plain bytes before or of this chunk are not known: what waits for them, and the search goes on behind."""
+        """Plain bytes before or of this chunk are not known: drop bytes that wait for them, and search after it."""
         self.fragments.clear()
         self.framer.end("chunks before were lost", frame.ready)
         self._again()
@@ -151,11 +151,11 @@ REASONS = {
     websocket.DAMAGED: ("error", "malformed", "the payload cannot be decompressed"),
     websocket.LIMIT: ("warning", "limit", f"a compressed message of more than {websocket.MAX_MESSAGE_BYTES} bytes"),
 }
-"""Why what a WebSocket frame adds cannot be known: severity and group of the finding, and what it says."""
+"""Reasons of unknown contents of a WebSocket frame: severity, group and text of the finding."""
 
 
 def websocket_plain(frame: Frame, messages: websocket.Fragments) -> bytes | None:
-    """What a frame adds to the plain bytes; None if that cannot be known."""
+    """Plain bytes of a frame; None if they cannot be known."""
     values = frame.values
     data = bytes(values["data"])
     if "masking_key" in values:

@@ -1,7 +1,7 @@
 """NATS in WebSockets (RFC 6455): frames, and the messages that they are fragments of, compressed ones too (RFC 7692).
 
-Behind the HTTP heads a direction holds nothing but WebSocket frames. First bytes of fragments are also those of S2
-chunks and of operations, so only what came before tells: :data:`evidence.WEBSOCKET` cuts such directions.
+After the HTTP heads a direction holds only WebSocket frames. First bytes of fragments are also those of S2
+chunks and of operations, so only earlier bytes decide: :data:`evidence.WEBSOCKET` cuts such directions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FINAL, COMPRESSED, MASKED = 0x80, 0x40, 0x80
 RESERVED = 0x30
 TEXT, BINARY, CLOSE, PONG = 1, 2, 8, 10
 TAIL = b"\x00\x00\xff\xff"
-"""What permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
+"""Bytes that permessage-deflate leaves out (RFC 7692 section 7.2.2)."""
 WINDOW = 32 * 1024
 """Largest distance of a back reference in compressed bytes."""
 CHAIN = 4
@@ -30,7 +30,7 @@ CHAIN = 4
 FRONT_BYTES = 256 * 1024
 """Bytes of a message that are read to identify the contents of a direction."""
 CANDIDATE = re.compile(rb"[\x81\x82\xc1\xc2\x41\x42\x01\x02]")
-"""What the first frame of a message begins with."""
+"""First bytes of the first frame of a message."""
 HTTP = re.compile(rb"(?:GET /|HTTP/1\.[01] )")
 HTTP_BYTES = len(b"HTTP/1.1 ")
 MAX_HTTP_HEAD = 64 * 1024
@@ -38,7 +38,7 @@ UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 
 
 class Header(NamedTuple):
-    """What stands before the payload of the frame at a place."""
+    """Header before the payload of the frame at a place."""
 
     first: int
     key: bytes
@@ -49,7 +49,7 @@ class Header(NamedTuple):
 
 
 def header(data: bytes, position: int) -> Header | str | None:
-    """The header at ``position``; None: more bytes tell; a text: why it cannot be one."""
+    """The header at ``position``; None: needs more bytes; a text: why it cannot be one."""
     if position >= len(data):
         return None
     first = data[position]
@@ -82,7 +82,7 @@ def first_problem(first: int) -> str:
 
 
 def stop_of(data: bytes, position: int) -> int | str | None:
-    """Where a frame ends; None: more bytes tell; a text: why it cannot be one."""
+    """Where a frame ends; None: needs more bytes; a text: why it cannot be one."""
     head = header(data, position)
     return head.stop if isinstance(head, Header) else head
 
@@ -106,7 +106,7 @@ def may_be_http(data: bytes) -> bool:
 
 
 def opens(data: bytes, start: int, stop: int) -> bool:
-    """Whether an HTTP head is one behind which its sender goes on in WebSocket frames."""
+    """Whether the sender of an HTTP head switches to WebSocket frames after it."""
     return is_http(data, start) and UPGRADE.search(data, start, stop) is not None
 
 
@@ -132,7 +132,7 @@ ORPHAN, CONTEXT, DAMAGED, LIMIT = "fragment", "deflate-context", "deflate", "car
 
 @dataclass
 class Plain:
-    """What a frame adds to the plain bytes: None where that cannot be known, for a reason."""
+    """Plain bytes of a frame: None if they cannot be known, for a reason."""
 
     data: bytes | None
     why: str = ""
@@ -143,7 +143,7 @@ class Fragments:
 
     The fragments of a compressed message are one stream of deflate, which may refer to messages before it. Keeping
     what was said is right whether or not the two agreed on that: who does not refer to it does not need it. After a
-    loss it is kept anew, so what lies behind the loss never stands for something else.
+    loss it is kept anew, so bytes after the loss are never decompressed with wrong ones.
     """
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
@@ -156,11 +156,11 @@ class Fragments:
         """Of the message whose fragments come: 0, or COMPRESSED; -1: its first frame is not there; None: no message."""
 
     def lose(self) -> None:
-        """What came before this is not known."""
+        """The bytes before this are unknown."""
         self.window, self.parts, self.size, self.kind = b"", [], 0, None
 
     def feed(self, first: int, data: bytes) -> Plain:
-        """What the payload of a frame, unmasked, adds."""
+        """Plain bytes of the payload of a frame, unmasked."""
         opcode = first & 0x0F
         if opcode >= CLOSE:
             return Plain(b"")
@@ -187,7 +187,7 @@ class Fragments:
 
 
 def inflated(data: bytes, window: bytes, most: int) -> Plain:
-    """The plain bytes, at most so many, of a compressed message, which may refer to ``window``."""
+    """The plain bytes, up to a limit, of a compressed message, which may refer to ``window``."""
     out, rest = b"", data + TAIL
     while rest:
         inflate = zlib.decompressobj(-zlib.MAX_WBITS, (window + out)[-WINDOW:])
@@ -197,7 +197,7 @@ def inflated(data: bytes, window: bytes, most: int) -> Plain:
             return Plain(None, CONTEXT if "too far back" in str(error) else DAMAGED)
         if len(out) > most:
             return Plain(None, LIMIT)
-        rest = inflate.unused_data  # behind a final block, which RFC 7692 section 7.2.3.4 allows
+        rest = inflate.unused_data  # after a final block, which RFC 7692 section 7.2.3.4 allows
         if rest == TAIL[1:]:
             break
     return Plain(out)

@@ -1,4 +1,4 @@
-"""What a protocol offers to a few commands: modules of its package that are imported when they are needed."""
+"""Parts of a protocol for a few commands: modules of its package that are imported when they are needed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Offers:
         return self._offered("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
 
     def checks(self) -> Checks | None:
-        """What ``wiredecode check`` looks for in its traffic: ``CHECKS`` of the module ``problems``."""
+        """Checks of ``wiredecode check`` for its traffic: ``CHECKS`` of the module ``problems``."""
         return self._offered("problems", "CHECKS", None)  # type: ignore[no-any-return]
 
     def disguises(self) -> Disguises:
-        """What ``wiredecode anonymize`` has to know, by filter name: ``DISGUISES`` of the module ``redaction``."""
+        """Rules for ``wiredecode anonymize``, by filter name: ``DISGUISES`` of the module ``redaction``."""
         return self._offered("redaction", "DISGUISES", {})  # type: ignore[no-any-return]
 
     def wireshark(self) -> Script | None:
-        """What ``wiredecode wireshark`` adds to its declarations: ``SCRIPT`` of the module ``wireshark``."""
+        """Additions of ``wiredecode wireshark`` to its declarations: ``SCRIPT`` of the module ``wireshark``."""
         return self._offered("wireshark", "SCRIPT", None)  # type: ignore[no-any-return]
 
     def _offered(self, module: str, name: str, default: Any) -> Any:

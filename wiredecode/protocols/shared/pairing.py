@@ -18,14 +18,14 @@ MAX_WEIGHT = 500_000
 
 @dataclass(slots=True)
 class Request:
-    """A request that waits for its response; protocols add what the response needs of it."""
+    """A request that waits for its response; protocols add facts that the response needs."""
 
     frame: int
     time_ns: int
 
     @property
     def weight(self) -> int:
-        """What it holds: one for itself, and the elements of what it names."""
+        """Number of values that it holds: one for itself, and the elements of the lists that it names."""
         return 1
 
 
@@ -35,7 +35,7 @@ R = TypeVar("R", bound=Request)
 
 
 class Newest(OrderedDict[K, V]):
-    """A dictionary of the ``most`` keys that were put last: what must be bounded, whatever a capture brings."""
+    """A dictionary of the ``most`` keys that were put last: bounded for any capture."""
 
     def __init__(self, most: int = 0) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Newest(OrderedDict[K, V]):
 
 
 class Outstanding(Generic[K, R]):
-    """The requests of one connection that were not answered yet, by what their response tells; the oldest first."""
+    """The unanswered requests of one connection, by the key in their response; the oldest first."""
 
     def __init__(self) -> None:
         self._requests: OrderedDict[K, R] = OrderedDict()
@@ -76,11 +76,11 @@ class Outstanding(Generic[K, R]):
         return iter(self._requests.items())
 
     def get(self, key: K) -> R | None:
-        """The request of a key, which goes on waiting."""
+        """The request of a key, which continues to wait."""
         return self._requests.get(key)
 
     def add(self, frame: Frame, key: K, request: R) -> R | None:
-        """Remember what a frame asks; returns the request that had the key, which will not be answered any more."""
+        """Remember the request of a frame; returns the earlier request with the key, which will get no answer."""
         replaced = self.pop(key)
         self._wait(key, request)
         frame.expects_response = True
@@ -111,7 +111,7 @@ class Outstanding(Generic[K, R]):
 
 
 class Losses:
-    """What the other side sent and nobody captured, as the frames of a connection come."""
+    """Bytes of the other side that were not captured, as the frames of a connection come."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]
@@ -127,12 +127,12 @@ class Losses:
         return found
 
     def inside(self, frame: Frame) -> None:
-        """What was lost up to here in the direction of ``frame`` lies inside of it, and hides no other frame."""
+        """Bytes lost up to here in the direction of ``frame`` lie inside it, and hide no other frame."""
         later = self._given_up(frame.side, frame)
         later[:] = sorted(each for each in later if each[1] >= frame.offset + frame.length)
 
     def _given_up(self, side: int, frame: Frame) -> list[tuple[int, int]]:
-        """What a side lost that is known at ``frame``, a heap; what was given up later, batches may tell too early."""
+        """Losses of a side that are known at ``frame``, a heap; batches may show later losses too early."""
         losses, later = frame.connection.directions[side].losses, self._later[side]
         while self._seen[side] < len(losses) and losses[self._seen[side]][0] <= frame.ready:
             heappush(later, losses[self._seen[side]][1:])

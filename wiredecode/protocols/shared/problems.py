@@ -1,7 +1,7 @@
-"""What a protocol tells ``wiredecode check``: codes of problems, and rules that find them.
+"""Interface of protocols for ``wiredecode check``: codes of problems, and rules that find them.
 
 A protocol offers :class:`Checks`; ``wiredecode.check`` collects them. A rule sees the frames of its types in order, and
-is told when a connection is over and when the capture is. What it keeps has to be bounded per connection.
+learns of the end of each connection and of the capture. Its state has to be bounded per connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
 MOST_PROBLEMS = 1000
-"""Problems that are told apart; of more only the number is known."""
+"""Problems that are kept separately; beyond it only the number is known."""
 MOST_MEMBERS = 10_000
 """Connections of a problem that are compared with those of others."""
 ALIVE_NS = 1_000_000
@@ -33,7 +33,7 @@ ALIVE_NS = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class Problem:
-    """What was found: one code and one subject, however often."""
+    """A problem: one code and one subject, with its number of occurrences."""
 
     code: Code
     severity: str
@@ -72,7 +72,7 @@ class Problem:
 
 
 class FrameRef(NamedTuple):
-    """Where a frame was, without its bytes: for rules that tell of it later."""
+    """Place of a frame, without its bytes: for rules that report it later."""
 
     connection: Connection
     number: int
@@ -114,9 +114,9 @@ class Report:
         severity: str | None = None,
         name: str | None = None,
     ) -> Problem:
-        """Something is wrong; the same ``code`` and ``key`` are one problem, told in the words of the first time.
+        """Report a problem; the same ``code`` and ``key`` are one problem, in the words of the first time.
 
-        Outside of the time that is wanted, and beyond the limit, the problem that is returned is kept by nobody.
+        Outside of the wanted time, and beyond the limit, the problem that is returned is not kept.
         """
         if frame is not None:
             connection, time_ns = frame.connection, frame.time_ns
@@ -177,28 +177,28 @@ class Rule:
     """Finds one kind of problem, or some that are found by the same means."""
 
     types: ClassVar[frozenset[str]] = frozenset()
-    """Message types whose frames it is told, of its protocol."""
+    """Message types of its protocol whose frames it gets."""
     report: Report
 
     def frame(self, frame: Frame) -> None:
         """The next frame of :attr:`types`."""
 
     def ended(self, connection: Connection) -> None:
-        """Nothing more comes of a connection, of whatever protocol; ``closed`` tells whether it was closed."""
+        """No more packets come of a connection, of any protocol; ``closed`` shows whether it was closed."""
 
     def finish(self) -> None:
         """The capture is over."""
 
 
 class Publishing(NamedTuple):
-    """What frames that publish are read for; fields may be generated, or those of what the frame carries."""
+    """Fields of publishing frames; fields may be generated, or those of the carried frame."""
 
     stream: tuple[str, ...]
     """Fields that name the stream or topic: the first one that is there."""
     messages: str | None = None
     """Field that counts the messages, or lists them; None: there is one."""
     refusals: bool = False
-    """Whether refusals are told with confirms; otherwise rules of the protocol tell them."""
+    """Whether refusals are reported with confirms; otherwise rules of the protocol report them."""
     confirmed_by: str = ""
     """Generated field of answers to publishes; empty: all have it. Others answer requests of the same type."""
     other_streams: str = ""
@@ -222,18 +222,18 @@ class Called(NamedTuple):
 
 @dataclass(frozen=True)
 class Checks:
-    """What one protocol offers."""
+    """Checks of one protocol."""
 
     codes: Iterable[Code] = ()
     rules: tuple[type[Rule], ...] = ()
     answered: frozenset[str] = frozenset()
-    """Message types of which a rule of the protocol tells whether they were answered."""
+    """Message types for which a rule of the protocol reports missing answers."""
     waits: frozenset[str] = frozenset()
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     called: tuple[Called, ...] = ()
     """``waits`` may name them, too."""
     covered: frozenset[str] = frozenset()
-    """Codes of findings of frames that rules tell better."""
+    """Codes of findings of frames that rules report better."""
     changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
     """By message type: what its frames change, for the timeline."""
     publishes: Mapping[str, Publishing] = field(default_factory=dict)
@@ -243,10 +243,10 @@ class Checks:
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
     gauges: tuple[type[Gauge], ...] = ()
-    """What reads credits, lags and the like off its frames, for plots."""
+    """Readers of credits, lags and the like from its frames, for plots."""
 
     def request(self, frame: Frame) -> str | None:
-        """What a request is called: its type, or by :attr:`called`."""
+        """Name of a request: its type, or by :attr:`called`."""
         if not self.called:
             return frame.type
         return next((each.name for each in self.called if each.fits(frame)), frame.type)
@@ -283,7 +283,7 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
 
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:
-    """The values of the first layer that a frame carries; without bulk arrays, of which the length is told."""
+    """The values of the first layer that a frame carries; of bulk arrays only the length."""
     if not frame.inner:
         return {}
     inner = frame.inner[0]

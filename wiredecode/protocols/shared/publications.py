@@ -1,6 +1,6 @@
 """Published messages that wait to be confirmed by their numbers: one bounded ledger for every protocol that has some.
 
-Numbers mostly go up by one, so what is kept are runs of them: a frame of any number of messages costs one look-up.
+Numbers mostly go up by one, so ranges are kept: a frame of any number of messages costs one look-up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Publication:
     serial: int
     """Publications of one connection count from 0."""
     left: int
-    """Messages without answer so far, those that were not captured included."""
+    """Messages without an answer yet, those that were not captured included."""
     refused: bool = False
 
 
@@ -41,7 +41,7 @@ class NumberRun:
 
 
 Numbers = tuple[int, int]
-"""Numbers that go up by one: the first, and the one behind the last."""
+"""Numbers that go up by one: the first, and the one after the last."""
 Share = tuple[Publication, int, int]
 """A publication, the first of its messages that is meant, and how many."""
 
@@ -54,7 +54,7 @@ class Publisher:
     runs: list[NumberRun] = field(default_factory=list)
     again: dict[int, deque[tuple[int, Publication]]] = field(default_factory=dict)
     unsure: bool = False
-    """Numbers were published again while frames were lost: which publish a confirm is about is not known any more."""
+    """Numbers were published again while frames were lost: the publish that a confirm belongs to is unknown."""
 
     def add(self, run: NumberRun) -> None:
         """Wait for the confirm of a run; what of it waits already comes after that."""
@@ -133,7 +133,7 @@ class Publisher:
 
 
 class Publications:
-    """What the publishers of one connection published and nobody confirmed or refused so far."""
+    """Messages of the publishers of one connection without a confirm or refusal yet."""
 
     def __init__(self) -> None:
         self._publishers: dict[Hashable, Publisher] = {}
@@ -187,7 +187,7 @@ class Publications:
             answer(frame, shares, refusal)
 
     def end(self, publisher: Hashable) -> None:
-        """Nothing of a publisher will be confirmed any more."""
+        """No more confirms will come for a publisher."""
         known = self._publishers.pop(publisher, None)
         if known is not None:
             self._runs -= len(known.runs)
@@ -203,7 +203,7 @@ def is_sure(frame: Frame, publication: Publication) -> bool:
 
 
 def answer(frame: Frame, shares: Sequence[Share], refusal: str | None) -> None:
-    """Tie a confirm to the publications that it names: ``request`` is the oldest of them."""
+    """Tie a confirm to the publications that it names: ``request`` is the oldest one."""
     confirmations, oldest = [], shares[0][0]
     for publication, first, count in shares:
         publication.left -= count

@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of a protocol: which texts are its own, and what has to be made right."""
+"""Rules of a protocol for ``wiredecode anonymize``: which texts are its own, and which values must be recomputed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rules:
     encrypted: bool = False
     """Nothing of it but numbers is readable: everything else is blanked."""
     blanked: frozenset[str] = NONE
-    """Nothing of them stays, whatever is asked for."""
+    """Fields that are always blanked completely."""
     addresses: frozenset[str] = NONE
     """Fields that begin with an IPv4 address in four bytes."""
     words: frozenset[str] = NONE

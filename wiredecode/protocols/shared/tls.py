@@ -21,7 +21,7 @@ from wiredecode.tls.handshake import MOST_MESSAGE, next_message
 NAME = "tls"
 CLOSE_NOTIFY, USER_CANCELED = 0, 90
 TYPES = (*RECORDS.values(), *MESSAGES.values(), RETRY)
-"""What frames of TLS are called: a handshake by its first message."""
+"""Types of frames of TLS: a handshake by its first message."""
 
 GENERATED: Mapping[str, Generated] = {
     f"{NAME}.{name}": Generated(column, meaning)
@@ -66,7 +66,7 @@ class TlsRecord(Layer):
 
 
 class Handshakes:
-    """What must be remembered of a connection to read its handshake."""
+    """State of a connection that reading its handshake needs."""
 
     def __init__(self) -> None:
         self.client: int | None = None
@@ -74,14 +74,14 @@ class Handshakes:
         self.session = b""
         """The session that the client names."""
         self.rest = [b"", b""]
-        """By side: the front of a message that goes on in the next record."""
+        """By side: the front of a message that continues in the next record."""
         self.hidden = [False, False]
         """By side: its records are encrypted from here on."""
         self.hellos = self.over = 0
         """ServerHellos, and Finished messages."""
 
     def read(self, frame: Frame) -> None:
-        """Tell what a record holds, by ``frame.type``, generated fields and findings. Its layer was read."""
+        """Describe the contents of a record, by ``frame.type``, generated fields and findings. Its layer was read."""
         kind = frame.buffer[frame.start]
         frame.type = RECORDS[kind]
         side, known = frame.side, dict(frame.generated)
@@ -110,7 +110,7 @@ class Handshakes:
         data = self.rest[side] + body
         begins = (data[:1] or b"\0")[0]
         if self.client is None and MESSAGES.get(begins) not in ("ClientHello", "ServerHello", "HelloRequest"):
-            return {}  # the capture begins inside the handshake, or behind it
+            return {}  # the capture begins inside the handshake, or after it
         known: Facts = {}
         names: list[str] = []
         while data and data[0] in MESSAGES and (found := next_message(data)) is not None:
@@ -182,7 +182,7 @@ class TlsConversation(Conversation):
 
 
 def hello(frame: Frame) -> Mapping[str, Any]:
-    """Who is meant, as a ClientHello says."""
+    """The requested server, from a ClientHello."""
     return {"server_name": frame.generated.get("server_name")}
 
 

@@ -22,7 +22,7 @@ MESSAGES = {
     25: "CompressedCertificate",
 }
 RETRY = "HelloRetryRequest"
-"""What a ServerHello with a certain random is (RFC 8446 section 4.1.3)."""
+"""Name of a ServerHello with a certain random (RFC 8446 section 4.1.3)."""
 VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 LEVELS = {1: "warning", 2: "fatal"}
 ALERTS = {

@@ -1,4 +1,4 @@
-"""What protocols need to say how Wireshark reads them; :meth:`Protocol.wireshark` imports it late."""
+"""Parts with which protocols describe their Lua for Wireshark; :meth:`Protocol.wireshark` imports it late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPES = {"json": "string", "struct": "none", "binary": "bytes"}
 
 
 def source_beside(module: str, part: str = "") -> str:
-    """The Lua of a protocol, which stands beside its module; ``part`` is the end of the name of a further file."""
+    """The Lua of a protocol, which is beside its module; ``part`` is the end of the name of a further file."""
     path = Path(module)
     return path.with_name(f"{path.stem}{part}.lua").read_text()
 

@@ -29,7 +29,7 @@ class Section:
     repeats: bool = False
 
     def follows(self, previous: Section | None) -> bool:
-        """Whether it may stand after that section (None: at the start)."""
+        """Whether it may follow that section (None: at the start)."""
         return previous is None or self.rank > previous.rank or (self.repeats and previous is self)
 
 
