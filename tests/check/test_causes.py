@@ -33,6 +33,22 @@ def test_a_stall_explains_all_connections_to_the_server_during_its_time() -> Non
     assert stall.effects == [late]
 
 
+def test_a_server_that_was_away_explains_elections_and_replicas_that_lag_afterwards() -> None:
+    away = problem(CODES["tcp.refused"], 1, 10, 13)
+    effects = [problem(codes_of("liftbridge")[name], 2, 20, 22) for name in ("isr-shrink", "replica-lag", "election")]
+    effects[-1].severity = "warning"
+    assert grouped([*effects, away]) == [away]
+
+
+def test_a_cut_path_explains_other_connections_of_both_hosts_and_of_no_others() -> None:
+    cut, here, elsewhere = (problem(CODES[name], 1, 10, 20) for name in ("tcp.no-ack", "tcp.no-answer", "tcp.reset"))
+    here.members, elsewhere.members = {2}, {3}
+    cut.paths = here.paths = {("10.0.0.1", "10.0.0.2")}
+    elsewhere.paths = {("10.0.0.2", "10.0.0.7")}
+    assert grouped([elsewhere, here, cut]) == [cut, elsewhere]
+    assert cut.effects == [here]
+
+
 def test_a_cause_is_as_severe_as_its_worst_consequence() -> None:
     stall, lost = problem(CODES["server.stalled"], 1, 10, 13), problem(CODES["request.unanswered"], 1, 11, 12)
     lost.severity = "error"

@@ -78,7 +78,7 @@ def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyP
         (["-"], "standard input can be read once"),
         (["nowhere.pcap"], "nowhere.pcap: does not exist"),
         ([BASIC, "-Y", "frame.typ"], "did you mean 'frame.type'"),
-        (["--follow-file"], "Give capture files, or -i IFACE"),
+        (["--follow-file"], "give capture files, or -i IFACE"),
         ([BASIC, "-i", "lo"], "leave out files"),
         ([BASIC, "-w", "x.pcapng"], "go with -i"),
         ([BASIC, BASIC, "--follow-file"], "is for one file that is there"),
