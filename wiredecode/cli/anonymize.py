@@ -28,7 +28,7 @@ Examples:
 
 @group
 class AnonymizeOptions(options.Reading):
-    """What is replaced, and how."""
+    """Options of the replacements."""
 
     decoding: options.DecodingWithoutNames  # type: ignore[assignment]  # addresses are replaced
     files: options.Files
@@ -132,7 +132,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
 
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
-    """What was done, and what could not be done."""
+    """Report the result, and the parts that could not be replaced."""
     from wiredecode.frames.plurals import counted
 
     say(f"{settings.out}: {counted(anonymizer.written, 'packet')}, {counted(anonymizer.frames, 'frame')}")

@@ -45,7 +45,7 @@ The first three things to do:
 wiredecode sniff -i any --summary shows the same live.
 
 wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
-"""What is shown to those who say nothing."""
+"""Text for a call without arguments."""
 
 app = typer.Typer(
     name="wiredecode",
@@ -127,7 +127,7 @@ def _usage(error: Exception) -> int:
 
 
 NO_MEMORY = "failed to map segment"
-"""What the loader says where a library finds no room."""
+"""Error text of the loader if a library finds no room."""
 
 
 def _failure(error: Exception, words: list[str]) -> int:

@@ -84,7 +84,7 @@ class Saving:
         return rotation
 
     def begin(self, sniffer: Sniffer) -> bool:
-        """Save what comes from now on, if asked for; False where it cannot be, which has been told."""
+        """Save packets from now on, if asked for; False if that fails, which has been reported."""
         if self.save is None:
             return True
         try:
@@ -96,7 +96,7 @@ class Saving:
 
 
 def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Sniffer | None:
-    """The capture, with no more rights than it needs from now on; None where it cannot be, which has been told."""
+    """The capture, with no more rights than it needs from now on; None if it fails, which has been reported."""
     from wiredecode.capture.live.interfaces import LiveError
     from wiredecode.capture.live.privileges import give_up
     from wiredecode.capture.live.sniffer import Sniffer

@@ -27,7 +27,7 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool) -> None:
 
 
 def judged(session: Session, checker: Checker) -> Iterator[Frame]:
-    """All frames, each after the checker was told it; from the first one on it is known when the capture began."""
+    """All frames, each after the checker got it; from the first one on the beginning of the capture is known."""
     report = checker.report
     session.look = checker.look
     try:

@@ -13,7 +13,7 @@ from wiredecode.cli.help import Command
 
 
 class Entry(NamedTuple):
-    """A command; ``EXAMPLES`` of its module stand below its help, and ``COMMAND`` is its class if it has one."""
+    """A command; ``EXAMPLES`` of its module are below its help, and ``COMMAND`` is its class if it has one."""
 
     place: str
     """Module in ``wiredecode.cli``, and function."""

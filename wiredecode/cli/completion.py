@@ -19,7 +19,7 @@ BREAKS = "=:"
 
 
 def name_the_shell(words: list[str]) -> None:
-    """Let ``--show-completion zsh`` be about zsh, whatever shell this is."""
+    """Make ``--show-completion zsh`` be about zsh, in any shell."""
     if len(words) > 1 and words[0] in ("--show-completion", "--install-completion") and words[1] in SHELLS:
         os.environ[DETECTION_OFF] = "1"
 
@@ -29,7 +29,7 @@ def is_completion() -> bool:
 
 
 def answer_bash(complete: Callable[[], Any]) -> int:
-    """Let ``complete`` print what a word may become; of it bash wants only what stands behind its own last break."""
+    """Let ``complete`` print the completions of a word; bash wants only the part after its own last break."""
     word = join_words()
     found = re.match(rf"[^'\"]*[{BREAKS}]", word)
     known = found[0] if found else ""

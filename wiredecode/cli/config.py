@@ -1,4 +1,4 @@
-"""``wiredecode config``: where settings stand, and what they are."""
+"""``wiredecode config``: place and values of settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def config(
 
 
 def _show() -> None:
-    """The file, and every setting: its value, or what could stand there."""
+    """The file, and every setting: its value, or a possible one."""
     file, found = settings.path(), settings.values()
     typer.echo(f"# {escape(str(file))}{'' if file.exists() else ' (not there yet)'}")
     for name, (_, what) in settings.PLAIN.items():

@@ -39,7 +39,7 @@ UNREADABLE = 2
 
 @group
 class ExportOptions(options.Captures):
-    """What is written of captures, and where to."""
+    """Options of the export: selection and target."""
 
     out: str = Option(
         ...,
@@ -129,7 +129,7 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    interrupt.begin_at(signal.SIGTERM)  # so that it, too, leaves nothing behind
+    interrupt.begin_at(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:
         return run(settings, kind_of_export(job)(job, stream))
@@ -140,7 +140,7 @@ def export(settings: ExportOptions) -> int:
 
 
 def kind_of_export(job: ExportJob) -> type[Export]:
-    """What does the job; only what it needs is imported."""
+    """The class that does the job; only modules that it needs are imported."""
     if job.is_records:
         from wiredecode.export.records import RecordExport
 

@@ -85,7 +85,7 @@ CONFIG = (
     "{tooltip=with the rights that it has}",
     *(f"value {{arg=2}}{{value={name}}}{{display={name}}}{{default=false}}" for name in get_args(Via)),
 )
-"""What Wireshark asks before a capture."""
+"""Wireshark's requests before a capture."""
 
 
 def _device(name: str | None) -> Device:

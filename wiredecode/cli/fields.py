@@ -21,9 +21,9 @@ Examples:
   wiredecode fields --json | jq 'select(.secret)'
 """
 NAMED_MESSAGES = 2
-"""Message types named in the table; of more only the number is told."""
+"""Message types named in the table; beyond it only the number is shown."""
 WIDE = 100
-"""From so many columns on, a field stands on one line."""
+"""From this width on, a field is on one line."""
 
 
 def fields(
@@ -66,7 +66,7 @@ def _width() -> int:
 
 
 def table(entries: list[FieldEntry], width: int) -> list[str]:
-    """The fields as aligned lines; where ``width`` is small, messages and meaning stand below the name."""
+    """The fields as aligned lines; if ``width`` is small, messages and meaning are below the name."""
     name_width = max((len(entry.name) for entry in entries), default=0)
     type_width = max((len(entry.type) for entry in entries), default=0)
     lines = []

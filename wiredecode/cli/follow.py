@@ -36,12 +36,12 @@ Examples:
   tcpdump -U -w - port 5552 | wiredecode follow - -n 1
 """
 MAX_HOLES = 10
-"""Holes that are told one by one."""
+"""Gaps that are reported individually."""
 
 
 @group
 class FollowOptions(options.Captures):
-    """Which connection, and what is shown of it."""
+    """Options: the connection, and the form of its output."""
 
     number: int | None = Option(
         None, "-n", "--connection", min=1, metavar="N", help="Show the connection with this number directly."
@@ -69,7 +69,7 @@ class FollowOptions(options.Captures):
 
     @cached_property
     def form(self) -> str:
-        """What the output is: ``text``, or as the option is called. The choices exclude each other."""
+        """Form of the output: ``text``, or the name of the option. The choices exclude each other."""
         given = {"hex": self.hexdump, "raw": self.raw, "json": self.json, "messages": self.messages}
         chosen = [name for name, on in given.items() if on]
         if len(chosen) > 1:

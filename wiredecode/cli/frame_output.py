@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from wiredecode.view.times import Times
 
 TREES, LINES, FIELDS, RECORDS, ARRAY, PDML = "trees", "lines", "fields", "records", "array", "pdml"
-"""How frames are written."""
+"""Forms of frames."""
 
 
 @group
 class FrameOptions:
-    """What frames are shown as: trees, lines, fields or records."""
+    """Options of the output of frames: trees, lines, fields or records."""
 
     summary: bool = Option(False, "--summary", help="One line per frame.")
     json: options.Json = False
@@ -85,7 +85,7 @@ class FrameOptions:
 
     @cached_property
     def shape(self) -> str:
-        """How frames are written."""
+        """Form in which frames are written."""
         if self.form is None or self.form == "text":
             lines = self.summary or (self.form is not None and not self.full and not self.hexdump)
             return RECORDS if self.json else LINES if lines else TREES
@@ -98,7 +98,7 @@ class FrameOptions:
 
     @property
     def style(self) -> Style | None:
-        """How frames are dissected; None: with no records."""
+        """Style in which frames are dissected; None: with no records."""
         from wiredecode.fields.layer import Style
 
         if self.lines is not None:
@@ -115,7 +115,7 @@ class FrameOptions:
 
     @cached_property
     def lines(self) -> FieldLines | None:
-        """What writes fields, where they are asked for."""
+        """Writer of fields, if they are wanted."""
         if self.shape != FIELDS:
             return None
         from wiredecode.frames.record import BYTES
@@ -241,7 +241,7 @@ def _array(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]
 
 
 def _pdml(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
-    """Write one XML document, whole whatever ends it."""
+    """Write one XML document, complete at any end of the capture."""
     from wiredecode.extras import version_number
     from wiredecode.frames.record import BYTES
     from wiredecode.view.pdml import FOOT, HEAD, Pdml

@@ -17,12 +17,12 @@ GROUPS = {
     "Decoding": "-d -2 --hole-timeout --max-buffer --limit --keylog --keylog-dir --resolve",
     "General": "--sandbox -q -v -h --help --version",
 }
-"""Heading to the options below it, each by its first name, in this order; others stand above all."""
+"""Heading to the options below it, each by its first name, in this order; others are above all."""
 OTHERS = "Options"
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose options stand in groups; with ``--sandbox`` it is confined before it runs."""
+    """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; ``ctx`` is click's."""

@@ -60,7 +60,7 @@ def came() -> bool:
 
 
 def exit_code() -> int:
-    """What a shell would say of a process that the signal ended: 130 for Ctrl-C."""
+    """Exit code that a shell gives a process that the signal ended: 130 for Ctrl-C."""
     return 128 + _came
 
 
@@ -75,9 +75,9 @@ def end() -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End the process at once: modules whose import was interrupted could complain at its end, or wait for ever."""
+    """End the process immediately: modules whose import was interrupted could complain at its end, or wait for ever."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # its reader is gone
             stream.flush()
     os._exit(code)
 

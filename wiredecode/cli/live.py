@@ -1,4 +1,4 @@
-"""Sessions over input that goes on while it is read: a pipe, an interface."""
+"""Sessions over input that continues while it is read: a pipe, an interface."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
 PATIENCE_NS = 100_000_000
-"""How long, live, a request waits for its response before it is shown without."""
+"""Time, live, that a request waits for its response before it is shown without."""
 MARGIN_NS = 200_000_000
 """When nothing came for a while, packets that passed this long ago may still be on their way."""
 RECORDED_NS = 60_000_000_000
@@ -71,7 +71,7 @@ class LiveSession(Session):
 class PipeSession(LiveSession):
     """Standard input is a pipe, at whose other end a capture may be running.
 
-    Ctrl-C ends reading in good order; the exit code tells that there may have been more.
+    Ctrl-C ends reading cleanly; the exit code shows that there may have been more.
     """
 
     recorded_ns = RECORDED_NS
@@ -95,7 +95,7 @@ class PipeSession(LiveSession):
 
 
 class SniffSession(LiveSession):
-    """A live capture on this machine: Ctrl-C ends it in good order, and what was lost is told."""
+    """A live capture on this machine: Ctrl-C ends it cleanly, and lost packets are reported."""
 
     capture: Sniffer
 

@@ -137,7 +137,7 @@ FollowFilter = Annotated[str | None, _filter_option("The connection that has a f
 
 @group
 class DecodingWithoutNames:
-    """How captures are decoded."""
+    """Options for decoding captures."""
 
     decode_as: list[str] | None = Option(
         None,
@@ -272,7 +272,7 @@ class Span:
 
 @group
 class Verbosity:
-    """What goes to standard error."""
+    """Options for the output on standard error."""
 
     quiet: bool = Option(False, "-q", "--quiet", help="No totals, no progress, no hints; errors only.")
     verbose: Verbose = False
@@ -280,7 +280,7 @@ class Verbosity:
 
 @group
 class Reading:
-    """How packets are decoded, and what is reported about it."""
+    """Options for decoding packets, and for reports about it."""
 
     decoding: Decoding
     verbosity: Verbosity
@@ -307,7 +307,7 @@ class Moment:
 
 
 def times(choice: str | None, *, utc: bool, records: bool) -> Times:
-    """How times are shown; ``records``: the output has its own times."""
+    """Form of times; ``records``: the output has its own times."""
     from wiredecode.view.times import Times
 
     if choice and records:
@@ -386,7 +386,7 @@ def display_filter(text: str | None, *, secrets: bool = False, utc: bool = False
 
 
 def settings() -> Settings:
-    """What the user has settled in a file."""
+    """The user's settings file."""
     from wiredecode.settings import SettingsError, load
 
     try:

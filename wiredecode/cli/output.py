@@ -12,11 +12,11 @@ from typing import Any, BinaryIO, TextIO
 from wiredecode.frames.escape import terminal_bytes, terminal_safe
 
 BLOCK_BYTES = 64 * 1024
-"""Written at once."""
+"""Bytes that are written together."""
 
 
 class Closed(Exception):
-    """Nobody reads standard output any more; not an OSError, which click would make an exit code of 1."""
+    """Standard output has no reader; not an OSError, which click would make an exit code of 1."""
 
 
 class TerminalStream(RawIOBase):
@@ -47,7 +47,7 @@ class Output:
         self._parts: list[bytes] = []
         self._texts: list[str] = []
         self._size = 0
-        self._block = 1  # the first line is shown at once
+        self._block = 1  # the first line is shown immediately
 
     def write(self, data: bytes) -> None:
         self._parts.append(data)
@@ -56,7 +56,7 @@ class Output:
             self.flush()
 
     def text(self, text: str) -> None:
-        """Write text, not mixed with bytes; what the terminal's encoding lacks is escaped."""
+        """Write text, not mixed with bytes; characters missing in the terminal's encoding are escaped."""
         self._texts.append(text)
         self._size += len(text)
         if self._size >= self._block:
@@ -101,7 +101,7 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 
 def complain(text: str) -> None:
-    """One line for people, on standard error; gone quietly when nobody listens."""
+    """One line for people, on standard error; ignored if it has no reader."""
     say(f"wiredecode: {text}")
 
 
@@ -119,7 +119,7 @@ def say(text: str) -> None:
 
 
 def abandon(stream: TextIO) -> None:
-    """Nobody reads ``stream`` any more: let the interpreter flush it into nothing at its end."""
+    """``stream`` has no reader: let the interpreter flush it into nothing at its end."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

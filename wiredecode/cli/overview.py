@@ -23,7 +23,7 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 def overview(captures: Captures) -> str:
-    """Five lines and an empty one; empty for what is large, is no file, or holds no packets."""
+    """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
     from wiredecode.capture.errors import CaptureError
     from wiredecode.check import Checker
 

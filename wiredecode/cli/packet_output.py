@@ -92,7 +92,7 @@ def shower(session: Session, options: FrameOptions, batches: Iterator[pa.RecordB
 
 
 def _facts(row: dict[str, Any], ends: str, *, color: bool) -> str:
-    """What the line of a packet says after its time."""
+    """The line of a packet after its time."""
     number = "-" if row["connection"] is None else f"#{row['connection']}"
     text = f"  {number:<4} {ends}  {row['transport'] or row['not_decoded']}"
     if row["flags"] is not None:

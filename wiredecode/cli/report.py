@@ -28,7 +28,7 @@ Examples:
 
 @group
 class ReportOptions(options.Captures):
-    """What the page is made of."""
+    """Options of the page."""
 
     out: Path = Option(..., "-o", "--output", metavar="OUT.html", dir_okay=False, help="Write this file.")
     connection: int | None = Option(

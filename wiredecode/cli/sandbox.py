@@ -41,7 +41,7 @@ REFUSED_FOR_FILES = ("socket", "setuid", "setgid", "setreuid", "setregid", "setr
 WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 MAKE_DIR, MAKE_REG, REFER, TRUNCATE, IOCTL_DEV = 1 << 7, 1 << 8, 1 << 13, 1 << 14, 1 << 15
 FILE_RIGHTS = 1 << 0 | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-"""Rights that a file can have, not only a folder; the first is to be executed, which nothing is given."""
+"""Rights that a file can have, not only a folder; the first is execution, which is never granted."""
 READ = READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
@@ -64,7 +64,7 @@ SYSTEM = (
     *("/etc/terminfo", "/dev/urandom", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/sys", "/proc/net"),
     *("/sys/devices/system", "/sys/class/net", "/sys/devices/virtual/net", "/sys/fs/cgroup"),
 )
-"""What libraries read."""
+"""Files that libraries read."""
 TERMINAL = ("/dev/null", "/dev/tty")
 CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Where libraries keep files of their own."""
@@ -131,7 +131,7 @@ def _refuse_calls(pyseccomp: Any, names: Iterable[str]) -> None:
 
 
 def _rules(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[tuple[Path, int]]:
-    """Paths, and what is allowed beneath them."""
+    """Paths, and the rights beneath them."""
     for path in (*map(Path, SYSTEM), *_python(), *reads):
         yield path, READ
     for name in TERMINAL:

@@ -36,17 +36,17 @@ Source = list[str] | list[str | BinaryIO] | Capture
 GC_THRESHOLDS = (200_000, 20, 100)
 """Frames are many and mostly free of cycles: rarer collections save a tenth to a sixth of the time."""
 COLLECT_CONNECTIONS = 16_384
-"""Connections are cycles: after so many that are over, they are collected."""
+"""Connections are cycles: after this many ended ones, they are collected."""
 MOST_LISTED = 10_000
 """Connections of ``--summary-json``; more are only counted."""
 PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
-"""Packets of a capture may be out of order by this much: reading continues so far beyond ``--to``."""
+"""Packets of a capture may be out of order by this much: reading continues this far beyond ``--to``."""
 ALWAYS = Span()
 WATCHED = ("analyse", "on_end", "on_over", "on_events")
-"""What ``build_dissector`` is told beside the demand."""
+"""Arguments of ``build_dissector`` beside the demand."""
 
 
 class Session:
@@ -84,8 +84,8 @@ class Session:
         """Is shown the packets before they are decoded."""
         self.shown: int | None = None
         self.chosen = "match the filter"
-        """What the frames do that ``display`` chooses, for the totals."""
-        """Frames shown so far, if not all are."""
+        """Phrase for the frames that ``display`` selects, for the totals."""
+        """Number of frames shown, if not all are."""
         self.on_terminal = sys.stdout.isatty()
         """True if frames are written to the terminal as they come: progress would be in their way."""
         self.interrupted = False
@@ -133,7 +133,7 @@ class Session:
         return self.work(lambda: show(self.frames()), summary_json)
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
-        """Do the work, then tell the totals; return the exit code."""
+        """Do the work, then report the totals; return the exit code."""
         collect_less()
         failure: CaptureError | None = None
         how = ""
@@ -299,7 +299,7 @@ class Session:
 
 @contextmanager
 def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
-    """The same files; standard input, which is to be read twice, is copied into one that goes away."""
+    """The same files; standard input, which is read twice, is copied into a temporary one."""
     with ExitStack() as opened:
         source: list[str | BinaryIO] = [*files]
         if "-" in files and sys.stdin is not None and not sys.stdin.isatty():

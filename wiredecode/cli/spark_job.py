@@ -1,4 +1,4 @@
-"""One run of ``wiredecode spark``: starts Spark, shows how far it is, and tells what came of it."""
+"""One run of ``wiredecode spark``: starts Spark, shows its progress, and reports the result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(options: SparkOptions) -> int:
     from wiredecode.spark import session
     from wiredecode.spark.files import find
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, leaves nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, removes unfinished files
     cluster = options.cluster
     check_combined(options)
     try:
@@ -87,7 +87,7 @@ def run(options: SparkOptions) -> int:
 
 
 def reason(error: BaseException, options: SparkOptions) -> str:
-    """Why there is no result, in a line. What is nobody's fault but ours is raised again."""
+    """Why there is no result, in a line. Bugs of wiredecode are raised again."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -272,7 +272,7 @@ class SparkRun:
         return planned(spark, self.found, self.demand, **self.how)
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
-        """What ``_SUCCESS`` and ``--summary-json`` say."""
+        """Contents of ``_SUCCESS`` and ``--summary-json``."""
         from wiredecode.frames.record import totals_record
 
         row = totals_record(accounts.totals)
@@ -286,7 +286,7 @@ class SparkRun:
             self.folder.discard()
 
     def failed(self, error: BaseException) -> int:
-        """Tell in a line why there is no result; return the exit code."""
+        """Report in a line why there is no result; return the exit code."""
         if isinstance(error, KeyboardInterrupt) or interrupt.came():  # tasks fail too, when the signal reaches all
             complain(self.undone("interrupted"))
             return INTERRUPTED
@@ -326,7 +326,7 @@ class SparkRun:
 
 
 def anything(accounts: Accounts) -> bool:
-    """Whether there is something to keep: not where all that could be told is why nothing was read."""
+    """Whether there is something to keep: not if there are only reasons why nothing was read."""
     return bool(accounts.totals.packets) or not accounts.problems
 
 

@@ -115,7 +115,7 @@ class SparkOptions:
         _ = self.cluster.settings, self.decoding.arguments
 
     def demand(self) -> TableDemand:
-        """What the tasks are told. Raises ``ValueError``."""
+        """Demand for the tasks. Raises ``ValueError``."""
         from dataclasses import fields
 
         from wiredecode.net import Limits

@@ -1,4 +1,4 @@
-"""``wiredecode spark stats``: what ``wiredecode stats`` tells, of tables that ``wiredecode spark`` wrote."""
+"""``wiredecode spark stats``: the tables of ``wiredecode stats``, from tables that ``wiredecode spark`` wrote."""
 
 from __future__ import annotations
 

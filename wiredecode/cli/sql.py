@@ -139,7 +139,7 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
 
 
 def _say_hints(opened: list[TableReader | Timed], display: Filter | None) -> None:
-    """What the filter could not find, of all tables that were read."""
+    """Names that the filter could not find, of all tables that were read."""
     from wiredecode.view.totals import filter_hints
 
     if display is not None:

@@ -35,7 +35,7 @@ Examples:
 
 @group
 class CaptureOptions(options.Captures):
-    """What is counted of captures."""
+    """Options for counting captures."""
 
     form: StatsOptions
     hops: bool = Option(False, "--hops", help="Latency: count requests again where servers pass them on to others.")
@@ -82,7 +82,7 @@ def stats(settings: CaptureOptions) -> int:
 def _counted(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counters | None]:
-    """The exit code, and what was counted; None: nothing could be."""
+    """The exit code, and the counters; None: nothing could be counted."""
     from wiredecode.stats.counters import Counters
     from wiredecode.tables import bound_memory, without_pandas
 

@@ -29,7 +29,7 @@ MOST_NAMED = 6
 IN_MICROSECONDS = ", in microseconds"
 MESSAGE = "message"
 MESSAGE_WIDTH = 32
-"""Columns of a message on a terminal, at least: it goes on in the next line."""
+"""Columns of a message on a terminal, at least: it continues in the next line."""
 
 
 def complete_table(incomplete: str) -> list[str]:
@@ -39,7 +39,7 @@ def complete_table(incomplete: str) -> list[str]:
 
 @group
 class StatsOptions:
-    """Which tables, and in what form."""
+    """Selection of tables, and their form."""
 
     table: list[str] | None = Option(
         None, metavar="NAME", autocompletion=complete_table, help=f"Only this table: {', '.join(TABLES)}. Repeatable."
@@ -52,7 +52,7 @@ class StatsOptions:
 
 
 def requested(form: StatsOptions) -> tuple[list[Statistic], int | None]:
-    """What ``--table`` and ``--interval`` ask for. Raises ``ValueError``."""
+    """Tables and interval of ``--table`` and ``--interval``. Raises ``ValueError``."""
     from wiredecode.stats.tables import chosen, seconds
 
     statistics = chosen(form.table, captures=True)

@@ -31,7 +31,7 @@ Examples:
 
 @group
 class TraceOptions(options.Captures):
-    """Which message, and what is shown of it."""
+    """Options: the message, and the form of the output."""
 
     frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
     index: int | None = Option(None, min=0, metavar="I", help="With --frame: message I in the frame, from 0.")
@@ -110,7 +110,7 @@ def trace(settings: TraceOptions) -> int:
 
 
 def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:
-    """How clocks differ; nothing where one clock explains all."""
+    """Lines about clock offsets; none if one clock explains all."""
     for file, clock in zip(files, clocks, strict=False):
         if clock is None:
             yield f"{file}: no connection in both directions compares its clock with that of {files[0]}"
@@ -121,12 +121,12 @@ def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:
 
 
 def _bytes(text: str) -> bytes:
-    """What was typed, also where it was no UTF-8."""
+    """Bytes of an argument, also if it was no UTF-8."""
     return text.encode(errors="surrogateescape")
 
 
 def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Messages, *, again: bool) -> Session:
-    """One pass; the second one is told nothing of."""
+    """One pass; the second one reports nothing."""
     from wiredecode.capture import open_capture
     from wiredecode.cli.session import ALWAYS, Session
 
@@ -158,7 +158,7 @@ def _collect(session: Session, collector: Collector) -> None:
     assert session.dissector is not None
     from wiredecode.capture import CaptureError
 
-    with suppress(CaptureError):  # told in the first pass
+    with suppress(CaptureError):  # reported in the first pass
         for frame in session.decoded():
             collector.collect()
             collector.frame(frame)

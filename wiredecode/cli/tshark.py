@@ -1,4 +1,4 @@
-"""What hands that know tshark type: translated where it means the same here, else one line names the way."""
+"""Translates common tshark command lines if they mean the same here; otherwise one line names the way."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class CommandLine:
         """Options of ours that a value follows."""
         self.files: list[str] = []
         self.plain: list[str] = []
-        """What is no option: files here, filters there."""
+        """Arguments that are no options: files here, filters there."""
         self.words: list[str] = []
         self.live: list[str] = []
         """Options of a live capture."""

@@ -28,7 +28,7 @@ Examples:
   wiredecode ui a.pcapng --follow-file          a file that another program writes
 """
 RING_MIB, RING_FILES = 256, 8
-"""A live capture that is not saved by -w keeps so many files of this size while the screen is open."""
+"""A live capture that is not saved by -w keeps this many files of this size while the screen is open."""
 
 
 @group
@@ -132,7 +132,7 @@ def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[bool]:
 
 
 def _check(name: str, *, grows: bool) -> None:
-    """A file that cannot be read is told before the screen opens."""
+    """Report a file that cannot be read before the screen opens."""
     from wiredecode.capture import CaptureError, open_capture
 
     if name == "-":

@@ -43,9 +43,9 @@ class Branch:
 
     @property
     def value(self) -> str:
-        """What the line says of its field, without name and range; of what is no field the whole line."""
+        """The field's value in the line, without name and range; without a field the whole line."""
         text = RANGES.sub("", self.text.plain).strip()
-        if text.startswith("[") and text.endswith("]"):  # what other frames tell
+        if text.startswith("[") and text.endswith("]"):  # derived from other frames
             text = text[1:-1]
         value = text.partition(": ")[2] or text
         return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
@@ -62,7 +62,7 @@ def branches(tree: Tree, depth: int = 0, path: str = "") -> Iterator[Branch]:
 
 
 def name_of(text: str, depth: int, parent: bool) -> str:
-    """The name of what a line shows: at the root the layer, below it a field."""
+    """The name of the item of a line: at the root the layer, below it a field."""
     found = NAME.match(text)
     if found is None or (depth == 0 and not parent):
         return ""
@@ -74,7 +74,7 @@ def name_of(text: str, depth: int, parent: bool) -> str:
 
 
 def span_of(text: Text) -> Range | None:
-    """The bytes that a line is about: what stands in the style of ranges at its end; of several the whole."""
+    """The bytes that a line is about: the text in the style of ranges at its end; of several the whole."""
     ranges = [RANGE.fullmatch(text.plain, each.start, each.end) for each in text.spans if each.style == theme.RANGE]
     found = [(int(each[1]), int(each[2])) for each in ranges if each is not None]
     return (min(found)[0], max(end for _, end in found)) if found else None
@@ -117,7 +117,7 @@ class TreePane(Lines):
 
     @property
     def branch(self) -> Branch | None:
-        """What the cursor is on."""
+        """The branch under the cursor."""
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
 
     def below(self, branch: Branch) -> str:
@@ -149,7 +149,7 @@ class TreePane(Lines):
 
 
 class BytePane(Lines):
-    """The bytes of a frame; the cursor is on one of them."""
+    """The bytes of a frame; the cursor is on one byte."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "byte before", show=False),
@@ -188,7 +188,7 @@ class BytePane(Lines):
         return f"byte {self.byte:,}" + (f" of packet {pieces[at][1]:,}{which}" if at >= 0 else "")
 
     def mark(self, span: Range | None) -> None:
-        """Mark the bytes of a field, and show the first of them."""
+        """Mark the bytes of a field, and show the first one."""
         self.marked = span
         if span is not None and self._dump is not None and not self.has_focus:
             self.byte = min(span[0], max(0, len(self._dump.data) - 1))

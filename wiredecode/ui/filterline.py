@@ -27,7 +27,7 @@ PROMPTS = {
 
 
 SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")
-"""Before a filter: it is to be saved by this name."""
+"""Before a filter: save it by this name."""
 
 
 class Completion(Suggester):
@@ -38,7 +38,7 @@ class Completion(Suggester):
         self.settings = settings
 
     def known(self, value: str) -> list[str]:
-        """What the last word may become: a field, or a saved filter."""
+        """Completions of the last word: a field, or a saved filter."""
         from wiredecode.filter.names import completed
 
         before, at, word = value.rpartition("@")
@@ -62,7 +62,7 @@ class Entry(Input):
 
     @dataclass
     class Entered(Message):
-        """Enter: ``text`` for what was asked."""
+        """Enter: ``text`` for the question."""
 
         kind: str
         text: str
@@ -72,7 +72,7 @@ class Entry(Input):
 
     @dataclass
     class Judged(Message):
-        """What is wrong with the filter so far; empty: nothing. ``at``: where, in characters."""
+        """The error of the filter being typed; empty: none. ``at``: its position, in characters."""
 
         text: str
         at: int = 0
@@ -104,7 +104,7 @@ class Entry(Input):
         event.stop()
         text = self.value.strip()
         if self.kind == FILTER and text and judge(text, self.completion.settings).text:
-            return  # what is wrong stands below
+            return  # the error is shown below
         if self.kind == FILTER and text and text not in self.history[-1:]:
             self.history.append(text)
         self.post_message(self.Entered(self.kind, text))
@@ -116,7 +116,7 @@ class Entry(Input):
             self.complete()
 
     def complete(self) -> None:
-        """Take the first name that goes on from what is there, or what all of them share."""
+        """Take the first name that completes the word, or the common prefix of all."""
         found = self.completion.known(self.value)
         if found:
             shared = found[0]
@@ -129,7 +129,7 @@ class Entry(Input):
         self.post_message(self.Left())
 
     def action_earlier(self, step: int) -> None:
-        """What was asked before."""
+        """Return to an earlier entry."""
         place = self._place + step
         if self.kind == FILTER and 0 <= place <= len(self.history):
             self._place = place
@@ -147,7 +147,7 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
         if typed.strip():
             compile_filter(made)
     except FilterError as error:
-        if made == typed:  # else places are those in what the names stand for
+        if made == typed:  # else places are those in the filters of the names
             return Entry.Judged(escape(error.message), begin + error.start, error.stop - error.start)
         return Entry.Judged(escape(error.message), begin, len(typed))
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""The list of frames: all of them, or those that a filter found."""
+"""The list of frames: all frames, or those that match a filter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIELD = 20
 
 
 class Column(NamedTuple):
-    """One of them."""
+    """One column."""
 
     what: str
     width: int
@@ -83,7 +83,7 @@ COLUMNS = {
 
 
 TIMES = {"absolute": COLUMNS["clock"], "delta": COLUMNS["delta"], "epoch": COLUMNS["epoch"]}
-"""What stands for seconds since the first packet where the setting ``time`` says so."""
+"""Columns that replace seconds since the first packet, by the setting ``time``."""
 
 
 def column(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""Work behind the screen, one thread each; it can be stopped and tells how far it is."""
+"""Background work, one thread each; it can be stopped and reports its progress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wiredecode.frames.escape import escape
 
 
 class Stopped(Exception):
-    """The work was told to end."""
+    """The work was stopped."""
 
 
 class Job:
@@ -31,7 +31,7 @@ class Job:
         return self._stop.is_set()
 
     def progress(self, share: float) -> None:
-        """It is so far: 0 to 1."""
+        """Set the progress: 0 to 1."""
         self.share = share
 
     def stop(self) -> None:

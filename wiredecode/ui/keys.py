@@ -96,7 +96,7 @@ def bottom() -> str:
 
 
 def text() -> list[tuple[str, str]]:
-    """Help: heading and nothing, or keys and what they do."""
+    """Help: heading and nothing, or keys and their actions."""
     rows: list[tuple[str, str]] = [("In every pane", "")]
     rows += PANES
     for group in (MOVES, FILTERS, SCREENS, TAKING, OTHER):

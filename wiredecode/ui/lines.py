@@ -31,7 +31,7 @@ WHEEL = 3
 
 
 class Lines(ScrollView, can_focus=True):
-    """Lines 0 to ``count``; classes below say what :meth:`line` is, and tell by :meth:`recount` when there are more."""
+    """Lines 0 to ``count``; subclasses define :meth:`line`, and call :meth:`recount` when there are more."""
 
     DEFAULT_CSS = """
     Lines { overflow: hidden hidden; }
@@ -50,7 +50,7 @@ class Lines(ScrollView, can_focus=True):
     ]
 
     BAR: ClassVar[bool] = True
-    """Whether the line with the cursor stands out."""
+    """Whether the line with the cursor is highlighted."""
 
     @dataclass
     class Moved(Message):
@@ -66,7 +66,7 @@ class Lines(ScrollView, can_focus=True):
         self.cursor = 0
         self.count = 0
         self._drawn: dict[int, Strip] = {}
-        """What was drawn last, by line of the pane."""
+        """Last drawn strips, by line of the pane."""
         self._stale = False
         """Whether it may have changed since."""
         self.widest = 0
@@ -80,7 +80,7 @@ class Lines(ScrollView, can_focus=True):
         """There are other lines now."""
         self.count = count
         size = Size(self.widest, count)
-        if size != self.virtual_size:  # not by assigning it: nothing is to be laid out anew
+        if size != self.virtual_size:  # not by assigning it: no new layout is needed
             self.set_reactive(ScrollView.virtual_size, size)
             self._scroll_update(size)
         self.move_to(self.cursor if cursor is None else cursor)
@@ -130,7 +130,7 @@ class Lines(ScrollView, can_focus=True):
 
     @property
     def has_scrollbar(self) -> bool:
-        """Whether the last column tells where the lines are."""
+        """Whether the last column shows the scroll position."""
         return True
 
     def _clean(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""A live capture behind the screen: packets are saved, and read from where they were saved, so that none is lost."""
+"""A live capture in the background: packets are saved, and read from the saved files, so that none is lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Live:
 
     @property
     def files(self) -> Sequence[Path]:
-        """What was saved and is still there, oldest first."""
+        """The saved files that still exist, oldest first."""
         return self._sniffer.saving.files if self._sniffer.saving is not None else []
 
     def text(self) -> str:

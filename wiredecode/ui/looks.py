@@ -1,4 +1,4 @@
-"""What frames look like beyond their rows: colour rules and columns of fields, of the lines in view only."""
+"""Looks of frames beyond their rows: colour rules and columns of fields, of the lines in view only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTHING = Look("", {})
 
 
 class Looks:
-    """Rules and fields, as settings have them. ``problem``: what is wrong with one of them, which is left out."""
+    """Rules and fields, as settings have them. ``problem``: error of one of them, which is left out."""
 
     def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
         self._rules = ColorRules(settings)
@@ -59,7 +59,7 @@ class Looks:
         """Fits what has another look than others; None: nothing has."""
 
     def of(self, frame: Frame, first_ns: int) -> Look:
-        """How one frame looks."""
+        """The look of one frame."""
         values = {name: _text(field, frame) for name, field in self._fields.items()}
         return Look(self._rules.style(frame, first_ns), values)
 
@@ -71,7 +71,7 @@ def _text(field: Field, frame: Frame) -> str:
 
 
 class Painter:
-    """Reads the frames in view, behind the screen; whenever some looks are known, a job calls ``painted``."""
+    """Reads the frames in view, in the background; whenever some looks are known, a job calls ``painted``."""
 
     def __init__(self, model: CaptureModel, looks: Looks, painted: Callable[[], object]) -> None:
         self._reading, self._looks, self._painted = model, looks, painted
@@ -80,7 +80,7 @@ class Painter:
         self._turn = Lock()
 
     def look(self, number: int) -> Look | None:
-        """How a frame looks; None: not known yet."""
+        """The look of a frame; None: not known yet."""
         return self._known.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
@@ -91,7 +91,7 @@ class Painter:
             Job("looks", lambda job: self._paint(missing), lambda job: None)
 
     def close(self) -> None:
-        """Nobody looks any more; the threads end soon."""
+        """The screen is closed; the threads end soon."""
         self._wanted = ()
 
     def _paint(self, wanted: tuple[int, ...]) -> None:

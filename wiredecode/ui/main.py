@@ -1,4 +1,4 @@
-"""The main screen: the list of frames, the tree and the bytes of one of them, and what keys do there."""
+"""The main screen: the list of frames, the tree and the bytes of the selected one, and the actions of keys."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from wiredecode.ui.store import Test
 
 WIDE = 150
-"""From this width on tree and bytes stand side by side."""
+"""From this width on tree and bytes are side by side."""
 UPDATE_SECONDS = 0.1
 NOTHING_SET = Settings()
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
 ANSI = "ansi-dark"
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 TAIL_SECONDS = 1.0
-"""While the cursor follows a live capture a frame is shown for so long."""
+"""While the cursor follows a live capture a frame is shown for this long."""
 MOST_BACK = 100
 HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]*)+")
 SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
@@ -100,9 +100,9 @@ class MainScreen(Screen[None]):
         self.filtering: Job | None = None
         self.entry = Entry(settings)
         self.message = ""
-        """What happened last, in the status line."""
+        """The last event, in the status line."""
         self.words: dict[str, str] = {}
-        """What was searched for last, by kind."""
+        """The last searched texts, by kind."""
         self._sought = filterline.WORD
         self._behind: list[Place] = []
         self._asked_secrets = False
@@ -145,10 +145,10 @@ class MainScreen(Screen[None]):
     def _heading(self) -> None:
         self.heading.show(self.frames.header())
 
-    # What is shown.
+    # The panes.
 
     def update(self) -> None:
-        """Look for what is new: called often."""
+        """Look for new frames: called often."""
         self.frames.update()
         self._heading()
         saving = self.live.problem if self.live is not None else None
@@ -184,7 +184,7 @@ class MainScreen(Screen[None]):
         return " " + " │ ".join(parts)
 
     def say(self, text: str) -> None:
-        """Tell what happened, in the status line."""
+        """Report an event in the status line."""
         self.message = escape(text)
         self.update()
 
@@ -233,7 +233,7 @@ class MainScreen(Screen[None]):
     def _chosen(self, event: Lines.Chosen) -> None:
         self.action_pane(1)
 
-    # What is typed.
+    # Input.
 
     def action_ask(self, kind: str) -> None:
         self.problem_line.display = False
@@ -348,7 +348,7 @@ class MainScreen(Screen[None]):
                 self.say(f"{job.name} was stopped")
 
     def start(self, name: str, work: Callable[[Job], Any], done: Callable[[Any], None] | None = None) -> Job:
-        """Work behind the screen; then ``done(result)``, unless it was stopped or failed."""
+        """Run a job in the background; then ``done(result)``, unless it was stopped or failed."""
 
         def over(job: Job) -> None:
             if job.problem:
@@ -383,7 +383,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(screen, back)
 
     def _make_report(self, kind: str, screen: ReportScreen) -> None:
-        """Make the lines of a screen, behind it; those of the whole capture are kept."""
+        """Make the lines of a screen, in the background; those of the whole capture are kept."""
         title, make = MAKERS[kind]
         number, width = self.frames.number, self.size.width
         keep = self.model.finished and kind not in OF_FRAME
@@ -536,7 +536,7 @@ class MainScreen(Screen[None]):
             self.seek(step, lambda frame: holds(frame, wanted), None, what)
 
     def seek(self, step: int, test: Callable[[Frame], bool], select: Filter | None, what: str) -> None:
-        """Read on, or back, behind the screen to the next frame shown that fits."""
+        """Read on, or back, in the background to the next frame shown that fits."""
         if not self.frames.count:
             self.say("no frames")
             return
@@ -571,7 +571,7 @@ class MainScreen(Screen[None]):
         self.seek(step, select.matches, select, made)
 
     def _stream_of(self, frame: Frame) -> str | None:
-        """The filter of its stream, topic or subject: of a text by which the protocol tells frames apart."""
+        """The filter of its stream, topic or subject: of a text by which the protocol distinguishes frames."""
         made = (
             save_actions.field_filter(frame, self.fields, branch)
             for name in summary_keys(frame.protocol)
@@ -581,7 +581,7 @@ class MainScreen(Screen[None]):
         return next((each for each in made if each is not None and each.endswith('"')), None)
 
     def action_copy_of(self) -> None:
-        """What it is a copy of; else its next copy."""
+        """The frame that it is a copy of; else its next copy."""
         frame = self.frame
         if frame is None:
             return
@@ -631,7 +631,7 @@ class MainScreen(Screen[None]):
             self.say(f"colours: {theme}")
 
     def action_secrets(self) -> None:
-        """Twice, so that nobody shows them by mistake."""
+        """Twice, so that secrets are not shown by mistake."""
         if not self.model.secrets and not self._asked_secrets:
             self._asked_secrets = True
             self.say("Z again shows passwords and tokens")
@@ -647,7 +647,7 @@ class MainScreen(Screen[None]):
 
 
 def wanted_bytes(text: str) -> tuple[bytes, str]:
-    """What is searched for in bytes, and in words: digits, or a text; one in quotes is never digits."""
+    """The searched bytes, and their description: digits, or a text; one in quotes is never digits."""
     if HEX.fullmatch(text):
         found = bytes.fromhex(re.sub(r"[\s:]", "", text))
         return found, f"bytes {found.hex(' ')}"

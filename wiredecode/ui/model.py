@@ -1,4 +1,4 @@
-"""Reading a capture behind the screen, and its frames again when they are shown."""
+"""Reads a capture in the background, and its frames again when they are shown."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ PART_PACKETS = 256
 PART_FRAMES = 4096
 """Frames that become visible at a time."""
 AHEAD, KEPT_FRAMES = 24, 128
-"""Frames behind one that is shown are read with it, and so many are remembered."""
+"""Frames after a shown one that are read with it, and number of frames that are remembered."""
 
 
 OnEnd = Callable[["Connection", str | None], None]
 
 
 class Ends:
-    """Hands on from a dissector which connections are over; one that was pickled hands on nothing."""
+    """Passes on the ended connections of a dissector; one that was pickled passes on nothing."""
 
     def __init__(self, to: OnEnd | None = None) -> None:
         self._to = to
@@ -75,18 +75,18 @@ class CaptureModel:
         """Time of the first packet."""
         self.packets = 0
         self.problem: str | None = None
-        """What could not be read."""
+        """Read error."""
         self.finished = False
         self._stop = Event()
         self._gone = 0
-        """Files of a ring that are not there any more."""
+        """Files of a ring that no longer exist."""
         self._kept: OrderedDict[int, Frame] = OrderedDict()
         self._lock = Lock()
-        """Held while a frame is read that is to be shown."""
+        """Held while a frame is read for display."""
         self.secrets = False
 
     def close(self) -> None:
-        """Stop reading; remove the files. Whoever runs :meth:`run` has to be waited for first."""
+        """Stop reading; remove the files. Wait for the thread of :meth:`run` first."""
         self.rows.close()
         self._folder.cleanup()
 
@@ -106,13 +106,13 @@ class CaptureModel:
 
     @property
     def progress(self) -> float:
-        """How much of the files has been read: 0 to 1."""
+        """Share of the files that has been read: 0 to 1."""
         return 1.0 if self.finished else self.source.progress
 
-    # The pass over all of it.
+    # The pass over the whole capture.
 
     def run(self) -> None:
-        """Read to the end, in a thread of its own; ``problem`` tells what went wrong."""
+        """Read to the end, in a separate thread; ``problem`` is the error, if any."""
         dissector = self.dissector(self.demand(), on_end=self.survey.end)
         try:
             self._read(dissector)
@@ -153,7 +153,7 @@ class CaptureModel:
     # Passes of others.
 
     def demand(self, **wanted: Any) -> Demand:
-        """What is wanted of the capture; ports are decoded as the user said."""
+        """Demand on the dissector; ports are decoded by the user's choice."""
         return with_filters(Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted}))
 
     def dissector(
@@ -226,7 +226,7 @@ class CaptureModel:
         return found
 
     def forget(self) -> None:
-        """Read frames anew: they are to be shown in another way."""
+        """Forget read frames: the display changes."""
         with self._lock:
             self._kept.clear()
 
@@ -260,7 +260,7 @@ class CaptureModel:
     def seek(
         self, number: int, step: int, test: Callable[[Frame], bool], select: Filter | None, job: Job
     ) -> int | None:
-        """The next frame behind ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
+        """The next frame after ``number`` that fits, or before it for ``step`` -1. Raises :class:`Stopped`."""
         stop = self._ended(job)
         last, found = self.rows.count if step > 0 else number - 1, None
         while last > 0 and found is None:
@@ -315,7 +315,7 @@ class Loader:
         self._thread.start()
 
     def want(self, number: int) -> None:
-        """Frame ``number`` is to be shown, and no other."""
+        """Show frame ``number``, and no other."""
         self._wanted.put(number)
 
     def close(self) -> None:

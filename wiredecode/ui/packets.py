@@ -1,4 +1,4 @@
-"""The packets of what is inspected: files, or files that still grow; all of them, or those behind a place."""
+"""The packets of the inspected input: files, or files that still grow; all packets, or those after a place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.pcapng import ENHANCED_PACKET, MAGIC, SIMPLE_PACKET
 
 POLL_SECONDS = 0.05
-"""How often a file is looked at that is to grow."""
+"""Interval of looking for new bytes in a growing file."""
 BLOCKS = ((ENHANCED_PACKET, 28), (SIMPLE_PACKET, 12))
 """Types of pcapng blocks that hold a packet, and where in them it begins."""
 
@@ -32,14 +32,14 @@ class Position(NamedTuple):
     offset: int | None = None
     """Where the next one begins in its file; None: not known, as in compressed files, or there are several files."""
     part: int = 0
-    """Of files one behind the other: which one."""
+    """Index of the file, of several in a row."""
 
 
 Stop = Callable[[], bool]
 
 
 def behind(batch: PacketBatch, packet: int) -> PacketBatch:
-    """The packets of a batch behind packet number ``packet``."""
+    """The packets of a batch after packet number ``packet``."""
     skip = packet + 1 - int(batch.number[0]) if len(batch) else 0
     return batch.part(min(skip, len(batch)), len(batch)) if skip > 0 else batch
 
@@ -58,11 +58,11 @@ class Files:
 
     @property
     def progress(self) -> float:
-        """How much the first pass has read: 0 to 1."""
+        """Progress of the first pass: 0 to 1."""
         return min(self._first.bytes_read / self._total, 1.0) if self._total else 0.0
 
     def first(self, stop: Stop) -> Iterator[PacketBatch]:
-        """The first pass over all packets. Raises CaptureError behind what can be read, as all of them do."""
+        """The first pass over all packets. Raises CaptureError after the readable part, as all passes do."""
         return self._until(self._first, stop)
 
     def again(self, stop: Stop, progress: Callable[[float], None]) -> Iterator[PacketBatch]:
@@ -73,12 +73,12 @@ class Files:
             progress(min(capture.bytes_read / (self._total or 1), 1.0))
 
     def place(self, batch: PacketBatch) -> Position:
-        """The place behind a batch of the first pass."""
+        """The place after a batch of the first pass."""
         offset = None if self._resume is None else self._resume.offset(batch, self._first.info.files[0])
         return Position(int(batch.number[-1]), offset)
 
     def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
-        """The packets behind ``place``; where its offset is known what lies before is not read."""
+        """The packets after ``place``; if its offset is known, earlier bytes are not read."""
         if self._resume is not None and place.offset is not None:
             yield from self._resume.after(place)
             return
@@ -93,9 +93,9 @@ class Files:
 
 
 class Growing:
-    """Files one behind the other, the last of which still grows: the ring of a live capture, or one file.
+    """Files one after another, the last of which still grows: the ring of a live capture, or one file.
 
-    files: those that are there, oldest first; over: nothing more comes.
+    files: the existing ones, oldest first; over: nothing more comes.
     """
 
     grows = True
@@ -106,9 +106,9 @@ class Growing:
         self._parts: list[Path] = []
         self._resumes: dict[int, Resume] = {}
         self._begins: dict[int, int] = {}
-        """How many packets precede each part."""
+        """Number of packets before each part."""
         self._part, self._info = 0, FileInfo("")
-        """What the first pass reads."""
+        """The part that the first pass reads."""
         self._gone, self._looking = 0, Lock()
         self._look()
 
@@ -119,7 +119,7 @@ class Growing:
 
     @property
     def gone(self) -> int:
-        """How many files the ring has dropped."""
+        """Number of files that the ring has dropped."""
         while self._gone < len(self._parts) and not self._parts[self._gone].exists():
             self._gone += 1
         return self._gone
@@ -135,12 +135,12 @@ class Growing:
         return self.after(Position(), stop)
 
     def place(self, batch: PacketBatch) -> Position:
-        """The place behind a batch of the first pass."""
+        """The place after a batch of the first pass."""
         resume = self._resumes.get(self._part) or self._resumes.setdefault(self._part, Resume(self._parts[self._part]))
         return Position(int(batch.number[-1]), resume.offset(batch, self._info), self._part)
 
     def after(self, place: Position, stop: Stop, *, wait: bool = False) -> Iterator[PacketBatch]:
-        """The packets behind ``place`` that are there, and with ``wait`` those to come."""
+        """The existing packets after ``place``, and with ``wait`` those to come."""
         for _, _, batch in self._read(place, stop, wait=wait):
             yield batch
 
@@ -195,14 +195,14 @@ class Growing:
 
 
 class Resume:
-    """Where reading of one file can go on: behind its head and any of its packets."""
+    """Places where reading of one file can resume: after its head and any of its packets."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.head = b""
-        """What stands before all packets: what follows cannot be read without."""
+        """Bytes before all packets: later ones cannot be read without."""
         self._described: tuple[int, ...] | None = None
-        """How much the head describes."""
+        """Counts of the descriptions in the head."""
         with path.open("rb") as file:
             start = file.read(FILE_HEADER_BYTES)
         self._pcap = len(start) == FILE_HEADER_BYTES and start[:4] in MAGICS
@@ -212,9 +212,9 @@ class Resume:
             self.head = start
 
     def offset(self, batch: PacketBatch, info: FileInfo) -> int | None:
-        """Where the packet behind a batch begins; the first batch has to come first. None: not known.
+        """Offset of the packet after a batch; the first batch has to come first. None: not known.
 
-        info: what the file has told by now. What a pcapng file describes behind its first packet is not in its head.
+        info: the metadata until now. Descriptions in a pcapng file after its first packet are not in its head.
         """
         if batch.origin is None:
             return None
@@ -254,7 +254,7 @@ class Resume:
         return None
 
     def after(self, place: Position) -> Iterator[PacketBatch]:
-        """The packets behind ``place``, whose offset is known."""
+        """The packets after ``place``, whose offset is known."""
         assert place.offset is not None
         with closing(Stretch(self._path, self.head, place.offset)) as file:
             try:
@@ -265,12 +265,12 @@ class Resume:
 
 
 def counts(info: FileInfo) -> tuple[int, ...]:
-    """How much a file has told that its packets need."""
+    """Counts of the metadata that packets need."""
     return len(info.sections), len(info.interfaces), len(info.secrets)
 
 
 class Stretch(io.RawIOBase):
-    """``head``, then a file from ``offset`` on; at its end ``more()`` tells whether to wait for what is to come."""
+    """``head``, then a file from ``offset`` on; at its end ``more()`` returns whether to wait for more bytes."""
 
     def __init__(self, path: Path, head: bytes, offset: int, more: Stop = lambda: False) -> None:
         self.name = str(path)

@@ -1,4 +1,4 @@
-"""What the further screens show: lines, each with the frames that it speaks of."""
+"""Contents of the further screens: lines, each with the frames that it is about."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_TRACED = 20
 LEAST, MOST_DIAGRAM, MARGIN = 50, 130, 17
 """Columns between the two sides of a sequence diagram, and beside them."""
 PAUSE_NS = 500_000_000
-"""When nothing is said for so long, a diagram tells it."""
+"""A diagram shows a pause if it is at least this long."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ReportLine:
 
 
 Maker = Callable[[CaptureModel, Job, int, int], list[ReportLine]]
-"""Makes the lines, in the thread of a job: of the frame under the cursor, for a screen of so many columns."""
+"""Makes the lines, in the thread of a job: of the frame under the cursor, for a screen of this width."""
 
 
 def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
@@ -69,7 +69,7 @@ def _first_of(model: CaptureModel, connection: int) -> tuple[int, ...]:
 
 
 def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
-    """What ``wiredecode check`` finds."""
+    """Problems that ``wiredecode check`` finds."""
     from wiredecode.check import Checker
     from wiredecode.check.text import WIDTH, Layout, report_lines
     from wiredecode.check.verdict import verdict
@@ -117,7 +117,7 @@ def _table(model: CaptureModel, table: pa.Table) -> Iterator[ReportLine]:
     from wiredecode.view.grid import plain
 
     rows, shown = table.to_pylist(), counted_grid(table, shown_columns(table, table.schema.names), people=True)
-    for place, line in enumerate(plain(shown), -2):  # those of rows stand below the heading
+    for place, line in enumerate(plain(shown), -2):  # those of rows are below the heading
         yield ReportLine(Text(line.rstrip()), _counted(model, rows[place]) if place >= 0 else ())
 
 
@@ -137,7 +137,7 @@ def _counted(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
 
 
 def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
-    """What changed when, and the throughput."""
+    """Events over time, and the throughput."""
     from wiredecode.check.timeline import Timeline, sparks
 
     made = Timeline()
@@ -208,7 +208,7 @@ def _arrow(model: CaptureModel, row: Row, client: int, room: int) -> ReportLine:
 
 
 def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
-    """A frame and those behind it in its connection."""
+    """A frame and the later ones of its connection."""
     connection, at = model.rows[number].connection, number
     for _ in range(most):
         yield at
@@ -219,7 +219,7 @@ def _along(model: CaptureModel, number: int, most: int) -> Iterator[int]:
 
 
 def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
-    """What became of the messages of a frame: where each of them passes, and what answers it."""
+    """Hops of the messages of a frame: the places that each passes, and its answers."""
     from wiredecode.trace import Collector, Criteria, Finder, chosen, group, text
 
     finder = Finder(Criteria(number, None, None, None, None, ()))

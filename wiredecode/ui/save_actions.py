@@ -1,4 +1,4 @@
-"""What leaves the screen: filters, records, command lines, packets."""
+"""Output of the screen: filters, records, command lines, packets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def command(files: list[str], select: Filter | None) -> str:
 
 
 def save_screen(app: App[Any], name: str) -> str:
-    """Save the screen as a picture; what became of it."""
+    """Save the screen as a picture; return a message with the result."""
     try:
         with Path(name).expanduser().open("x") as file:
             file.write(app.export_screenshot())

@@ -67,7 +67,7 @@ class BackScreen(Screen[int]):
 
 
 class ReportScreen(BackScreen):
-    """What one of :data:`wiredecode.ui.reports.MAKERS` made; Enter goes to the frame of a line."""
+    """Lines of one of :data:`wiredecode.ui.reports.MAKERS`; Enter goes to the frame of a line."""
 
     def __init__(self, title: str, cursor: int) -> None:
         super().__init__()

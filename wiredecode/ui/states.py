@@ -1,4 +1,4 @@
-"""Going back: dissectors as they were at places of the capture, kept in files, so that reading goes on from there."""
+"""Going back: states of dissectors at places of the capture, kept in files, so that reading resumes there."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from wiredecode.tls.keylog import KeyLog
 
 EVERY_SECONDS = 0.1
-"""So much dissecting, in time of the processor, lies between two states at least: to show a frame it is done again."""
+"""Least dissecting, in CPU time, between two states: it is repeated to show a frame."""
 COST_SHARE = 2
-"""Keeping states takes one part in so many of the time at most."""
+"""Divisor of the total time: the largest share of time for keeping states."""
 MOST_STATES, MOST_BYTES = 4096, 512 << 20
 """When there are more, every second one is dropped and they are made half as often."""
 PLAIN, SEALED, NONCE_BYTES = b"P", b"S", 12
@@ -88,7 +88,7 @@ class States:
         return self.before(self._states[0].frame + 1) if self._states else None
 
     def before(self, number: int) -> tuple[Dissector, Position] | None:
-        """A dissector whose next frames lead to frame ``number``, and where it goes on; None: at the beginning."""
+        """A dissector whose next frames lead to frame ``number``, and its position; None: at the beginning."""
         for state in reversed(self._states):
             with suppress(Exception):  # dropped meanwhile, or damaged: an earlier one does, or the beginning
                 if state.frame < number:
@@ -101,11 +101,11 @@ class Seal:
 
     def __init__(self) -> None:
         self._logs: dict[int, KeyLog] = {}
-        """Secrets, by the numbers that stand for them in the bytes."""
+        """Secrets, by the numbers that represent them in the bytes."""
         self._cipher: Any = None
 
     def pack(self, dissector: Dissector) -> bytes:
-        """Raises whatever cannot be pickled raises."""
+        """Raises the errors of objects that cannot be pickled."""
         if not dissector.decrypts:
             return PLAIN + compress(pickle.dumps(dissector, pickle.HIGHEST_PROTOCOL), COMPRESSION)
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

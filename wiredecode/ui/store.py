@@ -1,4 +1,4 @@
-"""What the list of frames shows, a row per frame, in files: memory stays small however many frames there are."""
+"""Rows of the list of frames, in files: memory stays small for any number of frames."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class RowStore:
         self._lines = SummaryLines()
 
     def close(self) -> None:
-        """Let go of the files; whoever made the folder removes it."""
+        """Close the files; the owner of the folder removes it."""
         self._rows = np.empty(0, ROW)
         self._file.close()
         self._texts.close()
@@ -147,7 +147,7 @@ class RowStore:
         return None
 
     def search(self, start: int, word: str, step: int = 1) -> int | None:
-        """The next frame behind ``start``, for ``step`` -1 before it, with ``word`` in type or details, in any case."""
+        """The next frame after ``start``, for ``step`` -1 before it, with ``word`` in type or details, in any case."""
         wanted = word.lower()
         kinds = [number for number, kind in enumerate(self.kinds) if wanted in " ".join(kind).lower()]
         by_kind = self.find(start, step, lambda rows: np.isin(rows["kind"], kinds)) if kinds else None
@@ -161,7 +161,7 @@ class RowStore:
         return by_kind
 
     def _with_text(self, begin: int, end: int, wanted: bytes) -> list[int]:
-        """The frames behind ``begin``, up to ``end``, whose details hold it."""
+        """The frames after ``begin``, up to ``end``, whose details hold it."""
         ends = [self._ends(begin), *self._rows["text"][begin:end].tolist()]
         data = os.pread(self._texts.fileno(), ends[-1] - ends[0], ends[0]).lower()
         if wanted not in data:

@@ -40,11 +40,11 @@ class ValuesRequest(Request):
 
 @dataclass(slots=True)
 class Binding:
-    """A publisher or subscription id: the stream it stands for, and what it was before its request is confirmed."""
+    """A publisher or subscription id: its stream, and its former stream until its request is confirmed."""
 
     stream: str
     generated: Mapping[str, Any]
-    """What frames with this id are told about it."""
+    """Generated fields of frames with this id."""
     ended: bool = False
     previous: Binding | None = None
 
@@ -146,7 +146,7 @@ class RabbitMQConversation(Conversation):
             decoder = RECORD_DECODERS[frame.layer, frame.type] = FrameDecoder(frame.layer, frame.type)
         sub_batches.new_budget()
         decoder.read(frame, style)
-        frame.findings, frame.status = findings, status  # told once
+        frame.findings, frame.status = findings, status  # reported once
         self._finish_record(frame, style)
 
     def skip(self, frame: Frame, *, unseen: bool) -> bool:
@@ -187,7 +187,7 @@ class RabbitMQConversation(Conversation):
             message = f"size {size} before Open: brokers from 4.3.5 accept {INITIAL_FRAME_MAX}"
             frame.find("note", "protocol", "frame-max", message, "size", (0, 4))
 
-    # Who is who.
+    # Identities.
 
     def _learn_sides(self, frame: Frame, code: int) -> None:
         if code in names.CLIENT_KEYS:
@@ -208,7 +208,7 @@ class RabbitMQConversation(Conversation):
         self.outstanding.add(frame, key, ValuesRequest(frame.id, frame.time_ns, frame.values))
 
     def _answer(self, frame: Frame) -> ValuesRequest | None:
-        """A response: find its request, tell the outcome."""
+        """A response: find its request, record the outcome."""
         values = frame.values
         code = values.get("response_code", names.OK)
         if code not in (names.OK, names.SASL_CHALLENGE):
@@ -224,10 +224,10 @@ class RabbitMQConversation(Conversation):
             frame.find("note", "protocol", "no-request", f"no request with correlation id {correlation} was captured")
         return request
 
-    # Ids and the streams they stand for.
+    # Ids and their streams.
 
     def _resolve(self, frame: Frame, bindings: Bindings, number: int | None, what: str) -> None:
-        """Name the stream behind an id; tell when the id was never declared or is no longer valid."""
+        """Name the stream of an id; report an id that was never declared or is no longer valid."""
         if number is None:
             return
         binding = bindings.table.get(number)
@@ -267,7 +267,7 @@ class RabbitMQConversation(Conversation):
         self._declared(frame, self.subscriptions, "subscription_id")
 
     def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
-        """A declaration whose stream was cut off: what the id stood for, it does not any more."""
+        """A declaration whose stream was truncated: the id's former stream no longer holds."""
         self.whole = False
         if number is None:
             bindings.table.clear()
@@ -442,11 +442,11 @@ class RabbitMQConversation(Conversation):
 PASSING = frozenset({0x0008, 0x0009, 0x0017})
 """Commands that later frames do not depend on: Deliver, Credit, Heartbeat."""
 RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
-"""How the records of frames are made later."""
+"""Decoders for the records of frames that are made later."""
 SASL_AUTHENTICATE = 0x0013
 UNTOLD_SASL = FrameDecoder(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
 DECODERS: dict[int, FrameDecoder] = {}
-"""How to read each key and version (its low 16 bits) that was met."""
+"""Decoders of each key and version (its low 16 bits) that occurred."""
 
 
 def _record(frame: Frame) -> dict[str, Any] | None:

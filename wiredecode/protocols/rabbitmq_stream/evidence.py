@@ -57,7 +57,7 @@ def layer_end(layer: type[Layer], data: bytes, position: int, end: int, *, any_t
 
 
 def is_request(data: bytes, position: int, end: int) -> bool | None:
-    """Whether a frame with a key of `UNMARKED` asks, by the layout that it fills; None: that does not tell."""
+    """Whether a frame with a key of `UNMARKED` asks, by the layout that it fills; None: undecided."""
     _, key, version = HEADER.unpack_from(data, position)
     request, response = LAYERS.get((key, version)), UNMARKED[key]
     asks = request is not None and layer_end(request, data, position, end) == end

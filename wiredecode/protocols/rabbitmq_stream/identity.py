@@ -1,4 +1,4 @@
-"""Who RabbitMQ clients and brokers are, as they say themselves."""
+"""Identities of RabbitMQ clients and brokers, from their own messages."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def offset_specification() -> list[Any]:
 
 
 class Property(Layer):
-    """A pair; whether the value is a secret is told by the name, or by itself."""
+    """A pair; whether the value is a secret follows from the name, or from the value itself."""
 
     fields_desc = [Text("key", "name"), Text("value", "value, always text")]
 
@@ -181,7 +181,7 @@ class UnknownSasl(Command):
     facts = Unknown.facts
 
 
-# Requests, and what is not answered.
+# Requests, and messages without a response.
 
 DeclarePublisher = command(1, publisher(), Text("publisher_reference", "name for deduplication; empty: none"), stream())
 

@@ -1,4 +1,4 @@
-"""What Publish and Deliver carry: entries, sub-batches and Osiris chunks (rabbitmq/osiris, src/osiris_log.erl)."""
+"""Contents of Publish and Deliver: entries, sub-batches and Osiris chunks (rabbitmq/osiris, src/osiris_log.erl)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ChunkEntry(Layer):
 
 
 class TrackingRecord(Layer):
-    """What a stream remembers besides messages: publisher sequences and consumer offsets."""
+    """State in a stream besides messages: publisher sequences and consumer offsets."""
 
     fields_desc = [
         UInt8("tracking_type", "what is tracked", names=TRACKING_TYPES),
@@ -91,7 +91,7 @@ class SnapshotEntry(Layer):
 
 
 DATA = ("entries", "tracking", "snapshot")
-"""What the data section holds, one of them."""
+"""Contents of the data section, one of these."""
 
 
 def message_count(layer: Layer, following: Mapping[str, bytes]) -> int:

@@ -15,7 +15,7 @@ from wiredecode.protocols.shared.compression import NOT_DECODED, OVER_BUDGET, Bu
 
 
 class Opened(NamedTuple):
-    """A sub-batch with its messages, and what is wrong with it, if anything."""
+    """A sub-batch with its messages, and its error, if any."""
 
     announced: int
     """Messages that it says it holds."""
@@ -25,7 +25,7 @@ class Opened(NamedTuple):
 
 
 class _Reading(threading.local):
-    """What is read in this thread: the declared fields do not know of their frame."""
+    """State of reading in this thread: the declared fields do not know of their frame."""
 
     budget = Budget()
     frame: Frame | None = None
@@ -134,10 +134,10 @@ class SubBatch(Layer):
 
 
 class Seen(NamedTuple):
-    """What a sub-batch says, and what is wrong with it."""
+    """Facts about a sub-batch, and its error."""
 
     entry: int
-    """Which of the entries of the frame it is."""
+    """Index of the entry in the frame."""
     announced: int
     problem: str | None
 
@@ -169,7 +169,7 @@ def _listed(entries: Iterable[Any]) -> list[Seen]:
 
 
 def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
-    """By index and place in the buffer. They stay open, for whoever wants their messages."""
+    """By index and place in the buffer. They stay open, for later readers of their messages."""
     budget, places = new_budget(), list(marks)
     batches = (compiler.walk(SubBatch, frame.buffer, place, frame.stop)[0] for _, place in places)
     _reading.frame, _reading.opened = frame, [opened(values, budget) for values in batches]
@@ -179,7 +179,7 @@ def _marked(frame: Frame, marks: Iterable[tuple[int, int]]) -> list[Seen]:
 
 
 def report(frame: Frame, seen: Iterable[Seen]) -> None:
-    """Tell which of the sub-batches of a frame could not be opened, or not wholly."""
+    """Report the sub-batches of a frame that could not be opened, or not wholly."""
     over = 0
     for entry, _, problem in seen:
         if problem is not None and OVER_BUDGET in problem:

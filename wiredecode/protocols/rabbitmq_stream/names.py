@@ -47,7 +47,7 @@ RESPONSES = frozenset(key | RESPONSE_BIT for key in COMMANDS)
 
 CLIENT_KEYS = frozenset({1, 2, 5, 6, 7, *range(10, 16), 17, 18, 19, 21, *range(27, 32), 0x801A})
 SERVER_KEYS = frozenset({3, 4, 8, 16, 26}) | {key | RESPONSE_BIT for key in COMMANDS if key not in (20, 22, 26)}
-"""Keys that only one side sends. Route and Partitions (24, 25) do not tell: RabbitMQ 3.10 answers without the bit."""
+"""Keys that only one side sends. Route and Partitions (24, 25) do not count: RabbitMQ 3.10 answers without the bit."""
 
 RESPONSE_CODES = {
     1: "OK",

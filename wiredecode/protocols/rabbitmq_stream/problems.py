@@ -1,4 +1,4 @@
-"""What goes wrong between RabbitMQ Stream clients and brokers, what changes, and how credit and lag go."""
+"""Problems between RabbitMQ Stream clients and brokers, changes, and gauges of credit and lag."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Subscription = tuple[int, int]
 
 
 class CreditGauge(Gauge):
-    """How many chunks the broker may still send, from Subscribe on; unknown where that was not captured."""
+    """Number of chunks that the broker may still send, from Subscribe on; unknown if that was not captured."""
 
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
 
@@ -91,7 +91,7 @@ class CreditGauge(Gauge):
 
 
 class LagGauge(Gauge):
-    """Offsets between the chunk that a consumer is sent and the last one committed; only version 2 of Deliver tells."""
+    """Offsets between a consumer's chunk and the last one committed; only version 2 of Deliver contains it."""
 
     types = frozenset({"Deliver"})
 
@@ -210,7 +210,7 @@ RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 @dataclass(eq=False)
 class Admission(Rule):
-    """Who was not let in, and connections that ended with or without a word; ``tcp.reset`` tells of a RST."""
+    """Clients that were refused, and connections that ended with or without Close; ``tcp.reset`` reports a RST."""
 
     types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
     _said: dict[int, set[str]] = field(default_factory=dict)
@@ -274,7 +274,7 @@ class Deletion:
 
     place: FrameRef
     users: list[FrameRef] = field(default_factory=list)
-    """Who else used it."""
+    """Other users of the stream."""
     refused: int = 0
     """Messages and requests that were refused afterwards."""
 
@@ -320,7 +320,7 @@ class MissingStreams(Rule):
             del self._deleted[key]
 
     def _described(self, frame: Frame, where: str) -> None:
-        """What Metadata tells of streams."""
+        """Facts about streams in Metadata."""
         for each in values_of(frame).get("streams") or ():
             key = each.get("stream", ""), where
             if each.get("response_code") != names.UNKNOWN_STREAM:

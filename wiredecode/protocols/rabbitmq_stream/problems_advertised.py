@@ -16,9 +16,9 @@ from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of, values_
 CODES = codes_of("rabbitmq_stream")
 
 WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
-"""Who goes on with these did not only look for a stream."""
+"""Commands of a client that did not only look for a stream."""
 ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
-"""What clients and brokers say first."""
+"""First messages of clients and brokers."""
 MIN_ANSWERS = 3
 """A client that asks this often and connects to no broker goes round in circles."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
@@ -38,9 +38,9 @@ class Advertised:
     port: int
     client: str
     left_ns: int | None = None
-    """When the connection ended that was told."""
+    """Time at which the informed connection ended."""
     times: int = 1
-    """How often it was told, the last time at ``place``."""
+    """Number of times that it was advertised, the last time at ``place``."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class AdvertisedHost(Rule):
                 self._report(advertised, what, attempts)
 
     def _by_name(self, advertised: Advertised) -> Attempts:
-        """Attempts of a client that was told a name: to its port, after it was told, at whatever address that is."""
+        """Attempts of a client that got a name: to its port, after it got the name, at any address."""
         found = Attempts()
         if is_address(advertised.host):
             return found
@@ -146,7 +146,7 @@ class AdvertisedHost(Rule):
         return found
 
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
-        """Whether its host left, or asked again and again, and did nothing with streams after it was told."""
+        """Whether its host left, or asked again and again, and did nothing with streams afterwards."""
         ended = advertised.left_ns is not None or advertised.times >= MIN_ANSWERS
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
@@ -188,7 +188,7 @@ def is_loopback(host: str) -> bool:
 
 
 def explanation_of(advertised: Advertised) -> str:
-    """What the name itself tells."""
+    """Explain an advertised name by itself."""
     host = advertised.host
     if is_loopback(host) and not is_loopback(advertised.client.strip("[]")):
         return f"{host} is, for a client at {advertised.client}, its own machine"

@@ -1,4 +1,4 @@
-"""How RabbitMQ Stream consumers fare: in what order, in how small pieces, who is active, who crashes."""
+"""Problems of RabbitMQ Stream consumers: order and size of chunks, changes of the active consumer, crashes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 CODES = codes_of("rabbitmq_stream")
 
 FLAPS, FLAP_NS = 5, 60_000_000_000
-"""So many changes of the active consumer within so long."""
+"""Changes of the active consumer, and the time in which they occur."""
 MANY_CHUNKS = 50
 SMALL, SMALL_BATCH = 10, 10
 """Messages per chunk, and per sub-batch, that are few."""
@@ -176,7 +176,7 @@ class CrashLoop(Rule):
 
 @dataclass(slots=True)
 class Filled:
-    """What the chunks of a stream hold."""
+    """Contents of the chunks of a stream."""
 
     chunks: int = 0
     records: int = 0

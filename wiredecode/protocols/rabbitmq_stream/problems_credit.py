@@ -1,4 +1,4 @@
-"""What becomes of RabbitMQ Stream subscriptions: too little credit, none any more, useless credit, growing lag."""
+"""Problems of RabbitMQ Stream subscriptions: too little credit, no more credit, useless credit, growing lag."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_CLOSED_NS = 200_000_000
 LEAST_CHUNKS = 20
 """Chunks from which on one credit at a time is worth a note."""
 LAG_NS, LAG_SHARE, LAG_CHUNKS = 5_000_000_000, 0.2, 5
-"""A consumer lags that fell so far behind, in so large a share of its time, if the age of so many chunks is known."""
+"""A consumer lags if it is this far behind, for this share of its time, and the age of this many chunks is known."""
 MOST_STREAMS = 10_000
 NEVER = 1 << 63
 MS = 1_000_000
@@ -43,14 +43,14 @@ def _round_trip(connection: Connection) -> int:
 
 @dataclass(slots=True)
 class Stream:
-    """How far a stream got."""
+    """Newest position of a stream."""
 
     position: int = 0
     """As consumers were sent."""
     end: int = 0
     """As brokers said as well."""
     grew_ns: int = 0
-    """When it last went on."""
+    """Time of its last growth."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Subscription:
     given_ns: int | None = None
     """When credit came after there was none; no chunk has followed yet."""
     dry: int = 0
-    """How often it had none left."""
+    """Number of times without credit."""
     position: int = 0
     """The offset that comes next."""
     chunks: int = 0
@@ -90,7 +90,7 @@ class Subscription:
 
 @dataclass(eq=False)
 class Credits(Rule):
-    """Time without credit while chunks were there, credit that means nothing, and consumers that fall behind."""
+    """Time without credit while chunks were there, useless credit, and lagging consumers."""
 
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe", "PublishConfirm"})
     _subscriptions: dict[int, dict[int, Subscription]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Credits(Rule):
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
             what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
             self._report("credit-one", subscription, what)
-        began_before = subscription.written_ns < subscription.place.time_ns  # nobody knows how fast it should be
+        began_before = subscription.written_ns < subscription.place.time_ns  # its expected speed is unknown
         if subscription.ages >= LAG_CHUNKS and not began_before and behind >= max(LAG_NS, LAG_SHARE * active):
             self._lags(subscription, behind, active)
 

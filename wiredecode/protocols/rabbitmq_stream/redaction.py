@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of RabbitMQ streams."""
+"""Rules of RabbitMQ Stream for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 

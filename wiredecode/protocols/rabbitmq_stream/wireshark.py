@@ -33,7 +33,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
 
 
 def entries(writer: Writer, kind: Array) -> Spelled:
-    """Entries of chunks are told their offsets."""
+    """Entries of chunks get their offsets."""
     read, more = array(writer, kind)
     inner = plain(kind.element)
     return ("chunk_entries" if isinstance(inner, Struct) and inner.layer is ChunkEntry else read), more
