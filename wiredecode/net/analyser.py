@@ -7,9 +7,8 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wiredecode.arrays import Bools
+from wiredecode.arrays import Bools, UInt64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.causality import Tracked
@@ -69,7 +68,8 @@ COPY_NS = 20_000_000
 COMPARED = 8
 """Packets before it with which one is compared: copies come next to each other."""
 
-Keys = npt.NDArray[np.uint64]
+Place = tuple[Segments, PacketBatch, int]
+"""A segment: its row among those of a batch."""
 
 
 class Copies:
@@ -77,72 +77,54 @@ class Copies:
 
     def __init__(self) -> None:
         self.count = 0
-        self._recent: deque[tuple[Segments, PacketBatch, Keys]] = deque()
+        self._seen: dict[int, list[Place]] = {}
+        """By key, of the last batches."""
+        self._batches: deque[tuple[int, list[int]]] = deque()
+        """Time of the last segment, and the keys of all, of these."""
 
     def find(self, segments: Segments, batch: PacketBatch) -> Bools | None:
         """Return which segments of a batch are copies; None: no copies. Batches come in the order of the capture."""
         if not len(segments):
             return None
-        keys = keys_of(segments)
         self._forget(int(segments.time_ns[0]))
-        found = self._compare(segments, batch, keys)
-        self._recent.append((segments, batch, keys))
-        if not found:
-            return None
-        self.count += len(found)
-        copies = np.zeros(len(segments), np.bool_)
-        copies[found] = True
-        return copies
-
-    def _forget(self, now: int) -> None:
-        while self._recent and int(self._recent[0][0].time_ns[-1]) < now - COPY_NS:
-            self._recent.popleft()
-
-    def _compare(self, segments: Segments, batch: PacketBatch, keys: Keys) -> list[int]:
-        every = np.concatenate([*(recent[2] for recent in self._recent), keys])
-        ordered = np.sort(every)
-        if not (ordered[1:] == ordered[:-1]).any():  # nearly always, and found at a third of the cost
-            return []
-        order = np.argsort(every, kind="stable")
-        same = np.flatnonzero(every[order[1:]] == every[order[:-1]])
-        sources = [*self._recent, (segments, batch, keys)]
-        edges = np.cumsum([0, *(len(each[2]) for each in sources)])
-        first, found, copied = int(edges[-2]), [], set()
-        for place in same.tolist():  # order[place + 1] has the key of those before it
-            row = int(order[place + 1])
-            if row < first:
-                continue
-            for back in range(place, max(-1, place - COMPARED), -1):
-                other = int(order[back])
-                if every[other] != every[row]:
-                    break
-                if other not in copied and is_copy(sources, edges, other, row):
-                    found.append(row - first)
+        keys, copied = keys_of(segments).tolist(), set()
+        for row, key in enumerate(keys):
+            here, known = (segments, batch, row), self._seen.setdefault(key, [])
+            for other in reversed(known[-COMPARED:]):
+                if (other[0] is not segments or other[2] not in copied) and is_copy(other, here):
                     copied.add(row)
                     break
-        return found
+            known.append(here)
+        self._batches.append((int(segments.time_ns[-1]), keys))
+        self.count += len(copied)
+        return np.isin(np.arange(len(segments)), [*copied]) if copied else None
+
+    def _forget(self, now: int) -> None:
+        while self._batches and self._batches[0][0] < now - COPY_NS:
+            for key in self._batches.popleft()[1]:
+                if len(self._seen[key]) > 1:
+                    del self._seen[key][0]
+                else:
+                    del self._seen[key]
 
 
-def keys_of(segments: Segments) -> Keys:
+def keys_of(segments: Segments) -> UInt64s:
     """A number that copies share, and other segments hardly ever."""
     seq, ack = segments.seq.astype(np.uint64), segments.ack.astype(np.uint64)
-    mixed: Keys = (seq << np.uint64(32)) ^ ack ^ (segments.ports.astype(np.uint64) << np.uint64(13))
+    mixed: UInt64s = (seq << np.uint64(32)) ^ ack ^ (segments.ports.astype(np.uint64) << np.uint64(13))
     mixed ^= segments.length.astype(np.uint64) << np.uint64(49)
     mixed ^= segments.flags.astype(np.uint64) << np.uint64(57)
     return mixed
 
 
-def is_copy(sources: list[Any], edges: Any, one: int, other: int) -> bool:
-    """Whether the segments at two places are the same packet, seen at two places."""
-    (first, before, after), (again, behind, later) = (seen_at(sources, edges, place) for place in (one, other))
+def is_copy(one: Place, other: Place) -> bool:
+    """Whether two segments are the same packet, seen at two places."""
+    (first, before, after), (again, behind, later) = seen_at(*one), seen_at(*other)
     return first == again and first is not None and before != behind and abs(later - after) <= COPY_NS
 
 
-def seen_at(sources: list[Any], edges: Any, place: int) -> tuple[Any, Any, int]:
+def seen_at(segments: Segments, batch: PacketBatch, row: int) -> tuple[Any, Any, int]:
     """Return the common properties of copies, where it was seen, and when; none if it came in fragments."""
-    which = int(np.searchsorted(edges, place, "right")) - 1
-    segments, batch, _ = sources[which]
-    row = place - int(edges[which])
     header, packet = int(segments.header[row]), int(segments.row[row])
     if header < 0:
         return None, None, 0
