@@ -111,7 +111,7 @@ class Session:
     ) -> Self:
         """Build the session and its dissector; ``wanted``: as for :func:`build_dissector` and :class:`Demand`.
 
-        No request waits for its answer, and plain messages are not told what they copy, unless ``display``, ``colors``
+        No request waits for its answer, and plain messages are not compared with others, unless ``display``, ``colors``
         (a filter that only colours output) or ``wanted`` ask for that. ``two_passes``: requests that wait know answers
         that come too late for one pass.
         """

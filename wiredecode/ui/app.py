@@ -39,7 +39,7 @@ LIGHT = TerminalTheme(
         *((50, 92, 192), (125, 80, 215), (0, 130, 180), (247, 247, 247)),
     ],
 )
-"""ANSI colours that all eyes tell apart: in Textual's own, red (errors) and magenta (the server) are one colour."""
+"""ANSI colours that all eyes can distinguish: in Textual's, red (errors) and magenta (the server) are one colour."""
 
 
 class Inspector(App[int]):

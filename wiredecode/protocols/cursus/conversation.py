@@ -40,7 +40,7 @@ class CommandRequest(Request):
     topic: Any = None
     partition: Any = None
     count: int | None = None
-    """READ_STREAM: its first reply came and announced so many messages in the second one."""
+    """READ_STREAM: its first reply came and announced this many messages in the second one."""
     silent: bool = False
     """A publish of 2025-11 that asked for no reply; a broker of today refuses it."""
 
@@ -60,9 +60,9 @@ class CursusConversation(Conversation):
         """The frame of that STREAM; None where frames were lost, so that the first answer may be another's."""
         self.losses = Losses()
         self.named: dict[str, Any] = {}
-        """What the frame just decoded said."""
+        """Fields of the frame just decoded."""
         self.answered: CommandRequest | None = None
-        """What it answers."""
+        """The request that it answers."""
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
@@ -111,7 +111,7 @@ class CursusConversation(Conversation):
         if style is not None:
             frame.layers = {NAME: dict(frame.values)}
 
-    # Who is who.
+    # Identities.
 
     def _learn_sides(self, frame: Frame) -> None:
         layer = frame.inner[0].layer if frame.inner else frame.layer

@@ -33,14 +33,14 @@ PIECES = ("arguments", "words", "reply_fields", "details")
 MARKER = names.MARKER_PREFIX.encode()
 
 FIRST_WORD = re.compile(rb"\s*\w*")
-"""Of text that was cut: what kind it is, is told by more than that."""
+"""Of truncated text: its kind needs more than that."""
 
 CLUSTER_AUTH = b"\0\7clusterAUTH "
 """Front of a discovery command with a token, which is not AUTH."""
 
 
 def read(frame: Frame, style: Style | None, forced: str | None, last: str | None) -> dict[str, Any]:
-    """Fill in everything that the frame itself tells; return its fields by name, JSON-ready and with secrets hidden.
+    """Fill in everything that the frame itself contains; return its fields by name, JSON-ready and with secrets hidden.
 
     ``forced``: the dialect the user wants; ``last``: that of the frame before.
     """
@@ -56,7 +56,7 @@ def read(frame: Frame, style: Style | None, forced: str | None, last: str | None
 
 
 def _cut_body(frame: Frame, last: str | None) -> Body | None:
-    """What is left of a batch or of a compressed body; other text is read as far as it goes."""
+    """The rest of a batch or of a compressed body; other text is read as far as possible."""
     buffer, position, stop = frame.buffer, frame.start + 4, frame.stop
     if buffer.startswith(names.MAGIC, position):
         dialect = last or ""
@@ -178,7 +178,7 @@ def _inner_frame(frame: Frame, data: bytes) -> Frame:
 
 
 def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
-    """What was found inside becomes the frame's: type, findings, and a layer of its own."""
+    """The decompressed body becomes the frame's: type, findings, and its own layer."""
     assert inner.layer is not None
     frame.type, frame.dialect = inner.type, inner.dialect
     frame.inner = [Inner(layers.body_of(inner.layer, NAME), data, None), *inner.inner]
@@ -191,7 +191,7 @@ def _adopt(frame: Frame, inner: Frame, data: bytes) -> None:
         frame.layers.update(inner.layers)
 
 
-# What each kind of body says.
+# Readers of the kinds of bodies.
 
 
 def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _report_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
-    """What brokers do not take as it was meant."""
+    """Report parameters that brokers do not use as intended."""
     keys = [piece["key"] for piece in frame.values.get("arguments", ()) if "key" in piece]
     if len(keys) != len(set(keys)):
         twice = sorted({printable(key) for key in keys if keys.count(key) > 1}) if len(keys) < 100 else []
@@ -371,7 +371,7 @@ HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
 
 
 def _batch(frame: Frame) -> dict[str, Any]:
-    """What is odd about the content of a batch."""
+    """Report unusual contents of a batch."""
     frame.type = BATCH
     values = frame.values
     record = frame.layers[NAME] if frame.layers else None
@@ -400,7 +400,7 @@ def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
 
 
 def report_layout(frame: Frame, body: Body) -> None:
-    """Which layout it is, and what speaks against it."""
+    """Report the layout, and the evidence against it."""
     if body.ambiguous:
         message = f"fits today's layout and that of the older document: read as {body.dialect}"
         frame.find("note", "protocol", "ambiguous-layout", message, "partition")

@@ -1,4 +1,4 @@
-"""How much a supposed frame looks like Cursus: to recognise the protocol, and to find the next frame after a hole."""
+"""Evidence that a supposed frame is Cursus: to recognise the protocol, and to find the next frame after a gap."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ KNOWN_WORDS = (*COMMAND_WORDS, *REPLY_WORDS)
 def judge(data: bytes, position: int, final: bool = False) -> Evidence:
     """Judge the supposed frame at ``position``; ``final``: no more of it will come, so its start must do.
 
-    Costs little, whatever its length says. More bytes change no answer but :data:`CUT`.
+    Costs little, for any length in it. More bytes change no answer but :data:`CUT`.
     """
     if position + 4 > len(data):
         return Evidence(CUT)
@@ -168,7 +168,7 @@ def _cut_envelope(data: bytes, position: int, inside: int, end: int, final: bool
 
 
 def _is_publish(data: bytes, position: int, end: int) -> bool:
-    """An envelope of 2025-11: its topic is not empty, and what it holds is text."""
+    """An envelope of 2025-11: its topic is not empty, and its contents are text."""
     clean = PRINTABLE.match(data, position, end)
     return clean is not None and clean.end() == end > position
 
@@ -210,7 +210,7 @@ class FrameChain(Chain):
 
     @property
     def is_conclusive(self) -> bool:
-        """Whether a frame tells more than that text follows a length; zeros between texts are those of others."""
+        """Whether a frame shows more than text after a length; zeros between texts are those of others."""
         return self.best == SURE or (self.best == GOOD and not self.empty)
 
     def fills(self, data: bytes, final: bool) -> bool:

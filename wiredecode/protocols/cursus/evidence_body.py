@@ -1,4 +1,4 @@
-"""Which kind of body a frame has: told from its first bytes and from who sent it, in the order of the specification."""
+"""Identifies the kind of a frame's body by its first bytes and its sender, in the order of the specification."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _xerial(body: bytes, limit: int) -> Decompressed:
 
 
 def raw_snappy(body: bytes) -> bytes | None:
-    """What a raw snappy block holds, if it is one: it has no magic number."""
+    """Contents of a raw snappy block, if it is one: it has no magic number."""
     if len(body) < 2:
         return None
     limit = min(MAX_DECOMPRESSED_BYTES, MAX_SNAPPY_RATIO * len(body))
@@ -159,7 +159,7 @@ def is_text(body: bytes) -> bool:
 
 @dataclass(slots=True)
 class Body:
-    """What a frame turned out to be."""
+    """Kind of a frame's body."""
 
     layer: type[layers.CursusFrame]
     dialect: str | None = None
@@ -172,7 +172,7 @@ class Body:
 
 
 def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: str | None = None) -> Body:
-    """What the frame at ``data[start:stop]`` is; ``dialect`` is what the user said, ``sender`` None if unknown."""
+    """Identify the frame at ``data[start:stop]``; ``dialect`` is the user's choice, ``sender`` None if unknown."""
     position = start + 4
     if position == stop:
         return Body(layers.Empty if data[start:position] == EMPTY else layers.Unknown)
@@ -196,7 +196,7 @@ def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: st
 
 
 def _batch(data: bytes, start: int, stop: int, dialect: str | None) -> Body | None:
-    """A batch in the layout that the user wants, if it fits, else in the one that the bytes tell."""
+    """A batch in the layout that the user wants, if it fits, else in the one that the bytes show."""
     found, values, ambiguous = choose(data, start, stop)
     if dialect in LABELS and dialect != found and (wanted := fit(dialect, data, start, stop)) is not None:
         found, values = dialect, wanted

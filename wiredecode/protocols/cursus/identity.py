@@ -1,4 +1,4 @@
-"""Who Cursus clients are."""
+"""Identities of Cursus clients."""
 
 from __future__ import annotations
 

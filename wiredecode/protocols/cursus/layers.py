@@ -1,4 +1,4 @@
-"""The frames of Cursus: a length, then one of several bodies that are told apart by their first bytes.
+"""The frames of Cursus: a length, then one of several bodies that differ in their first bytes.
 
 Source: the broker's and the clients' source, and captures of both. All integers are big-endian. Every frame is::
 
@@ -43,7 +43,7 @@ REPLY_VALUE = (
     rb"(?<=\sassignments=)\[[^\[\]]*\]|(?<=\s)\[[^\[\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
     rb"|(?<=\scluster=).*|\S*"
 )
-"""Values of an OK reply: lists in brackets hold blanks, JSON goes on to the end."""
+"""Values of an OK reply: lists in brackets hold blanks, JSON reaches to the end."""
 
 _NAMES = b"|".join(name.encode() for name in sorted(COMMANDS, key=lambda name: (-len(name), name)))
 RAW_COMMAND = rb"[ \t\r\n]*+(?i:" + _NAMES + rb")(?=[ \t\r\n]|\Z)"
@@ -165,7 +165,7 @@ def trimmed(data: bytes, position: int, end: int) -> int:
 
 
 class Before:
-    """The end of a list before the first ``tag``, wherever that stands."""
+    """The end of a list before the first ``tag``, at any place."""
 
     def __init__(self, tag: bytes) -> None:
         self.tag = tag

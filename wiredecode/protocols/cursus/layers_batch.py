@@ -183,7 +183,7 @@ def may_be_seed(data: bytes, start: int, stop: int) -> bool:
 
 
 def tie(data: bytes, start: int) -> bool:
-    """Whether a frame that fits today's layout and the older document's is to be read as the latter.
+    """Whether to read a frame that fits today's layout and the older document's as the latter.
 
     Partitions 77824, 78080, ... do not occur; partitions 0 to 9 do.
     """

@@ -1,4 +1,4 @@
-"""Field kinds for text: stretches told by a pattern, and lists of ``key=value`` pieces."""
+"""Field kinds for text: stretches found by a pattern, and lists of ``key=value`` pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREDENTIAL = re.compile(
     rb"|(?i:[\w-]*(?:token|passw|passph|pwd|secret|jwt|credential|bearer|auth[-_]?(?:key|data))[\w-]*=?"
     rb"|//[^\s/@:]*:(?![0-9]{1,5}(?:[/?,]|\Z))[^\s@]*\Z)|\\u00[4-7][0-9a-fA-F]"
 )
-"""What tells that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
+"""Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""
 STEMS = tuple(stem.encode() for stem in (*credentials.STEMS, "login", "hello", "\\u00", "//"))
 SEED = re.compile(credentials.KEY_SEED.encode())
@@ -121,7 +121,7 @@ class SecretStretch(Stretch):
 
 
 def comes(pattern: bytes) -> When:
-    """The next bytes match a pattern; look-behind sees what was read before."""
+    """The next bytes match a pattern; look-behind sees the bytes read before."""
     return When(f"matches({pattern!r})")
 
 
@@ -143,7 +143,7 @@ def token_ahead(pattern: bytes | Reach) -> When:
 
 
 def holds_token(pattern: bytes | Reach) -> When:
-    """Whether what comes next, the body of a message, holds a token as clients put one behind ``message=``."""
+    """Whether the rest, the body of a message, holds a token as clients put one after ``message=``."""
     reach = reach_of(pattern)
 
     def token(data: bytes, position: int, end: int) -> bool:

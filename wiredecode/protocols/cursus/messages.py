@@ -13,7 +13,7 @@ from wiredecode.protocols.cursus.layers_batch import PARTITION_TEXT
 
 PUBLISHED = re.compile(r"PUBLISH:[^:]*:(?P<topic>[^:]*):")
 IDEMPOTENT = re.compile(r"IDEMPOTENT:[^:]*:[^:]*:(?P<number>[0-9]{1,20}):[^:]*:")
-"""How publishes of 2025-11 begin, in an envelope; any other text there was a message as a whole."""
+"""Beginnings of publishes of 2025-11, in an envelope; any other text there was a message as a whole."""
 MAX_PARTITION, MAX_NUMBER = 1 << 31, 1 << 64
 """Partitions and sequence numbers are below these."""
 OLDEST = (None, "seed")

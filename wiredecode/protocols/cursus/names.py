@@ -25,7 +25,7 @@ COMMANDS = _words(
 OTHER_TYPES = _words("OK ERROR STREAM_CONTROL Batch KeepAlive Envelope Compressed Json Text Unknown")
 """Types of frames that are no command, but for those of JSON."""
 DISCOVERY = ("JOIN_CLUSTER", "LEAVE_CLUSTER", "HEARTBEAT_CLUSTER", "LIST_CLUSTER")
-"""Commands of the discovery port, with JSON behind them."""
+"""Commands of the discovery port, followed by JSON."""
 
 EXACT = _words("HELP LIST LIST_GROUPS LIST_CLUSTER CLUSTER_STATUS PROTOCOL_INFO")
 """Commands that take nothing after their name: with arguments they are unknown to the broker."""

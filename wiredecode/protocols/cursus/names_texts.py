@@ -1,4 +1,4 @@
-"""What the pieces of a text say: named, typed, and with secrets hidden. Everything here is JSON-ready."""
+"""Fields from the pieces of a text: named, typed, and with secrets hidden. Everything here is JSON-ready."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def closed(elements: Elements) -> Elements:
 
 
 def typed(value: str, wanted: str) -> str | int | bool:
-    """The value as what it should be, or the text where it is not."""
+    """The value in its declared type, or the text if it does not fit."""
     if wanted == names.INTEGER and NUMBER.match(value):
         return int(value)
     if wanted == names.BOOLEAN and value in ("true", "false"):
@@ -169,7 +169,7 @@ def command(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, An
 
 
 def positional(name: str, values: Mapping[str, Any], secrets: bool) -> dict[str, Any]:
-    """The words of a positional command, by their places; an envelope with a topic tells the broker of 2025-11."""
+    """The words of a positional command, by their places; an envelope with a topic shows the broker of 2025-11."""
     table = names.POSITIONAL_2025 if values.get("envelope_topic") else names.POSITIONAL
     places = table.get(name, ())
     words = [piece_text(word, secrets) for word in known(values.get("words", ()))]
@@ -263,7 +263,7 @@ def members(value: Any) -> dict[str, Any]:
 
 
 def json_type(value: Any) -> str:
-    """What kind of reply a JSON value is."""
+    """Kind of reply of a JSON value."""
     if not isinstance(value, dict):
         return "Json"
     for key, name in JSON_TYPES:
@@ -281,4 +281,4 @@ JSON_TYPES = (
     ("error", "JsonError"),
     ("partitions", "TopicMetadata"),
 )
-"""A member that tells each kind of JSON reply, in the order in which they are looked for."""
+"""A member that identifies each kind of JSON reply, in the order in which they are looked for."""

@@ -1,4 +1,4 @@
-"""What goes wrong between Cursus clients and brokers: groups of consumers, publishing without acks; what changes."""
+"""Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGES = {
 
 
 class Commits(Gauge):
-    """Offsets that groups go on from, from the answer on that accepts them."""
+    """Offsets from which groups continue, from the answer on that accepts them."""
 
     types = frozenset({"COMMIT_OFFSET", "BATCH_COMMIT", "OK"})
 
@@ -67,7 +67,7 @@ class Commits(Gauge):
 
 
 def _committed(frame: Frame) -> Iterator[Measurement]:
-    """What a commit asks for."""
+    """Offsets that a commit requests."""
     facts = frame.generated
     topic, group = str(facts["topic"]), facts["group"]
     commits = facts.get("commits") or f"{facts['partition']}:{facts['offset']}"
@@ -104,7 +104,7 @@ class Member:
     joined: bool = False
     left: bool = False
     last_frame_ns: int = 0
-    """When the broker last accepted something of it."""
+    """Time at which the broker last accepted one of its requests."""
     refused: int = 0
     """Refusals for its generation in a row ..."""
     since_ns: int = 0
@@ -112,7 +112,7 @@ class Member:
 
 
 class Groups(Rule):
-    """Rebalances, members that were left behind, and members that timed out."""
+    """Rebalances, members with a stale generation, and members that timed out."""
 
     types = GROUP_COMMANDS | {"OK", "ERROR"}
 
@@ -230,7 +230,7 @@ class Admission(Rule):
 
 
 class Acks(Rule):
-    """Messages that nobody acknowledges."""
+    """Messages without acknowledgement."""
 
     types = frozenset({"Batch", "PUBLISH"})
 

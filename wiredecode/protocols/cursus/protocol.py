@@ -69,7 +69,7 @@ TOLD = {
     "policy": ("json", MEMBER),
     "message_count": ("int64", "messages of a transaction"),
 }
-"""What texts and JSON replies tell: Arrow type and meaning."""
+"""Fields of texts and JSON replies: Arrow type and meaning."""
 DECLARED = {"type"}.union(  # cursus.type is that of the frame
     kind.name for layer in (*BATCHES.values(), *TEXT_LAYERS) for kind in layer.fields_desc if layer.filter_name == NAME
 )

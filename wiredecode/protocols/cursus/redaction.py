@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of Cursus."""
+"""Rules of Cursus for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = PARTITIONS.union(
     """
     ),
 )
-"""Words of the protocol that stand where names do."""
+"""Words of the protocol in places of names."""
 
 
 def is_compressed(owner: Layer, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a capture says in Liftbridge, which NATS carries: envelopes, and what the metadata group says without them."""
+"""Liftbridge in a capture of NATS, which carries it: envelopes, and messages of the metadata group without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told about an envelope beyond its fields: near misses, checksums, refusals."""
+"""Findings about an envelope beyond its fields: near misses, checksums, refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USUAL_HEADERS = (bytes([0, SHORT_HEADER, 0]), bytes([0, LONG_HEADER, CRC_FLAG]))
 
 
 def check_header(frame: Frame, data: bytes, start: int) -> None:
-    """Tell what upstream's servers would reject or ignore; ``data`` has a whole header, which is none of the usual."""
+    """Report headers that upstream's servers would reject or ignore; ``data`` has a whole header, which is unusual."""
     version, header_length, flags, message_type = data[4:SHORT_HEADER]
     if version != 0:
         message = f"version {version} is not known: the payload is not decoded"
@@ -112,7 +112,7 @@ CHECKED_TYPES = (names.ACK, 5, 8, 9)
 
 
 def check_contents(message_type: int, reading: CarriedLayer) -> None:
-    """Of :data:`CHECKED_TYPES` and what is unusual: tell refusals, operations without their message, unknown fields."""
+    """Of :data:`CHECKED_TYPES` and unusual messages: report refusals, operations without message, unknown fields."""
     frame, fields = reading.frame, reading.fields
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")

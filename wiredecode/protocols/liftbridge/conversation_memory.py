@@ -1,4 +1,4 @@
-"""What is remembered of Liftbridge in a capture: requests, publishes, acks, and the meanings of subjects.
+"""State of Liftbridge in a capture: requests, publishes, acks, and the meanings of subjects.
 
 A request and its response usually travel on different NATS connections, and each message is seen once per hop.
 """
@@ -21,7 +21,7 @@ MAX_KEY_CHARACTERS = 1024
 NO_FACTS: dict[str, Any] = {}
 
 Key = tuple[str, ...]
-"""What a request and its response have in common: the reply subject, or inbox and correlation id of an ack."""
+"""Common key of a request and its response: the reply subject, or inbox and correlation id of an ack."""
 
 
 class Hop(NamedTuple):
@@ -33,7 +33,7 @@ class Hop(NamedTuple):
     side: int
     message_type: int
     facts: dict[str, Any]
-    """What it tells about its response."""
+    """Facts about its response."""
 
 
 MAX_EXCHANGES = 10_000
@@ -63,21 +63,21 @@ NAMESPACE_BEFORE = {
 
 
 class Meaning(NamedTuple):
-    """What a subject says: the message type to expect, and the stream and partition it names."""
+    """Facts in a subject: the message type to expect, and the stream and partition it names."""
 
     message_type: int | None = None
     namespace: str | None = None
-    """Of the cluster; None: the subject does not tell."""
+    """Of the cluster; None: not in the subject."""
     facts: dict[str, Any] = {}
     tail: str = ""
     """The subject within the namespace."""
     numbered: bool = True
-    """Whether messages on it may be of another partition than the first: only the stream's metadata tells."""
+    """Whether messages on it may be of another partition than the first: only the stream's metadata shows it."""
 
 
 @dataclass(eq=False)
 class Memory(CarriedSession):
-    """What messages of one capture say that others need; bounded. Decoding is added in :mod:`.conversation`."""
+    """State from messages of one capture that others need; bounded. Decoding is added in :mod:`.conversation`."""
 
     exchanges: Newest[Key, list[Hop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False

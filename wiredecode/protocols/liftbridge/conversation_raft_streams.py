@@ -1,7 +1,7 @@
 """Raft's byte streams, one per inbox subject: cut into RPCs and answers as their NATS messages come.
 
 A message usually holds one RPC, but only the stream counts: an RPC may span messages, a message may hold several. Each
-hop of a NATS message is a stream of its own, told by subject, connection and direction.
+hop of a NATS message is a separate stream, identified by subject, connection and direction.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PART, UNALIGNED, LIMIT = "part", "unaligned", "limit"
 
 
 class RpcPiece(NamedTuple):
-    """What a message gave: a whole RPC, answer or snapshot, or bytes of one."""
+    """Part of a stream in a message: a whole RPC, answer or snapshot, or bytes of one."""
 
     layer: type[Layer]
     data: bytes
     start: int | None
     """Where it starts in the message; None: it came in several."""
     remark: str | None = None
-    """``part``: it goes on; ``unaligned``: no RPC begins here; ``limit``: too large to be put together."""
+    """``part``: it continues; ``unaligned``: no RPC begins here; ``limit``: too large to be put together."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class RaftStream:
     pending: bytearray = field(default_factory=bytearray)
     """The front of an RPC that is not whole."""
     position: int = 0
-    """How far it was looked at."""
+    """Position up to which it was examined."""
     items: int = 0
     """MessagePack items that are still to come."""
     snapshot: bytearray | None = None
@@ -109,7 +109,7 @@ class RaftStream:
         return pieces
 
     def _rpc(self, message: bytes, start: int) -> tuple[RpcPiece, int]:
-        """The RPC that begins or goes on at ``start``."""
+        """The RPC that begins or continues at ``start``."""
         before = len(self.pending)
         data: bytes | bytearray = message[start:] if start else message
         if before:
@@ -221,7 +221,7 @@ class RaftStreams:
                     stream.reset()
 
     def sent(self, key: Key, rpc: Request) -> bool:
-        """Remember an RPC; tells whether its answer can be known."""
+        """Remember an RPC; return whether its answer can be known."""
         self.streams[key].send(rpc)
         return key[0] in self.peers
 

@@ -36,7 +36,7 @@ from wiredecode.protocols.liftbridge.layers_replication import (
 
 
 class Envelope(Message):
-    """Base of all: what a one-line summary shows stands in ``facts``."""
+    """Base of all envelopes: fields of a one-line summary are in ``facts``."""
 
     filter_name = NAME
     facts: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +62,7 @@ def header(message_type: int) -> list[Any]:
 def envelope(
     message_type: int, *fields: Kind, facts: tuple[str, ...] = (), doc: str | None = None, **members: Any
 ) -> type[Envelope]:
-    """The layer of an envelope with a protobuf message of these fields; lines show all of them, or ``facts``."""
+    """The layer of an envelope with a protobuf message of these fields; lines show all fields, or ``facts``."""
     shown = facts or tuple(kind.name for kind in fields)
     members |= {"fields_desc": message(*header(message_type), *fields), "facts": shown, "__doc__": doc}
     return type(names.MESSAGE_TYPES[message_type], (Envelope,), members)
@@ -75,7 +75,7 @@ class Unknown(Envelope):
     facts = ("version", "message_type")
 
 
-# Left out of a Publish, stream, partition and time are not 0 or empty but not said: the subject tells stream and
+# Left out of a Publish, stream, partition and time are not 0 or empty but unset: the subject contains stream and
 # partition, the server has its own clock.
 Publish = envelope(
     0,

@@ -1,8 +1,8 @@
 """MessagePack as hashicorp/raft writes it: maps from field names to values, as layers.
 
 Source: msgpack/spec (spec.md, spec-old.md). The old dialect is what travels here: text and bytes share the "raw" codes
-A0-BF, DA and DB, nil is C0. A map or an item is read with the code that stood in front of it, which is kept, so that
-building gives the same bytes whatever width the writer chose.
+A0-BF, DA and DB, nil is C0. A map or an item is read with the code in front of it, which is kept, so that
+building gives the same bytes for any width that the writer chose.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def read_texts(data: bytes) -> list[str] | None:
 
 
 class Meaning(Struct):
-    """What the bytes of another field say: read with them, never written."""
+    """Meaning of the bytes of another field: read with them, never written."""
 
     tagged = True
     key = ""
@@ -168,7 +168,7 @@ def whole(layer: type[Layer], data: bytes, start: int, stop: int) -> Layer | Non
 
 
 class Verbatim(Rest):
-    """A MessagePack value that is not declared, as it stands on the wire."""
+    """An undeclared MessagePack value, unchanged."""
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         try:
@@ -197,17 +197,17 @@ def keyed(*kinds: Kind) -> list[Any]:
 
 
 class Pair(NamedTuple):
-    """How one pair was written."""
+    """Encoding of one pair."""
 
     name: str
     at: int
-    """Which of the unknown pairs."""
+    """Index in the unknown pairs."""
     key_code: int
     code: int
 
 
 class MapLayer(TaggedLayer):
-    """Base of all maps. With ``answer`` a raw stands before the map: the error of an RPC, empty if there is none."""
+    """Base of all maps. With ``answer`` a raw precedes the map: the error of an RPC, empty if there is none."""
 
     __slots__ = ("codes", "pairs")
     answer: ClassVar[bool] = False
@@ -297,7 +297,7 @@ class MapLayer(TaggedLayer):
 
 
 class ErrorText(Text):
-    """What stands before the map of an answer."""
+    """Text before the map of an answer."""
 
     tagged = True
     key = ""

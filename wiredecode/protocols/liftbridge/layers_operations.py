@@ -1,4 +1,4 @@
-"""What Liftbridge's servers tell each other to do: protobuf messages nested in others (server/protocol/internal.proto).
+"""Operations between Liftbridge's servers: protobuf messages nested in others (server/protocol/internal.proto).
 
 A :class:`PropagatedRequest <wiredecode.protocols.liftbridge.layers.PropagatedRequest>` and a Raft log entry
 (:class:`RaftLog`) carry the same operations under different numbers.
@@ -33,7 +33,7 @@ WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 OF_PARTITION = ("shrink_isr_op", "report_leader_op", "expand_isr_op")
 OF_STREAM = ("delete_stream_op", "pause_stream_op", "resume_stream_op", "set_stream_readonly_op")
 OF_MEMBER = ("join_consumer_group_op", "leave_consumer_group_op", "report_consumer_group_coordinator_op")
-"""Fields of a request that hold an operation, by what it is done to."""
+"""Fields of a request that hold an operation, by the object of the operation."""
 
 
 def structure(name: str, *kinds: Kind, doc: str | None = None, filter_name: str = "") -> type[Message]:

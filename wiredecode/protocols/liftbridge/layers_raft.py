@@ -102,7 +102,7 @@ class Configuration(messagepack.MapLayer):
 
 
 class LogEntry(messagepack.MapLayer):
-    """An entry of the replicated log: its bytes, and what they do."""
+    """An entry of the replicated log: its bytes, and their operation."""
 
     fields_desc = messagepack.keyed(
         Integer("Index", "index", "position in the log"),
@@ -267,7 +267,7 @@ ANSWERS: tuple[tuple[str, type[Answer]], ...] = (
     ("granted", RequestPreVoteResponse),
     ("success", InstallSnapshotResponse),
 )
-"""The field that tells each answer, in the order in which they are asked."""
+"""The field that identifies each answer, in the order in which they are tried."""
 
 LAYERS: tuple[type[Layer], ...] = (
     RaftConnectRequest,
@@ -285,10 +285,10 @@ LAYERS: tuple[type[Layer], ...] = (
 AnyAnswer = response(
     "AnyAnswer", *{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values()
 )
-"""All fields of all answers, to tell which one it is."""
+"""All fields of all answers, to distinguish them."""
 
 
 def answer_layer(data: bytes) -> type[Answer]:
-    """Which answer it is: by the fields that are in its map."""
+    """The type of an answer: by the fields that are in its map."""
     found = AnyAnswer(data).fields
     return next((layer for name, layer in ANSWERS if name in found), TimeoutNowResponse)

@@ -50,7 +50,7 @@ class CarriedLayer:
             frame.layers[name] = self.fields
 
     def find_problem(self) -> None:
-        """Make a finding of what the careful decoder met. Of a frame that was not captured whole nothing is told."""
+        """Make a finding of the careful decoder's problem. Incomplete frames get none."""
         frame, problem = self.frame, self.problem
         if problem is None or frame.is_cut:
             return
@@ -84,7 +84,7 @@ class Reader(NamedTuple):
 
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256
-"""Messages of one layer that are remembered, and the longest of them."""
+"""Messages of one layer that are remembered, and the longest one."""
 READERS: dict[type[Layer], Reader] = {}
 """Of the layers that were met."""
 

@@ -6,7 +6,7 @@ Source: liftbridge server/commitlog (message.go, message_set.go) and server/repl
     entry:    offset i64 | timestamp i64 | leader epoch u64 | size u32 | message of that size
     message:  crc u32 | magic i8 | attributes i8 | key | value | header count u16 | headers
 
-Each message has a CRC-32C of its own, over everything after it.
+Each message has its own CRC-32C, over everything after it.
 """
 
 from __future__ import annotations

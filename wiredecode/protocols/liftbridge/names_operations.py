@@ -1,4 +1,4 @@
-"""Operations on the metadata of a cluster in a few words, as lines and problems tell them."""
+"""Operations on the metadata of a cluster in a few words, for lines and problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spelled(values: Mapping[str, Any]) -> str:
 
 
 def entries_spelled(entries: Iterable[Any]) -> str:
-    """What entries of the log do: ``"CREATE_STREAM orders; LogNoop"``; empty: there are none."""
+    """Operations of entries of the log: ``"CREATE_STREAM orders; LogNoop"``; empty: there are none."""
     known = [each for each in entries if isinstance(each, Mapping)]
     found = [entry_spelled(each) for each in known[:MOST_SPELLED]]
     return "; ".join([*found, f"{len(known) - MOST_SPELLED} more"] if len(known) > MOST_SPELLED else found)

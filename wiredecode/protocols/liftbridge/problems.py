@@ -1,4 +1,4 @@
-"""What goes wrong among Liftbridge servers, and with what is published to them; what changes, and how replicas lag."""
+"""Problems among Liftbridge servers, and with publishes to them; changes, and the lag of replicas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CODES = codes_of("liftbridge")
 
 
 def requested_change(frame: Frame) -> Iterator[Change]:
-    """What a server asks the metadata leader to do."""
+    """Requests of a server to the metadata leader."""
     for name, said in inner_values(frame).items():
         if name in OPERATIONS and isinstance(said, Mapping):
             kind, who, what = OPERATIONS[name]
@@ -73,7 +73,7 @@ def votes(frame: Frame) -> Iterator[Change]:
 
 
 def leads(frame: Frame) -> Iterator[Change]:
-    """The metadata leader tells its term with every AppendEntries."""
+    """The metadata leader sends its term with every AppendEntries."""
     values = inner_values(frame)
     metadata = spelled_in(cluster_of(frame), "metadata")
     yield Change(LEADER, metadata, f"{named(values, 'leader')} leads the cluster's {metadata}, term {values['term']}")
@@ -93,7 +93,7 @@ MOST_FOLLOWERS = 4096
 
 
 class ReplicaLag(Gauge):
-    """Committed messages that a follower did not have when it asked, as the leader's answer tells."""
+    """Committed messages that a follower did not have when it asked, from the leader's answer."""
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse"})
 
@@ -114,7 +114,7 @@ class ReplicaLag(Gauge):
 
 
 class Cursors(Gauge):
-    """Where consumers go on from, as servers keep it in the stream ``__cursors``."""
+    """Offsets from which consumers continue, as servers keep them in the stream ``__cursors``."""
 
     types = frozenset({"Publish"})
 
@@ -155,7 +155,7 @@ class Reported:
 
 
 class Subject(NamedTuple):
-    """What is published to: cluster and stream, as far as they are known, and subject."""
+    """Target of a publish: cluster and stream, as far as they are known, and subject."""
 
     namespace: str
     stream: str

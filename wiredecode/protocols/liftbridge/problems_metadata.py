@@ -1,4 +1,4 @@
-"""What the metadata of a Liftbridge cluster went through: elections, leaders of partitions, refused operations."""
+"""Events in the metadata of a Liftbridge cluster: elections, leaders of partitions, refused operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_REQUESTS = 10_000
 
 @dataclass(eq=False)
 class Metadata(Rule):
-    """Who leads: the cluster, by the RPCs of Raft, and partitions, by the entries of its log."""
+    """Finds leaders: of the cluster, by the RPCs of Raft, and of partitions, by the entries of its log."""
 
     types = frozenset({"AppendEntries", "RequestVote"})
     _leaders: Newest[str, tuple[str, int]] = field(default_factory=lambda: Newest(MOST_CLUSTERS))
@@ -112,7 +112,7 @@ class Refusals(Rule):
         | {"RequestVoteResponse", "InstallSnapshotResponse", "TimeoutNowResponse"}
     )
     _requests: Newest[int, str] = field(default_factory=lambda: Newest(MAX_REQUESTS))
-    """What was asked for, by frame."""
+    """Requests, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "PropagatedRequest":

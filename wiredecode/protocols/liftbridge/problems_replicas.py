@@ -1,4 +1,4 @@
-"""Replicas that lag behind, and servers that went silent."""
+"""Lag of replicas, and servers that went silent."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_PARTITIONS = 10_000
 MOST_STEPS = 1024
 """Newest offsets of a partition that are remembered."""
 LAG_NS, LEAST_LAG_NS = 5_000_000_000, 1_000_000_000
-"""Replicas this far behind are worth a warning, or a note."""
+"""Lag of replicas that is a warning, or a note."""
 SILENT_NS = 1_000_000_000
 SILENT_REQUESTS = 3
 """A server that got this many requests, and sent nothing for `SILENT_NS`, is silent."""
 
 
 def server_of(who: Mapping[str, str]) -> str | None:
-    """The server behind a connection, by the name of its client: ``LIFT.namespace.server.purpose``."""
+    """The server of a connection, by the name of its client: ``LIFT.namespace.server.purpose``."""
     name = who.get("name", "")
     if not name.startswith(CLIENT_NAME):
         return None
@@ -62,7 +62,7 @@ class Partition(NamedTuple):
 
 @dataclass(slots=True)
 class Log:
-    """How the newest offset of a partition grew: offsets, and since when there are messages up to them."""
+    """Growth of the newest offset of a partition: offsets, and since when there are messages up to them."""
 
     offsets: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
@@ -91,12 +91,12 @@ class Log:
 
 @dataclass(eq=False)
 class Replicas(Rule):
-    """How far behind replicas are when they ask for messages: how long ago the next message was known to be there."""
+    """Lag of replicas when they ask for messages: time since the next message was known to be there."""
 
     types = frozenset({"ReplicationRequest", "ReplicationResponse", "Ack"})
     _logs: Newest[Partition, Log] = field(default_factory=lambda: Newest(MOST_PARTITIONS))
     _worst: dict[str, dict[Partition, tuple[int, int]]] = field(default_factory=dict)
-    """By replica and partition: how far behind it was at most, and when."""
+    """By replica and partition: the largest lag, and its time."""
 
     def frame(self, frame: Frame) -> None:
         if frame.sender == "server" or "copy_of" in frame.generated:
@@ -149,7 +149,7 @@ class Replicas(Rule):
 
 @dataclass(slots=True)
 class Server:
-    """What a server was sent since it sent anything itself."""
+    """Requests that a server got since it sent anything itself."""
 
     place: FrameRef | None = None
     """The first request."""

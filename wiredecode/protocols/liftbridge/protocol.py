@@ -1,4 +1,4 @@
-"""What wiredecode knows of Liftbridge before it meets one of its messages."""
+"""Facts about Liftbridge that wiredecode needs before any of its messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Liftbridge(CarriedProtocol):
-    """It has no ports of its own."""
+    """It has no ports."""
 
     name = NAME
     carrier = "nats"

@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of Liftbridge."""
+"""Rules of Liftbridge for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Pravega connection: which dialect it speaks, who is who, and what its state tells about each message."""
+"""One Pravega connection: its dialect, its endpoints, and facts from its state about each message."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SAME = frozenset({-127, 100})
 """Codes of messages that both dialects have alike, or one alone."""
 
 READS = frozenset({9, 10})
-"""ReadSegment and SegmentRead: while nothing tells the dialect they are read as shipped, with a note."""
+"""ReadSegment and SegmentRead: while the dialect is unknown they are read as shipped, with a note."""
 
 SIMPLE = frozenset({int, str, bytes, type(None)})
 """Values that cannot be, or hold, text that is not modified UTF-8."""
 
 
 class InDoubt(Unknown):
-    """A message while nothing tells the dialect: what its code means is not known either."""
+    """A message while the dialect is unknown: the meaning of its code is not known either."""
 
     fields_desc = [*header(0, dict.fromkeys(SAME, "")), Rest("body", "everything after the header", secret=True)]
 
@@ -56,13 +56,13 @@ class PravegaConversation(Conversation):
         self.whole = connection.initiator is not None
         self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole)
         self.talk: Shipped | Proposed | None = None
-        """Whom the frame just decoded was given to."""
+        """The dialect's reader of the frame just decoded."""
         self.dialect = dialect
         self.fixed = dialect is not None
-        """Whether the dialect is beyond doubt: forced, or told by a Hello."""
+        """Whether the dialect is certain: forced, or from a Hello."""
         exact = dialect in names.PROPOSALS and dialect != names.PROPOSAL
         self.presets: list[str] = [dialect] if exact and dialect else list(names.PROPOSALS)
-        """Assignments of codes that agree with all messages so far; the first is used."""
+        """Assignments of codes that agree with all messages until now; the first is used."""
         self.reached: dict[int, int] = {}
         """Per side, the stream offset after its last frame."""
         self.empty_events = 0
@@ -71,7 +71,7 @@ class PravegaConversation(Conversation):
 
     def started_by(self, side: int, client: bool | None) -> None:
         super().started_by(side, client)
-        self.fixed = False  # recognised, not forced: messages may tell otherwise
+        self.fixed = False  # recognised, not forced: messages may show otherwise
 
     def dispensable(self, frame: Frame) -> bool:
         return True
@@ -144,7 +144,7 @@ class PravegaConversation(Conversation):
         self.dialect = said
 
     def _in_doubt(self, frame: Frame, code: int) -> bool:
-        """Whether a message may be of either dialect: nothing told so far. Of one that was cut all may depend on it."""
+        """Whether a message may be of either dialect: nothing decided yet. Of a truncated one all may depend on it."""
         if code in SAME:
             return False
         self.early = self.early or (not frame.offset and self.connection.directions[frame.side].started)
@@ -155,7 +155,7 @@ class PravegaConversation(Conversation):
     def _read_in_doubt(self, frame: Frame, style: Style | None) -> None:
         decoder_of(InDoubt).read(frame, style)
         if frame.layers:
-            frame.layers[NAME].pop("message_type", None)  # its number is told
+            frame.layers[NAME].pop("message_type", None)  # its number is known
         frame.sender = self.sender(frame)
 
     def _agrees(self, frame: Frame, code: int) -> bool:
@@ -217,7 +217,7 @@ class PravegaConversation(Conversation):
     # Findings that belong to no dialect's state.
 
     def _explain(self, frame: Frame, layer: type[WireMessage]) -> None:
-        """Say which text is not modified UTF-8, and what it is instead."""
+        """Report text that is not modified UTF-8, and its likely encoding."""
         found = [] if SIMPLE.issuperset(map(type, frame.values.values())) else flawed(frame.values)
         ranges = compiler.careful(layer, frame.buffer, frame.start, frame.stop).ranges if found else {}
         for path, value in found:
@@ -275,5 +275,5 @@ class MessageDecoder(FrameDecoder):
 
 @cache
 def decoder_of(layer: type[WireMessage]) -> MessageDecoder:
-    """How to read a layout."""
+    """Decoder of a layout."""
     return MessageDecoder(layer, None if issubclass(layer, Unknown) else layer.type_name, None, NEWER)

@@ -1,4 +1,4 @@
-"""Which reply answers which request: by request id, by writer and event number, or by segment and offset."""
+"""Pairs replies with requests: by request id, by writer and event number, or by segment and offset."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
 
 
 class Talk:
-    """What both dialects remember of a connection."""
+    """State of a connection that both dialects need."""
 
     def __init__(self, whole: bool) -> None:
         self.whole = whole
@@ -132,7 +132,7 @@ class Talk:
             frame.find("note", "protocol", "no-request", "no request for this reply was captured")
 
     def report_events(self, frame: Frame, reader: SegmentReader, found: SegmentEvents) -> None:
-        """What a piece of a segment gave: events that end in it, and one that does not."""
+        """Report the events of a piece of a segment: events that end in it, and one that does not."""
         self.events = found.events
         if (count := found.count()) is not None:
             frame.generate("event_count", count)

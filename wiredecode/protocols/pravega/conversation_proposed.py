@@ -24,7 +24,7 @@ LOW_TAIL, LOW_END, HIGH_TAIL, HIGH_END = 0x01, 0x02, 0x80, 0x40
 
 @dataclass(slots=True)
 class Parts:
-    """The parts of a message that came so far, in one direction."""
+    """The received parts of a message, in one direction."""
 
     frame: int
     offset: int
@@ -52,7 +52,7 @@ class OpenBlock:
     announced: int
     start_offset: int
     size: int = 0
-    """Bytes of its events so far, headers included."""
+    """Bytes of its events until now, headers included."""
     inside: bool = False
     """The block is a part of the BeginAppendBlock message."""
 
@@ -61,7 +61,7 @@ class OpenBlock:
 class Side:
     parts: Parts | None = None
     base: int = 0
-    """What the first part is numbered."""
+    """Number of the first part."""
     zero_seen: bool = False
 
 
@@ -146,7 +146,7 @@ class Proposed(Talk):
             self._complete(frame, parts)
 
     def _complete(self, frame: Frame, parts: Parts) -> None:
-        """The last part: the whole is a message with a header of its own, which takes effect now."""
+        """The last part: the whole is a message with its own header, which takes effect now."""
         whole = bytes(parts.data)
         frame.generate("whole_length", len(whole))
         if len(whole) < HEADER.size or HEADER.unpack_from(whole)[1] != len(whole) - HEADER.size:
@@ -250,7 +250,7 @@ class Proposed(Talk):
         self._compare(frame, values, block)
 
     def _compare(self, frame: Frame, values: Mapping[str, Any], block: OpenBlock) -> None:
-        """What the two ends of a block say, against each other and against what stands between them."""
+        """Compare the two ends of a block, with each other and with the bytes between them."""
         if values["connection_id"] != block.connection:
             message = f"the block of frame {block.frame} is of another connection id"
             frame.find("warning", "protocol", "block-writer", message, "connection_id")

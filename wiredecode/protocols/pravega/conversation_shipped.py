@@ -28,7 +28,7 @@ REFUSED_IN_BLOCK = frozenset({"SetupAppend", "AppendBlock", "ConditionalAppend",
 
 PADDING, PARTIAL_EVENT = -1, -2
 TAILS = {PADDING: "Padding", PARTIAL_EVENT: "PartialEvent"}
-"""How a block may end."""
+"""Endings of a block."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Block:
     """None: not all of it was captured."""
     frame: int
     front: bytes = b""
-    """What was captured in front of the hole, where not all of it was."""
+    """Captured bytes in front of the gap, if not all were captured."""
 
 
 @dataclass(slots=True)
@@ -50,18 +50,18 @@ class Rebuilt:
     data: bytes | None
     problem: tuple[str, str] | None = None
     tail: str | None = None
-    """How the block ends, of :data:`TAILS`."""
+    """Ending of the block, of :data:`TAILS`."""
 
 
 @dataclass(slots=True)
 class Writer:
-    """What SetupAppend said of a writer, and the appends that wait to be acknowledged."""
+    """Facts from SetupAppend about a writer, and the appends that wait to be acknowledged."""
 
     segment: str
     last_event: int = 0
     pending: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
     sealed: Answer | None = None
-    """The segment was sealed: the server takes no append of this writer any more, and answers none."""
+    """The segment was sealed: the server accepts no more appends of this writer, and answers none."""
 
 
 class Shipped(Talk):
@@ -143,7 +143,7 @@ class Shipped(Talk):
             self.link(frame, request)
 
     def _seal(self, frame: Frame, request: SegmentRequest) -> None:
-        """The server refuses an append to a sealed segment, and tells nothing about those that follow it."""
+        """The server refuses an append to a sealed segment, and does not answer those that follow it."""
         writer, number = self.writers.get(request.writer or b""), request.offset or 0
         refused = [request]
         if writer is not None:
@@ -207,7 +207,7 @@ class Shipped(Talk):
     # Writers and their blocks.
 
     def _resolve(self, frame: Frame) -> Writer | None:
-        """Name the segment behind a writer."""
+        """Name the segment of a writer."""
         number = frame.values.get("writer_id", frame.values.get("connection_id"))
         writer = self.writers.get(number) if number is not None else None
         if writer is not None:
@@ -359,7 +359,7 @@ class Shipped(Talk):
             self._appended(frame, writer, values["data"], number, 1)
 
     def _conditional_block(self, frame: Frame) -> None:
-        """Bytes for an exact offset: events may go on from one of these to the next."""
+        """Bytes for an exact offset: events may continue from one block to the next."""
         writer, values = self._resolve(frame), frame.values
         if frame.is_cut or "data" not in values:
             return
@@ -452,7 +452,7 @@ class Shipped(Talk):
 
 
 def group(values: Mapping[str, Any], segment: str | None) -> Hashable:
-    """What requests and replies share: the request id, or before there was one the segment."""
+    """Common key of requests and replies: the request id, or before there was one the segment."""
     number = values.get("request_id")
     return ("segment", segment) if number is None or (number == -1 and segment is not None) else number
 

@@ -1,6 +1,6 @@
-"""Which message the bytes can be: the layouts of each code, whether they fit, and which dialect they speak for.
+"""Identifies messages: the layouts of each code, whether they fit, and the dialect that they show.
 
-The protocol has no magic number but Hello's; what identifies a message is that the lengths inside it add up.
+The protocol has no magic number but Hello's; a message is identified by lengths inside it that add up.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84,
 WEAK_TYPES = frozenset(
     {"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"}
 )
-"""Messages that many bytes could be taken for."""
+"""Messages that many other bytes look like."""
 
 
 def alternatives(code: int) -> tuple[type[WireMessage], ...]:
@@ -129,7 +129,7 @@ def _fits_proposal(dialect: str, code: int, data: bytes, start: int, stop: int) 
 
 @dataclass(slots=True)
 class MessageEvidence(Evidence):
-    """SURE: it holds a segment's name, or is a Hello. WEAK: many bytes could be taken for such a message."""
+    """SURE: it holds a segment's name, or is a Hello. WEAK: many other bytes look like such a message."""
 
     code: int = 0
     layer: type[WireMessage] | None = None

@@ -1,4 +1,4 @@
-"""Who Pravega clients are: their writers, several of which may share a connection."""
+"""Identities of Pravega clients: their writers, several of which may share a connection."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Source: Pravega's wire protocol pages and the encoders of its releases; where these disagree, the encoders: see
 docs/protocols/pravega.md. All integers are big-endian; strings are modified UTF-8 with a uint16 length. Newer versions
-added fields at the end only: readers tell by the bytes that are left whether they are there. What old releases wrote
-differently is in ``layers_older``. Every message begins::
+added fields at the end only: the bytes left show whether they are there. Different layouts of old releases
+are in ``layers_older``. Every message begins::
 
     message_type int32 | message_length uint32 | message_length bytes
 """
@@ -104,7 +104,7 @@ def structure(name: str, *fields: Kind) -> type[Layer]:
     return type(name, (Layer,), {"fields_desc": [*fields], "__module__": __name__})
 
 
-# Fields that stand in many messages.
+# Fields of many messages.
 
 
 def request_id() -> Kind:
@@ -329,7 +329,7 @@ GetStreamSegmentInfo = message(11, segment("segment_name"), late_token())
 
 
 def segment_info() -> list[Any]:
-    """What all wire versions tell of a segment."""
+    """Fields of a segment in all wire versions."""
     return [
         segment("segment_name"),
         Boolean("exists", "whether there is such a segment"),

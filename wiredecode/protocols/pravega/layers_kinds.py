@@ -9,7 +9,7 @@ from wiredecode.fields import Int64, Text
 from wiredecode.fields.emitter import Emitter
 
 NO_VALUE = -(2**63)
-"""What upstream writes for: attribute not set, writer unknown, key without version."""
+"""Upstream's value for: attribute not set, writer unknown, key without version."""
 
 
 class JavaString(str):
@@ -83,7 +83,7 @@ def escape_surrogates(text: str) -> str:
 
 
 class JavaText(Text):
-    """A string: uint16 number of bytes, then modified UTF-8. Whatever its bytes are, they survive a round trip."""
+    """A string: uint16 number of bytes, then modified UTF-8. All bytes survive a round trip."""
 
     def decode(self, raw: bytes) -> str:
         return lenient_java(raw)
@@ -102,7 +102,7 @@ class JavaText(Text):
 
 
 class Meaning(Int64):
-    """A number of which some values stand for something else: ``meanings`` says what, to readers of trees."""
+    """A number with special values: ``meanings`` describes them, to readers of trees."""
 
     def __init__(self, name: str, doc: str = "", *, meanings: Mapping[int, str] | None = None, **kw: Any) -> None:
         super().__init__(name, doc, **kw)

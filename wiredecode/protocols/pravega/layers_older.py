@@ -1,4 +1,4 @@
-"""What releases before 2018 wrote differently, and messages that were given up.
+"""Different layouts of releases before 2018, and messages that were given up.
 
 A layout here is tried only where today's does not fit the bytes: see ``evidence``. "Early" is traffic from before
 April 2017, without request ids; until May 2017 there was no Hello. Until November 2016 five messages had other codes.
@@ -43,7 +43,7 @@ def older(
 
 
 def given_up(code: int, *fields: Kind, facts: Facts = 1) -> type[WireMessage]:
-    """A message with request id that is not used any more."""
+    """A message with request id that is no longer used."""
     return message(code, *fields, facts=facts, remade=(older_layer, (code, TYPES[code])))
 
 

@@ -66,7 +66,7 @@ class Events:
     source: bytes
     bounds: list[Bounds]
     key: str = "event_number"
-    """What records call what ``base`` counts: ``event_number``, or ``offset`` in the segment."""
+    """Name in records of the numbers that ``base`` counts: ``event_number``, or ``offset`` in the segment."""
     base: int | None = None
     """Number of the first event, or offset of the first byte of ``source``; None: not known."""
 
@@ -92,13 +92,13 @@ class Single:
 
 @dataclass(slots=True)
 class SegmentEvents:
-    """What one piece of a segment gave."""
+    """Events in one piece of a segment."""
 
     events: Events | None = None
     note: str | None = None
     """``seen``: nothing new; ``gap``: bytes before it are missing; ``unframed``: no events here; ``too-large``."""
     known: bool = True
-    """Whether it is known which events end here: not where nothing tells where an event begins."""
+    """Whether it is known which events end here: not if the beginning of an event is unknown."""
 
     def count(self) -> int | None:
         """Events that end here, if that is known."""
@@ -143,11 +143,11 @@ class SegmentReader:
         return found
 
     def unfinished(self) -> tuple[int, int] | None:
-        """Offset and bytes so far of the event that is not whole yet."""
+        """Offset and bytes received of the event that is not whole yet."""
         return (self.start, len(self.buffer)) if self.proven and self.aligned and self.buffer else None
 
     def _no_events(self, note: str | None = None, events: Events | None = None) -> SegmentEvents:
-        """What bytes give that do not begin an event: they may be the rest of one."""
+        """Result for bytes that do not begin an event: they may be the rest of one."""
         return SegmentEvents(events, note or ("unframed" if self.sure else None), self.sure)
 
     def _starts_event(self, offset: int) -> bool:

@@ -136,7 +136,7 @@ SUCCESSES: Mapping[str, str] = MappingProxyType(
 """The reply that means yes, for the requests that are paired by their request id."""
 
 APPENDS = frozenset({"AppendBlockEnd", "ConditionalAppend", "ConditionalBlockEnd"})
-"""What DataAppended acknowledges."""
+"""Messages that DataAppended acknowledges."""
 
 FAILURES = frozenset(
     {
@@ -145,13 +145,13 @@ FAILURES = frozenset(
         *("TableSegmentNotEmpty", "TableKeyDoesNotExist", "TableKeyBadVersion", "ConditionalCheckFailed"),
     }
 )
-"""Replies that mean no, whatever was asked."""
+"""Replies that refuse any request."""
 
 CLIENT_TYPES = (
     frozenset(SUCCESSES) | APPENDS | {"AppendBlock", "ReadSegment", "BeginAppendBlock", "EndAppendBlock", "Event"}
 )
 SERVER_TYPES = frozenset(SUCCESSES.values()) | FAILURES | {"DataAppended", "SegmentRead"}
-"""Messages that only one side sends; Hello, KeepAlive and Partial Message tell nothing."""
+"""Messages that only one side sends; Hello, KeepAlive and Partial Message do not count."""
 
 SCALE_TYPES = {0: "no scaling", 1: "throughput", 2: "event rate"}
 UPDATE_TYPES = {0: "none", 1: "replace", 2: "replace if greater", 3: "accumulate", 4: "replace if equal"}

@@ -1,4 +1,4 @@
-"""What goes wrong between Pravega clients and servers, what changes, and how far readers are."""
+"""Problems between Pravega clients and servers, changes, and positions of readers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ CHANGES = dict.fromkeys(DONE, segment_done)
 
 
 class Readers(Gauge):
-    """The next byte of each reader's segment, and the bytes between it and the end that was told last."""
+    """The next byte of each reader's segment, and the bytes between it and the last known end."""
 
     types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
-        """By segment: the largest write offset that was told."""
+        """By segment: the largest known write offset."""
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
         values = frame.values
@@ -202,7 +202,7 @@ class Read:
 
 @dataclass(slots=True)
 class Segment:
-    """How far a segment goes, and who waits for more."""
+    """Length of a segment, and the readers that wait for more."""
 
     end: int = -1
     reads: Newest[int, Read] = field(default_factory=lambda: Newest(MOST_READS))

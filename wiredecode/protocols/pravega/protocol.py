@@ -61,7 +61,7 @@ SEARCH_SMALL_BYTES = 8 * 1024
 CODES = b"".join(re.escape(bytes([code])) for code in sorted(evidence.KNOWN) if code > 0)
 NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(evidence.KNOWN) if code < -2)
 CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
-"""Where a message may start in mid-stream. Not with types 0, -1, -2: append data is full of them."""
+"""Candidates for messages in mid-stream. Not with types 0, -1, -2: append data is full of them."""
 
 
 def hello(data: bytes, final: bool) -> bool | None:
@@ -158,7 +158,7 @@ class Pravega(BehindProxy):
         return length > SEARCH_BYTES or not evidence.plausible(*HEADER.unpack_from(data, following))
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A message whose lengths add up, followed by what can be a header; or one that also names a segment."""
+        """A message whose lengths add up, followed by a possible header; or one that also names a segment."""
         for position in self._candidates(data):
             judged = evidence.judge(data, position)
             if judged.level == CUT and not final:
@@ -179,7 +179,7 @@ class Pravega(BehindProxy):
         return Found(0, True) if conclusive else self.search(data, final=final)
 
     def _followed(self, data: bytes, judged: evidence.MessageEvidence, final: bool) -> bool | None:
-        """Whether what follows a good message lets it be believed; None: more bytes may tell."""
+        """Whether the bytes after a good message let it be believed; None: more bytes may decide."""
         if judged.level == SURE:
             return True
         if judged.end + HEADER.size > len(data):

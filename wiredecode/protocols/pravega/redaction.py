@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of Pravega."""
+"""Rules of Pravega for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 

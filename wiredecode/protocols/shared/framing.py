@@ -20,7 +20,7 @@ class Split:
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
     known_at: Sequence[tuple[int, int]] = ()
-    """Frames whose end bytes behind it told: index in ``ends``, and the place up to which bytes had to be there."""
+    """Frames whose end was found with later bytes: index in ``ends``, and the place up to which bytes were needed."""
     then: Cutter | None = None
     """Cutter of the bytes after the last whole frame, if it switched to another protocol."""
 

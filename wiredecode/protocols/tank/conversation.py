@@ -1,4 +1,4 @@
-"""The state of one TANK connection: who is the broker, what was asked, and what the answers mean by it."""
+"""The state of one TANK connection: the broker's side, the requests, and the meaning of answers to them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TankConversation(Conversation):
         self.style: Style | None = None
         """Of the records that are made at the moment."""
         self.contents: Contents | None = None
-        """What the frame just decoded holds."""
+        """Contents of the frame just decoded."""
         self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
@@ -273,7 +273,7 @@ class TankConversation(Conversation):
             self._read_chunks(frame, record, requested)
 
     def _answer_peer(self, frame: Frame) -> TopicsRequest | None:
-        """The oldest request for the same topics; those before it will not be answered any more."""
+        """The oldest request for the same topics; earlier ones will get no answer."""
         answered = [topic["topic"] for topic in whole(frame.values.get("topics"), "topic")]
         for index, request in enumerate(self.peer):
             if request.topics is not None and [topic for topic, _ in request.topics] == answered:
@@ -302,7 +302,7 @@ class TankConversation(Conversation):
             frame.find(severity, "response", "not-read", ", ".join(shown[:MAX_NAMED]), "topics")
 
     def _read_chunks(self, frame: Frame, record: Any, requested: Requested) -> None:
-        """Number the messages of the chunks; tell what is cut."""
+        """Number the messages of the chunks; report truncated ones."""
         chunks = record.get("chunks") or []
         contents = self.contents = Contents(frame, self.style, "chunks[{}].bundles[{}].bundle")
         raw = raw_chunks(frame, chunks) if self.style is not None else None
@@ -346,7 +346,7 @@ class TankConversation(Conversation):
         frame.find("note", "protocol", "obsolete", "RegisterReplica is obsolete: brokers close the connection")
 
     def _discovered(self, frame: Frame) -> None:
-        """The records have no partition ids: the request tells them."""
+        """The records have no partition ids: the request contains them."""
         request = self._answer(frame)
         values = frame.values
         if values.get("partition_count") == 0:
@@ -407,4 +407,4 @@ def _decoders() -> dict[tuple[int, bool], FrameDecoder]:
 
 
 DECODERS = _decoders()
-"""How to read each message, by id and whether the broker sends it."""
+"""Decoders of each message, by id and whether the broker sends it."""

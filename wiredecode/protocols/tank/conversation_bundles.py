@@ -1,4 +1,4 @@
-"""What the bundles of a frame say together: sequence numbers, inherited timestamps, decompressed messages, findings."""
+"""Facts from all bundles of a frame: sequence numbers, inherited timestamps, decompressed messages, findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASK64 = 2**64 - 1
 FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
 """Group and code of findings about decompression that is no fault of the data."""
 NO_TIME = rfc3339_ms(0)
-"""What "same timestamp" means on the first message of a bundle."""
+"""Meaning of "same timestamp" on the first message of a bundle."""
 
 
 Bundled = dict[str, Any]
@@ -42,13 +42,13 @@ class Contents:
     """Goes through the bundles of one frame in order.
 
     With a ``style`` the bundles are records, which are completed; without, they are the values of the walk, whose
-    messages are only counted. ``path`` is where bundle k of element i stands.
+    messages are only counted. ``path`` is the place of bundle k of element i.
     """
 
     def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
         self.frame, self.style, self.path = frame, style, path
         self.inflated: dict[tuple[int, int], bytes] = {}
-        """Without a style: what the rows of compressed bundles are read from, by where they stand."""
+        """Without a style: contents of compressed bundles for the rows, by place."""
         self.damaged = frame.status != OK
         """Bytes are missing or make no sense: the last bundle may be incomplete."""
         self.messages = 0
@@ -58,7 +58,7 @@ class Contents:
         self.topic, self.partition = "", 0
         """Of the bundle that comes next."""
         self.numbered: list[Numbered] = []
-        """Without a style: the bundles so far."""
+        """Without a style: the bundles read."""
         self._budget = Budget()
         self._reported = 0
 
@@ -207,7 +207,7 @@ class Contents:
 
 
 def describe(bundle: dict[str, Any], flags: int) -> None:
-    """What the flags of a bundle mean."""
+    """Set the meanings of the flags of a bundle."""
     codec = flags & CODEC_MASK
     bundle["codec"] = CODECS.get(codec) or f"codec {codec}"
     bundle["sparse"] = flags & SPARSE != 0
@@ -280,7 +280,7 @@ def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
 
 
 def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: str) -> None:
-    """How much there is, in a chunk of ``size`` bytes, of the bundle that is cut, and how much is missing."""
+    """Report the available and missing bytes of the truncated bundle in a chunk of ``size`` bytes."""
     bundle = chunk["partial_bundle"]
     length = bundle.get("bundle_length")
     whole = sum(entry["bundle_length"] + varint_size(entry["bundle_length"]) for entry in chunk["bundles"])

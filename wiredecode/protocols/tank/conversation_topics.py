@@ -23,7 +23,7 @@ Topics = tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 def record_of(frame: Frame, style: Style | None) -> Any:
-    """What is completed: with a style the record, else the values."""
+    """The object to complete: with a style the record, else the values."""
     return frame.values if style is None or not frame.layers else frame.layers["tank"]
 
 
@@ -41,7 +41,7 @@ def entries_of(topics: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Topic and partition, where a frame is about one; else the first few of them."""
+    """Topic and partition, if a frame is about one; else the first few."""
     named = list(islice(dict.fromkeys(islice(pairs, MAX_LOOKED_AT)), MAX_NAMED + 1))
     if len(named) == 1:
         return {"topic": printable(named[0][0]), "partition": named[0][1]}
@@ -96,7 +96,7 @@ def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> li
 def confirm_partitions(
     frame: Frame, addressed: Topics, places: list[tuple[str, list[int]]], results: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Tell each partition of a Produce what became of its messages; all results were captured."""
+    """Give each partition of a Produce the outcome of its messages; all results were captured."""
     if frame.request is None or len(dict(addressed)) < len(addressed):
         return  # a topic that comes again: which entry a result is about depends on those before
     confirmations, first = [], 0

@@ -1,4 +1,4 @@
-"""Whether bytes look like a frame of TANK, and of which side: without a magic number, only an exact parse tells."""
+"""Whether bytes look like a frame of TANK, and of which side: without a magic number, only an exact parse decides."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
 
 
 def judge(data: bytes, position: int) -> Evidence:
-    """Judge the bytes at ``position`` as a frame: a short one by all of it, others by their beginning."""
+    """Judge the bytes at ``position`` as a frame: a short one whole, others by their beginning."""
     if position + HEADER.size > len(data):
         return Evidence(CUT if position == len(data) or data[position] in REQUESTS else BAD)
     code, length = HEADER.unpack_from(data, position)
@@ -91,7 +91,7 @@ class FrameChain(Chain):
         return self.best == GOOD and self.whole >= FRAMES_TO_BELIEVE
 
 
-# A first look, since search tries every byte: what is not there yet is taken for zeros.
+# A first look, since search tries every byte: missing bytes count as zeros.
 
 
 def _may_request(code: int, length: int, data: bytes, position: int) -> bool:

@@ -1,4 +1,4 @@
-"""Who TANK clients are."""
+"""Identities of TANK clients."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ integers are little-endian. Every message, in both directions::
 
     message_id u8 | payload_length u32 | payload
 
-Nothing tells a request from a response but the side that sends it.
+A request differs from a response only in the side that sends it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def partition() -> Kind:
 
 
 def sent_by(version: int, client_id: str) -> list[Any]:
-    """How Produce and Consume begin."""
+    """First fields of Produce and Consume."""
     return [
         U16("client_version", "of the client; from 3 on Consume has options", default=version),
         request_id(),
@@ -88,7 +88,7 @@ def sent_by(version: int, client_id: str) -> list[Any]:
 
 
 def waiting(when_idle: str = "") -> list[Any]:
-    """How long an answer may be held back."""
+    """Time that an answer may be held back."""
     return [
         U64("max_wait", f"how long to wait for data{when_idle}", unit="ms"),
         U32("min_bytes", "data worth answering for while waiting", unit="bytes"),
@@ -213,7 +213,7 @@ ConsumedPartition = structure(
 
 
 def consumed(first: Kind, topic_name: str, topics: type[Number], partitions: type[Number]) -> list[Any]:
-    """The header, whose length stands in front of it, and the chunks."""
+    """The header, which follows its length, and the chunks."""
     element = structure(
         topic_name,
         topic(),
@@ -375,7 +375,7 @@ ReplicatedTopic = listed_topic(
 
 
 class ListedTopics(Array):
-    """The topics of a broker: what is told of each depends on whether it is in a cluster."""
+    """The topics of a broker: the fields of each depend on whether it is in a cluster."""
 
     def __init__(self, name: str, doc: str = "") -> None:
         super().__init__(name, ReplicatedTopic, doc, count="topic_count")
@@ -432,10 +432,10 @@ REQUESTS = _by_id(
     *(Produce, Consume, Ping, RegisterReplica, ProduceWithBaseSequenceNumber, DiscoverPartitions, CreateTopic),
     *(ReloadPartitionConfiguration, ConsumeAsPeer, Status, DiscoverTopics, DiscoverTopology),
 )
-"""What clients send, by id; brokers send PING of these."""
+"""Messages of clients, by id; of these, brokers send PING."""
 RESPONSES = _by_id(
     *(ProduceResponse, ConsumeResponse, Ping, DiscoverPartitionsResponse, CreateTopicResponse),
     *(ReloadPartitionConfigurationResponse, ConsumeAsPeerResponse, StatusResponse, DiscoverTopicsResponse),
     DiscoverTopologyResponse,
 )
-"""What brokers send, by id."""
+"""Messages of brokers, by id."""

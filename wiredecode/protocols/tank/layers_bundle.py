@@ -1,4 +1,4 @@
-"""What Produce carries and Consume brings back: chunks of bundles, bundles of messages (TANK's tank_encoding.md).
+"""Contents of Produce and of answers to Consume: chunks of bundles, bundles of messages (TANK's tank_encoding.md).
 
 ::
 
@@ -130,7 +130,7 @@ class Messages(Array):
 
 
 class Extra(Layer):
-    """What bit 7 announces, by the document."""
+    """Contents announced by bit 7, by the document."""
 
     fields_desc = [
         Flags("extra_flags", "what follows", names=names.EXTRA_FLAGS),
@@ -332,7 +332,7 @@ class Chunks(Array):
         return elements
 
 
-# What the fields of a bundle mean together.
+# Combined meanings of the fields of a bundle.
 
 
 def message_count(bundle: Any) -> int:

@@ -73,7 +73,7 @@ class Endpoint(AsText, FixedBytes):
         return super().write(value, layer)
 
 
-# The header of the answers to Consume, whose length stands in front of it.
+# The header of the answers to Consume, which follows its length.
 
 HEADER_LENGTH = "header_length"
 """The field that says how many bytes follow it up to the chunks."""
@@ -102,14 +102,14 @@ class HeaderArray(InHeader, Array):
 
 
 class HeaderRest(InHeader, Rest):
-    """What is left of the header."""
+    """The rest of the header."""
 
 
 # Structures that may be cut.
 
 
 class Tail(Struct):
-    """A structure that ends where it is cut: what can be read of it, and as ``cut`` the bytes of the next field."""
+    """A structure that may be truncated: its readable part, and as ``cut`` the bytes of the next field."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
         inner = self.layer.within(data, position, end)

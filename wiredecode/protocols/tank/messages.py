@@ -51,7 +51,7 @@ def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
 
 
 def _place_of(frame: Frame, i: int, k: int) -> int:
-    """Which of the partitions of a Produce this is: the answer has a result for each."""
+    """Index of a partition in a Produce: the answer has a result for each."""
     return k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
 
 

@@ -23,9 +23,9 @@ MESSAGES = {
 """Request and response have the same id; the answer to id 5 has id 1."""
 
 END_OF_LOG = 2**64 - 1
-"""As a sequence number: in Consume "from the end", in the records of DiscoverPartitions "not told, see the reason"."""
+"""As a sequence number: in Consume "from the end", in the records of DiscoverPartitions "left out, see the reason"."""
 STARTS = {0: "first available message", END_OF_LOG: "end: new messages only"}
-"""What the reserved sequence numbers of Consume mean."""
+"""Meanings of the reserved sequence numbers of Consume."""
 STAND_ALONE = 0xFFFF
 """As the number of nodes of a topology."""
 
@@ -46,7 +46,7 @@ PRODUCE_RESULTS = {
     UNKNOWN: "unknown topic",
 }
 WHOLE_TOPIC = frozenset({READ_ONLY, UNKNOWN})
-"""Results of Produce that stand for all partitions of their topic."""
+"""Results of Produce that apply to all partitions of their topic."""
 
 CONSUME_RESULTS = {
     0x00: "OK",

@@ -1,4 +1,4 @@
-"""What goes wrong between TANK clients and brokers, partition by partition; what changes, and where consumers are."""
+"""Problems between TANK clients and brokers, partition by partition; changes, and positions of consumers."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Results(Rule):
 
 
 def subject_of(values: Mapping[str, Any]) -> Subject:
-    """What a request is about."""
+    """Topic or partition of a request."""
     return tuple(
         (topic["topic"], tuple((each["partition"], each.get("sequence_number", 0)) for _, each in entries_of([topic])))
         for topic in whole(values.get("topics"), "topic")

@@ -58,7 +58,7 @@ GENERATED = {
 }
 
 COLUMN_TYPES = {"tank.topic": "string", "tank.partition": "uint16"}
-"""Fields of some messages that others have too, by what they are about."""
+"""Fields of some messages that others have too, by their subjects."""
 
 
 WEAK_FRAMES_WHEN_SURE = 3

@@ -1,4 +1,4 @@
-"""What ``wiredecode anonymize`` has to know of TANK."""
+"""Rules of TANK for ``wiredecode anonymize``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wiredecode.protocols.tank.names import CODEC_MASK
 
 
 def is_compressed(owner: Layer, name: str) -> bool:
-    """Message sets of bundles with a codec, and what cannot be told from them."""
+    """Message sets of bundles with a codec, and fields that cannot be distinguished from them."""
     return name in ("message_set", "undecided") and bool(owner.fields.get("flags", 0) & (CODEC_MASK | 0x80))
 
 
