@@ -81,7 +81,7 @@ def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyP
         (["--follow-file"], "give capture files, or -i IFACE"),
         ([BASIC, "-i", "lo"], "leave out files"),
         ([BASIC, "-w", "x.pcapng"], "go with -i"),
-        ([BASIC, BASIC, "--follow-file"], "is for one file that is there"),
+        ([BASIC, BASIC, "--follow-file"], "needs one existing file"),
     ],
 )
 def test_what_cannot_be_shown_is_told_before_the_screen_opens(

@@ -288,7 +288,7 @@ def test_shown_frames_are_saved_as_packets_records_and_a_picture(tmp_path: Path)
             ui.main.message = ""
         await ui.press("W")
         await ui.write(str(tmp_path / "out.json"))
-        await ui.until(lambda: "is there already" in ui.main.message)
+        await ui.until(lambda: "exists already" in ui.main.message)
 
     drive(BASIC, test)
     records = [orjson.loads(line) for line in (tmp_path / "out.json").read_bytes().splitlines()]

@@ -35,7 +35,7 @@ REFUSALS = {
     "resource": "the server or the account has no storage left",
     "wrong last": "another publisher wrote to the stream first: the expected sequence or id is old",
     "decode": "the broker cannot read the messages: compare the compression of client and broker",
-    "leader": "another broker leads by now: the client has to look up the leader again",
+    "leader": "another broker is the leader now: the client has to look up the leader again",
     "auth": "the client's user may not publish there",
 }
 """Likely cause of a refusal by a word of its reason."""

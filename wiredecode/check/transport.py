@@ -15,7 +15,7 @@ from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report,
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
-"""A closed window, or all of them, last this long if they are a warning: reading a backlog closes it for moments."""
+"""Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
 """A server that goes down ends its connections within such a time."""
 LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000

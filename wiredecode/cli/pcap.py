@@ -171,5 +171,5 @@ def _grows(files: list[str]) -> Capture:
     from wiredecode.capture.reader import IDLE_SECONDS
 
     if len(files) != 1 or not Path(files[0]).is_file():
-        raise options.UsageError("--follow-file is for one file that is there; standard input is read as it comes")
+        raise options.UsageError("--follow-file needs one existing file; standard input is read as it comes")
     return open_capture(files, idle_seconds=IDLE_SECONDS, follow=True)

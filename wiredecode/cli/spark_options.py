@@ -95,7 +95,7 @@ class SparkOptions:
         "--finish",
         help="With --stream or --increment: the capture is over. Read all files, end all connections, stop.",
     )
-    overwrite: bool = Option(False, "--overwrite", help="Into tables: write captures again that are there already.")
+    overwrite: bool = Option(False, "--overwrite", help="Into tables: write captures that they hold already again.")
     fail_fast: bool = Option(
         False, "--fail-fast", help="End at the first file that cannot be read; nothing is written."
     )

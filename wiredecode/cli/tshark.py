@@ -53,8 +53,8 @@ WAYS = {
     "-y": "the link type is that of the interface: leave -y out",
     "--list-interfaces": "wiredecode interfaces lists where sniff can listen",
     "--export-objects": "bodies of messages come with wiredecode export FILE --level messages -o OUT",
-    "--enable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
-    "--disable-protocol": "all protocols are tried; -d PORT=PROTOCOL says what a port speaks",
+    "--enable-protocol": "all protocols are tried; -d PORT=PROTOCOL sets the protocol of a port",
+    "--disable-protocol": "all protocols are tried; -d PORT=PROTOCOL sets the protocol of a port",
     "--only-protocols": "all protocols are tried; -Y PROTOCOL shows one",
     "--hexdump": "hex dumps are -x",
     "--no-duplicate-keys": "keys of records are unique: leave it out",
@@ -228,7 +228,7 @@ def decode_as(value: str) -> str:
         return f"{found[1]}={found[2]}"
     if "==" in value:
         raise UsageError(
-            f"-d {value}: what a TCP port speaks is said by -d tcp.port==PORT,PROTOCOL or -d PORT=PROTOCOL"
+            f"-d {value}: set the protocol of a TCP port with -d tcp.port==PORT,PROTOCOL or -d PORT=PROTOCOL"
         )
     return value
 

@@ -109,7 +109,7 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
     if saving.save is not None or live.capture_filter or live.duration is not None or live.via is not None:
         raise options.UsageError("-f, -w, --duration and --via go with -i; of files W saves what is shown")
     if follow_file and (len(files) != 1 or not Path(files[0]).is_file()):
-        raise options.UsageError("--follow-file is for one file that is there")
+        raise options.UsageError("--follow-file needs one existing file")
     for name in files:
         _check(name, grows=follow_file)
 

@@ -60,7 +60,7 @@ class Emitter:
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
         self.walks = mode in ("head", "walk")
-        """Whether of bulk arrays the number of elements stands for them; ``head`` ends at the first."""
+        """Whether the number of elements represents a bulk array; ``head`` ends at the first one."""
         self.scopes: list[Scope] = []
         """The structures being read."""
         self.namespace: dict[str, Any] = {

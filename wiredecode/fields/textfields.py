@@ -1,7 +1,7 @@
 """Field kinds of text protocols: words, tokens, decimal numbers, lines, JSON objects with declared members.
 
-They are kinds like those of :mod:`wiredecode.fields`, so a text message is declared as a binary one is. What the eye
-does not miss (how many blanks stood between two tokens, leading zeros, lower case) is no value: a dissected
+They are kinds like those of :mod:`wiredecode.fields`, so a text message is declared as a binary one is. Mere
+spelling (the number of blanks between two tokens, leading zeros, lower case) is no value: a dissected
 :class:`TextLayer` remembers it in ``spelling`` if it differs from this package's own way of writing, so that
 building gives the same bytes again; a layer built from values writes the usual way.
 

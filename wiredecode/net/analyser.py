@@ -80,7 +80,7 @@ class Copies:
         self._seen: dict[int, list[Place]] = {}
         """By key, of the last batches."""
         self._batches: deque[tuple[int, list[int]]] = deque()
-        """Time of the last segment, and the keys of all, of these."""
+        """By batch: time of its last segment, and the keys of all its segments."""
 
     def find(self, segments: Segments, batch: PacketBatch) -> Bools | None:
         """Return which segments of a batch are copies; None: no copies. Batches come in the order of the capture."""

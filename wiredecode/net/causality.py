@@ -70,7 +70,7 @@ class Tracked:
     ) -> None:
         self.connection, self.streams, self.key, self.shared = connection, streams, key, shared
         self.clock = clock
-        """Goes on with its own packets; after those at hand."""
+        """Advances with its own packets; after those at hand."""
         self.analysis: ConnectionAnalysis | None = None
         """TCP analysis, where it is wanted."""
         self.hold: AckHold | None = None

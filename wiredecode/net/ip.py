@@ -181,7 +181,7 @@ class IpReader:
         self.extra: list[bytes] = []
         self.tcp_packets = 0
         self.tunnelled: list[Carried] = []
-        """Candidates for contents of packets since `pop_tunnelled`."""
+        """Possible packets inside of packets since `pop_tunnelled`."""
 
     def pop_tunnelled(self) -> list[Carried]:
         """Return the contents of packets since the last call; the caller decodes or counts them."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""
 LAST_LOSSES = 64
-"""The number of them that are searched for losses between two times."""
+"""Latest losses that are searched for one between two times."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,7 @@ class Connection:
         return first, second
 
     def around(self, side: int) -> tuple[str | None, str | None, str | None]:
-        """Of the packets of a side: the tunnels, from the outside in, who sent the outermost packets, and to whom."""
+        """Of the packets of a side: the tunnels, from the outside in, then the ends of the outermost packets."""
         outer = self.outer
         return (None, None, None) if outer is None else (outer.tunnel, outer.ends[side], outer.ends[1 - side])
 

@@ -186,7 +186,7 @@ class TlsConnection:
         return self._open(side, header, body, size)
 
     def _wait(self, half: Half) -> bool:
-        """Whether data of the other side, unless it was not captured, would show how to continue."""
+        """Wait for data of the other side, which shows how to continue; True: it will not come, the direction ends."""
         half.dead = half.only_read or half.waiting() > MOST_WAITING
         return half.dead
 

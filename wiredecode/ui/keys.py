@@ -80,7 +80,7 @@ PANES = (
     ("Home End  g G", "first line, last line"),
     ("← →  h l", "in the bytes: byte before, next byte; elsewhere: to the side"),
     ("Space", "in the tree: fold or unfold"),
-    ("Enter", "in a screen: to the frame that the line speaks of"),
+    ("Enter", "in a screen: to the frame of the line"),
 )
 """Keys of panes."""
 

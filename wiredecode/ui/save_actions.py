@@ -87,7 +87,7 @@ def save(model: CaptureModel, name: str, numbers: Iterable[int] | None, job: Job
     """Save records (``.json``), a table (``.parquet``) or packets of some frames, by default of all: how many."""
     path = Path(name).expanduser()
     if path.exists():
-        raise FileExistsError(f"{name} is there already; choose another name")
+        raise FileExistsError(f"{name} exists already; choose another name")
     wanted = None if numbers is None else set(numbers)
     with NewFile(path) as file:
         size = WRITERS.get(path.suffix, _packets)(model, file, wanted, job)

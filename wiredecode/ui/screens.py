@@ -118,7 +118,7 @@ class ReportScreen(BackScreen):
         if line.frames:
             self.dismiss(line.frames[0])
         else:
-            self.show_status("this line speaks of no frame")
+            self.show_status("this line is about no frame")
 
     def action_leave(self) -> None:
         if self.job is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 0.1
 """Least dissecting, in CPU time, between two states: it is repeated to show a frame."""
 COST_SHARE = 2
-"""Divisor of the total time: the largest share of time for keeping states."""
+"""Dissecting between two states takes at least this many times as long as keeping one."""
 MOST_STATES, MOST_BYTES = 4096, 512 << 20
 """When there are more, every second one is dropped and they are made half as often."""
 PLAIN, SEALED, NONCE_BYTES = b"P", b"S", 12

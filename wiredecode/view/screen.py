@@ -36,7 +36,7 @@ OUTCOMES = frozenset({"response_code", "error_code", "error", "description", "re
 """Values that say how it went: of them at least :data:`OUTCOME_WIDTH` columns are kept."""
 OUTCOME_WIDTH = 32
 FINDING_SHARE = 2
-"""Divisor of the details' width: the largest share of findings."""
+"""Findings get at most the details' width divided by this."""
 
 Pair = tuple[str, str]
 
@@ -150,7 +150,7 @@ class ScreenLines:
         return (fit(pairs, self._first(frame, pairs), left) + latency).lstrip(), remarks
 
     def _pairs(self, frame: Frame) -> list[Pair]:
-        """The key facts: what tells messages apart, then others, then those of what carries the message."""
+        """The key facts: those that distinguish messages, then others, then those of the frame around it."""
         own, carrier = self._lines.pairs(frame)
         order = {name: place for place, name in enumerate(summary_keys(frame.protocol))}
         own.sort(key=lambda pair: order.get(pair[0], len(order)))

@@ -185,7 +185,7 @@ def _advice(totals: Totals) -> list[str]:
         port = ports[0] if ports else "PORT"
         likely = next((protocol for protocol in protocols if port in protocol.ports), None)
         name = likely.name if likely else f"PROTOCOL ({', '.join(protocol.name for protocol in protocols)})"
-        texts.append(f"say what a port speaks with -d {port}={name}")
+        texts.append(f"set the protocol of a port with -d {port}={name}")
     elif not totals.tcp_packets and totals.packets:
         texts.append("there is no TCP in it: see above what was not decoded")
     elif not totals.captured and totals.packets:

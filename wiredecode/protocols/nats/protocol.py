@@ -55,7 +55,7 @@ class Nats(BehindProxy):
         "nats.request_subject": Generated("string", "of 503 (no responders): subject of the request"),
         "nats.stream": Generated("string", "of JetStream's answers to publishes: the stream"),
         "nats.stream_sequence": Generated("int64", "of JetStream's answers to publishes: its sequence there"),
-        "nats.duplicate": Generated("bool", "of such answers: the message was dropped, it is there already"),
+        "nats.duplicate": Generated("bool", "of such answers: the message was dropped as a duplicate"),
         "nats.bucket": Generated("string", "bucket of a key-value or object store"),
         "nats.key": Generated("string", "key in a key-value store"),
         "nats.kv_operation": Generated("string", "PUT, DEL, PURGE or GET of that key"),

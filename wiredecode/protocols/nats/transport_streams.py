@@ -71,7 +71,7 @@ class InnerStream:
         return self._feed(frame)
 
     def lose(self, frame: Frame) -> list[Frame]:
-        """Plain bytes before or of this chunk are not known: drop bytes that wait for them, and search after it."""
+        """Plain bytes before or of this chunk are not known: end the waiting operation, and search on."""
         self.fragments.clear()
         self.framer.end("chunks before were lost", frame.ready)
         self._again()

@@ -91,7 +91,7 @@ class SnapshotEntry(Layer):
 
 
 DATA = ("entries", "tracking", "snapshot")
-"""Contents of the data section, one of these."""
+"""Possible contents of the data section."""
 
 
 def message_count(layer: Layer, following: Mapping[str, bytes]) -> int:

@@ -69,7 +69,7 @@ class Number:
         return struct.Struct(f"{'<' if self.little else '>'}{self.at}x{code.lower() if self.signed else code}")
 
     def unfit(self, data: bytes, position: int) -> str:
-        """Error of the frame at ``position``, if any."""
+        """Error text of the value in the frame at ``position``."""
         return self.bad.format(value=self.reader.unpack_from(data, position)[0], least=self.least, most=self.most)
 
 

@@ -82,7 +82,7 @@ LAYERS: tuple[type[Layer], ...] = (ProxyV1, ProxyV2)
 
 
 class BehindProxy(Protocol):
-    """Mixed into a protocol no frame of which can look like a preface: it is recognised, and cut, behind one."""
+    """Mixin of protocols whose frames cannot look like a preface: recognises and cuts the bytes after one."""
 
     @abstractmethod
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:

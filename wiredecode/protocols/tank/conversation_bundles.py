@@ -187,7 +187,7 @@ class Contents:
         return len(messages) if isinstance(messages, list) else messages
 
     def _inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
-        """A compressed bundle as it would be without compression; None: it cannot be decompressed, as is told."""
+        """A compressed bundle as it would be without compression; None: it cannot be decompressed; reported."""
         inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
             bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"

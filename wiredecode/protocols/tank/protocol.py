@@ -40,7 +40,7 @@ GENERATED = {
     "tank.results.partitions": Generated("list<uint16>", "partitions of the result, if it is for a whole topic"),
     "tank.chunks.topic": Generated("string", "topic of the chunk, by the header"),
     "tank.chunks.partition": Generated("uint16", "partition of the chunk, by the header"),
-    "tank.chunks.partial_bundle.present_bytes": Generated("int64", "bytes that are there of the bundle that is cut"),
+    "tank.chunks.partial_bundle.present_bytes": Generated("int64", "bytes present of the partial bundle"),
     "tank.chunks.partial_bundle.missing_bytes": Generated("int64", "bytes that are missing of it"),
     **{
         f"tank.{bundle}.{name}": field
