@@ -249,7 +249,7 @@ def test_what_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: Path) ->
     copy.write_bytes(BASIC.read_bytes())
     before = copy.read_bytes()
     for typed, told in (
-        ((copy, "-w", copy), "is what is read"),
+        ((copy, "-w", copy), "is an input"),
         (("-", "-w", tmp_path / "b", "-Y", "tcp"), "standard input can be read once"),
         ((copy, "-w", tmp_path / "none" / "b"), "there is no folder"),
         ((copy, "-w", "-"), "needs a file"),

@@ -142,7 +142,7 @@ def test_a_filter_that_names_frames_chooses_frames(run: Run, tmp_path: Path) -> 
         said = run(command[0], BLACK_HOLE, *command[1:], "-Y", "tcp.retransmission").err
         assert "pcap --summary -Y 'tcp.retransmission'" in said, command
     refused = run("pcap", BLACK_HOLE, "-T", "fields", "-e", "frame.number", "-Y", "tcp.retransmission")
-    assert (refused.code, "for frames say -Y 'frame && (" in refused.err) == (2, True)
+    assert (refused.code, "for frames use -Y 'frame && (" in refused.err) == (2, True)
 
 
 @pytest.mark.slow

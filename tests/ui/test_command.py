@@ -80,7 +80,7 @@ def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyP
         ([BASIC, "-Y", "frame.typ"], "did you mean 'frame.type'"),
         (["--follow-file"], "give capture files, or -i IFACE"),
         ([BASIC, "-i", "lo"], "leave out files"),
-        ([BASIC, "-w", "x.pcapng"], "go with -i"),
+        ([BASIC, "-w", "x.pcapng"], "need -i"),
         ([BASIC, BASIC, "--follow-file"], "needs one existing file"),
     ],
 )

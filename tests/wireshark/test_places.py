@@ -47,4 +47,4 @@ def test_print_and_output_write_the_same(tmp_path: Path) -> None:
 def test_one_thing_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--print", "--install") == 2
     assert call("--print", "--plugins", "x") == 2
-    assert "say one of" in capsys.readouterr().err
+    assert "give one of" in capsys.readouterr().err

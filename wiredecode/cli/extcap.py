@@ -92,7 +92,7 @@ def _device(name: str | None) -> Device:
     from wiredecode.capture.live.interfaces import devices
 
     if name is None:
-        raise UsageError("say --extcap-interfaces, or --extcap-interface NAME")
+        raise UsageError("give --extcap-interfaces, or --extcap-interface NAME")
     device = next((one for one in devices() if PREFIX + one.name == name), None)
     if device is None:
         raise UsageError(f"there is no interface {name}; --extcap-interfaces lists them")

@@ -264,7 +264,7 @@ class Following:
         for _ in frames:  # reading them feeds the payload
             pass
         if self.gaps > MAX_HOLES:
-            complain(f"and {self.gaps - MAX_HOLES:,} more holes")
+            complain(f"and {self.gaps - MAX_HOLES:,} more gaps")
 
     def _payload(self, events: list[Event]) -> None:
         from wiredecode.view.follow import payload

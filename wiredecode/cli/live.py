@@ -120,7 +120,7 @@ class SniffSession(LiveSession):
             texts.append(f"{counts.skipped:,} not decoded (too slow)")
         say(f"{'capture':<10}{', '.join(texts)}")
         if counts.dropped or counts.skipped:
-            say(f"{'hint':<10}to drop less: -f, a larger --buffer, --summary, output to a file; or -w and look later")
+            say(f"{'hint':<10}to drop less: -f, a larger --buffer, --summary, output to a file; or decode later: -w")
 
     def totals_record(self) -> dict[str, Any]:
         from dataclasses import asdict

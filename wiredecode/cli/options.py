@@ -349,12 +349,12 @@ def names(text: str | None, option: str) -> list[str] | None:
 def check_out(out: Path, files: list[str], *, what: str, named: str) -> None:
     """Refuse to write packets to standard output, or to what is read; the errors speak of ``what``, or of its name."""
     if str(out) == "-":
-        raise UsageError(f"{what}; to hand packets on, write /dev/stdout")
+        raise UsageError(f"{what}; to pass packets on, write to /dev/stdout")
     require_folder(out)
     for file in files:
         with suppress(OSError):
             if out.exists() and out.samefile(file):
-                raise UsageError(f"{named} is what is read; choose another name")
+                raise UsageError(f"{named} is an input; choose another name")
 
 
 def check_writing(files: list[str], out: Path, *, selects: bool = True) -> None:

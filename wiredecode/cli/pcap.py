@@ -68,9 +68,9 @@ def pcap(
     if write is not None:
         options.check_writing(files, write, selects=selects)
         if follow_file:
-            raise options.UsageError("-w and --follow-file exclude each other: a file that grows is written already")
+            raise options.UsageError("-w and --follow-file exclude each other: a growing file is being saved already")
     elif whole_connections:
-        raise options.UsageError("--whole-connections goes with -w")
+        raise options.UsageError("--whole-connections needs -w")
     kind = PipeSession if follow_file or is_pipe(files) else Session
     source = _grows(files) if follow_file else files
     selected: dict[str, Any] = {"span": captures.span, "count": count, "display": display}
@@ -102,7 +102,7 @@ def _packets(
     assert session.display is not None
     if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape in (FIELDS, PDML)):
         way = f"-Y 'frame && ({session.display.text})'"
-        raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames say {way}")
+        raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames use {way}")
     limits = captures.decoding.limits
     if write is None:
         return session.work(shower(session, frames, chosen_packets(session, limits)), summary_json)

@@ -123,13 +123,13 @@ def check_combined(options: SparkOptions) -> None:
     if options.stream is None or options.finish:
         alone = [name for name in ("every", "settle") if getattr(options, name) is not None]
         if alone:
-            raise UsageError(f"--{alone[0]} goes with --stream, and not with --finish")
+            raise UsageError(f"--{alone[0]} needs --stream, without --finish")
     if options.finish and not given:
-        raise UsageError("--finish goes with --stream or --increment")
+        raise UsageError("--finish needs --stream or --increment")
     if options.overwrite and (given or not kind_of(options.out)):
-        raise UsageError("--overwrite goes with captures into tables, -o delta:PATH or iceberg:CATALOG")
+        raise UsageError("--overwrite needs captures, and tables as target: -o delta:PATH or iceberg:CATALOG")
     if options.stream is not None and options.summary_json is not None and not options.finish:
-        raise UsageError("--stream does not end, so it does not go with --summary-json")
+        raise UsageError("--stream does not end: leave out --summary-json")
 
 
 @contextmanager
@@ -311,7 +311,7 @@ class SparkRun:
         if not options.verbosity.quiet and self.written:
             say(totals_text(totals, verbose=options.verbosity.verbose, width=totals_width()))
             for name, port in accounts.apart:
-                complain(f"connections of {name} on port {port} do not know of each other here: say -d {port}={name}")
+                complain(f"connections of {name} on port {port} are decoded separately here: use -d {port}={name}")
         for _, _, problem in accounts.problems:
             complain(escape(problem))
         if options.summary_json is not None:

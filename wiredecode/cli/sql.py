@@ -87,7 +87,7 @@ def sql(
     without_pandas()
     form, guarded = _form(format_, out), csv_formulas == "guard"
     if guarded and (form is None or form.name != "csv"):
-        raise options.UsageError("--csv-formulas goes with csv: say --format csv")
+        raise options.UsageError("--csv-formulas needs csv: use --format csv")
     files, arguments = captures.files, captures.decoding.arguments
     once = STANDARD_INPUT in files
     if two_passes and once:

@@ -67,7 +67,7 @@ def stats(settings: CaptureOptions) -> int:
     form = settings.form
     if settings.timeline:
         if form.csv or form.table:
-            raise options.UsageError("--timeline is no table: it goes without --table and --csv")
+            raise options.UsageError("--timeline is no table: leave out --table and --csv")
         return _timeline(settings)
     try:
         statistics, length = requested(form)

@@ -54,7 +54,7 @@ class TraceOptions(options.Captures):
         from wiredecode.trace import Criteria
 
         if self.index is not None and self.frame is None:
-            raise UsageError("--index is of a frame: give --frame, too")
+            raise UsageError("--index needs --frame")
         key = None if self.key is None else _bytes(self.key)
         contents = [] if self.text is None else [_bytes(self.text)]
         if self.hexadecimal is not None:
@@ -101,11 +101,11 @@ def trace(settings: TraceOptions) -> int:
         return INTERRUPTED
     messages = chosen(group(collector.sightings), finder.found)
     if settings.nth > len(messages):
-        raise UsageError(f"--nth {settings.nth}: messages that fit: {len(messages)}")
+        raise UsageError(f"--nth {settings.nth}: matching messages: {len(messages)}")
     _show(second, collector, messages, clocks, settings)
     for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
         if more and not quiet:
-            say(f"{more:,} more sightings {what}: ask for less, as with --topic, --from and --to")
+            say(f"{more:,} more sightings {what}: select fewer, for example with --topic, --from and --to")
     return code
 
 

@@ -146,7 +146,7 @@ class CommandLine:
         files = [*self.files, *self.plain]
         if self.live:
             if self.named or files or self.statistic:
-                raise UsageError("an interface is listened to by wiredecode sniff -i INTERFACE, without files")
+                raise UsageError("to capture on an interface, use wiredecode sniff -i INTERFACE, without files")
             return ["sniff", *self.live, *self.words]
         if self.statistic is not None:
             return self._stats(files)
@@ -214,7 +214,7 @@ class CommandLine:
         """``-z``: the command that answers it."""
         words = [*statistic(self.statistic or ""), *self.words]
         if "-Y" in words[1:] and words.count("-Y") > 1:
-            raise UsageError("-z with a filter of its own and -Y: join them in one -Y with &&")
+            raise UsageError("-z and -Y both have a filter: join them in one -Y with &&")
         found = [words[0], *files, *words[1:]]
         if "-q" not in self.words:
             complain(f"this is: wiredecode {' '.join(found)}")

@@ -107,7 +107,7 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
     if not files:
         raise options.UsageError("nothing to show: give capture files, or -i IFACE")
     if saving.save is not None or live.capture_filter or live.duration is not None or live.via is not None:
-        raise options.UsageError("-f, -w, --duration and --via go with -i; of files W saves what is shown")
+        raise options.UsageError("-f, -w, --duration and --via need -i; W saves shown packets of files")
     if follow_file and (len(files) != 1 or not Path(files[0]).is_file()):
         raise options.UsageError("--follow-file needs one existing file")
     for name in files:

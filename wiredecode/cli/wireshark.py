@@ -35,9 +35,9 @@ def wireshark(
     Fields have the names that they have here. docs/wireshark.md says what it cannot know.
     """
     if [install, uninstall, show, output is not None].count(True) != 1:
-        raise UsageError("say one of --install, --uninstall, --print and -o FILE")
+        raise UsageError("give one of --install, --uninstall, --print and -o FILE")
     if (plugins or extcap) and not (install or uninstall):
-        raise UsageError("--plugins and --extcap go with --install or --uninstall")
+        raise UsageError("--plugins and --extcap need --install or --uninstall")
     from wiredecode.extras import version_number
     from wiredecode.wireshark import script
 

@@ -331,7 +331,7 @@ class MainScreen(Screen[None]):
     def action_take_field(self, how: str = "") -> None:
         made = save_actions.field_filter(self.frame, self.fields) if self.frame is not None else None
         if made is None:
-            self.say("no filter has this line: Tab goes to the tree, to a field with a value")
+            self.say("this line has no filter: Tab goes to the tree, to a field with a value")
             return
         if how == "not":
             made = f"!({made})"
@@ -401,7 +401,7 @@ class MainScreen(Screen[None]):
 
         def chosen(names: list[str] | None) -> None:
             if names is not None and self.keep("ui.columns", names or None):
-                self.say(f"columns: {', '.join(names) or 'what fits the width'}")
+                self.say(f"columns: {', '.join(names) or 'as many as fit the width'}")
 
         self.app.push_screen(ColumnsScreen(self.frames.columns), chosen)
 
@@ -419,7 +419,7 @@ class MainScreen(Screen[None]):
         if not self.frames.go_to(number):
             self.no_filter()
             self.frames.go_to(number)
-            self.say(f"frame {number:,} does not fit the filter, which was taken away")
+            self.say(f"frame {number:,} does not match the filter, which was removed")
 
     def action_step(self, step: int) -> None:
         self.frames.action_move(step)
@@ -436,7 +436,7 @@ class MainScreen(Screen[None]):
         if row.request or row.response:
             self.go_to(row.request or row.response)
         else:
-            self.say("it answers nothing, and nothing answers it")
+            self.say("it has no request and no response")
 
     def _next(self, find: Callable[[int], int | None], otherwise: str) -> None:
         """Go to the next frame that ``find`` leads to, over those that are not shown."""
