@@ -42,7 +42,7 @@ class Offsets(Rule):
         if frame.type == "Subscribe":
             known.pop(number, None)
             offset, properties = frame.values.get("offset"), frame.values.get("properties") or ()
-            if offset is not None and not any(each.get("key", "").startswith("filter") for each in properties):
+            if offset is not None and not any((each.get("key") or "").startswith("filter") for each in properties):
                 known[number], self._asked[frame.connection.number, number] = offset, ref_of(frame)
             return
         chunk = frame.values.get("chunk")
