@@ -142,6 +142,12 @@ def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.Fix
 
 
 @browser
+def test_a_finding_says_what_is_likely_and_what_follows_from_it(tmp_path: Path) -> None:
+    page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
+    assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
+    assert "tcp.reset (once): the client reset billing (#3)" in page.text["findings"]
+
+
 def test_a_browser_would_complain(tmp_path: Path, starved: tuple[Path, Page]) -> None:
     """What the test above rests on: errors come out, and a script that got in would be refused."""
     broken = tmp_path / "broken.html"

@@ -54,7 +54,7 @@ def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
     if cause.code.scope == "server":
         return in_time and bool(effect.servers) and effect.servers <= cause.servers
     if cause.code.scope == "path" and in_time and effect.paths and effect.paths <= cause.paths:
-        return True
+        return effect.severity != "note" or effect.members <= cause.members
     members = set().union(*(each.members for each in causes))
     return not effect.members.isdisjoint(cause.members) and effect.members <= members
 

@@ -67,14 +67,11 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
     connections = [f"#{number} {text}" for number, text in sorted(problem.connections.items())]
     if more := max(len(problem.members) - len(connections), 0):
         connections.append(f"and {counted(more, 'more connection')}")
-    effects = [f"{each.name} ({times(each.count)}): {each.what}" for each in problem.effects]
-    if len(effects) > MOST_EVIDENCE:
-        effects[MOST_EVIDENCE - 1 :] = [f"and {counted(len(effects) - MOST_EVIDENCE + 1, 'more', '')}"]
     rows = {
         "when": [when(problem, first_ns, layout)],
         "who": connections,
         "evidence": [*problem.details, numbers(problem)],
-        "so also": effects,
+        "so also": effects(problem),
         "likely": [problem.likely or ", or ".join(problem.code.causes)],
         "to do": [problem.code.advice],
     }
@@ -84,6 +81,14 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
             label = ""
     if shown := command(problem):
         yield f"  {'show':<{LABEL - 2}}{layout.command(shown)}"  # in one line, to be copied
+
+
+def effects(problem: Problem) -> list[str]:
+    """The consequences of a problem, one line each."""
+    found = [f"{each.name} ({times(each.count)}): {each.what}" for each in problem.effects]
+    if len(found) > MOST_EVIDENCE:
+        found[MOST_EVIDENCE - 1 :] = [f"and {counted(len(found) - MOST_EVIDENCE + 1, 'more', '')}"]
+    return found
 
 
 def wrapped(text: str, first: str, others: str, width: int = WIDTH) -> list[str]:

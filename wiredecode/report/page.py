@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wiredecode.check import SEVERITIES
-from wiredecode.check.text import evidence
+from wiredecode.check.text import effects, evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.check.verdict import verdict
 from wiredecode.frames import who
@@ -149,6 +149,8 @@ def findings(gathering: Gathering) -> list[dict[str, Any]]:
                 "evidence": evidence(problem, gathering.first_ns),
                 "connections": [(number, cut(text)) for number, text in sorted(problem.connections.items())],
                 "meaning": "" if problem.code.code in explained else problem.code.meaning,
+                "effects": [cut(text) for text in effects(problem)],
+                "likely": cut(problem.likely),
                 "causes": problem.code.causes,
                 "advice": problem.code.advice,
             }
