@@ -126,9 +126,8 @@ class Requests(Rule):
 
 def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:
     """Describe the TCP events in one direction while a request waited."""
-    for begin, end in direction.zero_intervals:
-        if begin < until_ns and end > request.time_ns:
-            return "the window was closed"
+    if direction.closed(request.time_ns, until_ns):
+        return "the window was closed"
     if direction.number_of(RETRANSMISSION) and request.packet is not None:
         for number, kinds in direction.kinds.items():
             lost = kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and number not in direction.needless

@@ -305,8 +305,8 @@ def _held_back(silence: Silence) -> bool:
     """Whether the server could not send, as the client had closed its window."""
     connection = silence.connection
     health = connection.health
-    closed = () if health is None else health.directions[client_side(connection)].zero_intervals
-    return any(begin < silence.until_ns and end > silence.since_ns for begin, end in closed)
+    client = client_side(connection)
+    return health is not None and health.directions[client].closed(silence.since_ns, silence.until_ns)
 
 
 def _why(silence: Silence) -> str | None:

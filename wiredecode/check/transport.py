@@ -10,7 +10,7 @@ from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule
+from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule, hosts_of
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
@@ -171,7 +171,7 @@ class Health(Rule):
         """Report times in which the other side got nothing; return the number of retransmissions reported."""
         resent = 0
         ends, of_client = connection.endpoints, side == client_side(connection)
-        hosts = tuple(sorted(end.rpartition(":")[0] for end in ends))
+        hosts = hosts_of(connection)
         for unheard in direction.silences():
             resent += unheard.times
             since_ns, until_ns = unheard.since_ns, unheard.until_ns

@@ -114,6 +114,10 @@ class DirectionHealth:
             since_ns = max(heard_ns, first_ns or now)
             known.append(Unheard(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
 
+    def closed(self, since_ns: int, until_ns: int) -> bool:
+        """Whether this side's window was closed at some time in between."""
+        return any(begin < until_ns and end > since_ns for begin, end in self.zero_intervals)
+
     def silences(self) -> list[Unheard]:
         """Those times in which the other side heard nothing that are long enough to say so."""
         return [

@@ -71,6 +71,11 @@ class Problem:
             self.details.append(text)
 
 
+def hosts_of(connection: Connection) -> tuple[str, ...]:
+    """The addresses of both sides, in one order for both directions."""
+    return tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints))
+
+
 class FrameRef(NamedTuple):
     """Place of a frame, without its bytes: for rules that report it later."""
 
@@ -169,7 +174,7 @@ class Report:
         if len(problem.members) < MOST_MEMBERS:
             problem.members.add(connection.number)
             problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
-            problem.paths.add(tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints)))
+            problem.paths.add(hosts_of(connection))
 
 
 @dataclass(eq=False)
