@@ -14,7 +14,7 @@ from tests.support import capture_files, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import compile_filter
-from wiredecode.frames.ids import connection_id, frame_id, frame_ids
+from wiredecode.frames.frame import connection_id, frame_id, frame_ids
 from wiredecode.frames.record import record
 from wiredecode.tables.frames import style_for
 from wiredecode.tables.reader import TableReader

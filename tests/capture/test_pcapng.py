@@ -12,7 +12,7 @@ import pytest
 
 from tests.capture.build import Ng, packets, padded, read
 from wiredecode.capture import Capture, NameRecord
-from wiredecode.capture.columns import to_ns
+from wiredecode.capture.batch import to_ns
 
 ORDERS = ["<", ">"]
 

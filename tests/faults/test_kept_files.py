@@ -14,7 +14,7 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.state import BucketState, OtherState
+from wiredecode.spark.increments import BucketState, OtherState
 from wiredecode.ui.packets import Position
 from wiredecode.ui.states import States
 

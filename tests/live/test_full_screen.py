@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.support import Driver, drive
-from wiredecode.capture.live.saving import Rotation
+from wiredecode.capture.live.pcapng_writer import Rotation
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.ui.live import Live

@@ -13,9 +13,9 @@ import pytest
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.info import FileInfo, Interface
-from wiredecode.capture.live import saving, sniffer
-from wiredecode.capture.live.pcapng_writer import Statistics
-from wiredecode.capture.live.saving import Rotation, Saving
+from wiredecode.capture.live import pcapng_writer as saving
+from wiredecode.capture.live import sniffer
+from wiredecode.capture.live.pcapng_writer import Rotation, Saving, Statistics
 from wiredecode.capture.live.sniffer import Sniffer
 
 LO = Interface(1, 1000, name="lo", filter="tcp", tsresol=9)

@@ -11,8 +11,7 @@ from tests.export.test_lake import A, expected, export, out, plain, table, versi
 from tests.export.test_lake import pytestmark as libraries
 from wiredecode.export.lake.run import AlreadyThere, run_of, selection
 from wiredecode.spark.decode import TableDemand
-from wiredecode.spark.reading import read
-from wiredecode.spark.stats import statistics
+from wiredecode.spark.stats import read, statistics
 
 pytest.importorskip("pyspark")
 if TYPE_CHECKING:

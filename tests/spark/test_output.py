@@ -30,7 +30,7 @@ from wiredecode.spark.accounts import Accounts, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
 from wiredecode.spark.packets import packed, report_text
-from wiredecode.spark.reading import literal
+from wiredecode.spark.stats import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

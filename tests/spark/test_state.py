@@ -15,9 +15,9 @@ import pytest
 from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.spark.decode import Decoded, TableDemand, decode
+from wiredecode.spark.increments import BucketState, OtherState
 from wiredecode.spark.packets import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
 from wiredecode.spark.packets import packets as in_order
-from wiredecode.spark.state import BucketState, OtherState
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
 DAY_NS = 86_400 * 10**9
@@ -151,7 +151,7 @@ def test_a_state_of_another_plan_is_refused_in_one_line(other: TableDemand) -> N
 def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     demand = TableDemand("frames")
     stored = BucketState(demand, "s", 0).dumps()
-    monkeypatch.setattr("wiredecode.spark.state.version", lambda name: "99.1")
+    monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
     with pytest.raises(OtherState, match=r"written by wiredecode .*, and this is 99\.1: finish .* --finish"):
         BucketState.loads(demand, "s", 0, stored)
 

@@ -38,7 +38,7 @@ def wide(level: str) -> pa.Table:
     """All captures as the pipeline's table, with the columns that statistics read."""
     import pyarrow as pa
 
-    from wiredecode.stats.sql import called, marks
+    from wiredecode.spark.stats import called, marks
     from wiredecode.stats.tables import STATISTICS
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema

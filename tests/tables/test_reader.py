@@ -72,15 +72,15 @@ def test_a_cut_capture_gives_all_it_has_and_then_the_error(level: str) -> None:
 @pytest.mark.parametrize("level", ["frames", "messages"])
 def test_batches_are_bounded_and_in_order(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = table(open_capture([BASIC]), level, columns=["frame", "time"])
-    monkeypatch.setattr("wiredecode.tables.batches.FRAME_ROWS", 7)
-    monkeypatch.setattr("wiredecode.tables.batches.BATCH_ROWS", 7)
+    monkeypatch.setattr("wiredecode.tables.messages.FRAME_ROWS", 7)
+    monkeypatch.setattr("wiredecode.tables.messages.BATCH_ROWS", 7)
     batches = list(TableReader(open_capture([BASIC]), level, columns=["frame", "time"]))
     assert max(map(len, batches)) == 7
     assert pa.Table.from_batches(batches) == whole
     numbers = whole.column("frame").to_pylist()
     assert all(before <= after for before, after in pairwise(numbers))
-    monkeypatch.setattr("wiredecode.tables.batches.BATCH_BYTES", 1)
-    monkeypatch.setattr("wiredecode.tables.batches.FRAME_BYTES", 1)
+    monkeypatch.setattr("wiredecode.tables.messages.BATCH_BYTES", 1)
+    monkeypatch.setattr("wiredecode.tables.messages.FRAME_BYTES", 1)
     most = max(map(len, TableReader(open_capture([BASIC]), level, columns=["frame"])))
     assert most == (1 if level == "frames" else 7)
 

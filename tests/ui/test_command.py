@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.test_reference import script
 from tests.ui.support import CAPTURES
-from wiredecode.capture.live.saving import Rotation
+from wiredecode.capture.live.pcapng_writer import Rotation
 from wiredecode.capture.live.source import LiveOptions
 from wiredecode.cli import ui
 from wiredecode.cli.app import run

@@ -13,7 +13,7 @@ from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.info import FileInfo, Interface
-from wiredecode.capture.live.saving import Rotation
+from wiredecode.capture.live.pcapng_writer import Rotation
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.reader import NOTHING
 from wiredecode.filter import compile_filter

@@ -15,7 +15,7 @@ from struct import Struct
 
 import numpy as np
 
-from wiredecode.capture.columns import NS_PER_SECOND, Columns, Damage, Parsed, gather
+from wiredecode.capture.batch import NS_PER_SECOND, Columns, Damage, Parsed, gather
 from wiredecode.capture.info import FileInfo, Interface, Section
 
 FILE_HEADER_BYTES = 24

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
-from wiredecode.capture.columns import Columns, Damage, Parsed, gather, to_ns
+from wiredecode.capture.batch import Columns, Damage, Parsed, gather, to_ns
 from wiredecode.capture.info import Comment, FileInfo, Interface, NameRecord, Section
 
 MAGIC = b"\x0a\x0d\x0d\x0a"

@@ -10,7 +10,7 @@ from pathlib import Path
 from struct import Struct
 from typing import BinaryIO, Literal
 
-from wiredecode.capture.columns import NS_PER_SECOND
+from wiredecode.capture.batch import NS_PER_SECOND
 
 SNAPLEN = 262_144
 

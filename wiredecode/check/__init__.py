@@ -8,11 +8,9 @@ from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import grouped
-from wiredecode.check.clock import ClockRule
 from wiredecode.check.codes import CODES, offers
-from wiredecode.check.contents import ClearText, OtherProtocols
 from wiredecode.check.publishes import Publishes
-from wiredecode.check.rules import Findings, Requests
+from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
 from wiredecode.check.transport import Health
 from wiredecode.check.verdict import TLS, Coverage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
 

@@ -1,13 +1,24 @@
-"""Rules that hold for every protocol: requests and responses, and findings of frames."""
+"""Rules that hold for every protocol: requests, findings of frames, clocks, other protocols, clear-text secrets."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, code_of
-from wiredecode.frames.frame import Finding, Frame
-from wiredecode.frames.who import short
+from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
+from wiredecode.fields.layer import Layer
+from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
+from wiredecode.frames.who import client_side, short
+from wiredecode.net.analysis import TIMESTAMPS, each_option
+from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth
+from wiredecode.net.limits import Limits
+from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.pairing import Newest
@@ -183,3 +194,190 @@ class Findings(Rule):
             name = f"{frame.protocol}.{finding.code}"
             severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
             self.report.add(code, finding.message, frame=frame, severity=severity, name=name)
+
+
+BACK_NS = 1_000_000_000
+"""Packets of several queues or interfaces are written out of order by less."""
+STAYS = 5
+"""Packets after a step back that are all earlier than the one before it: one alone is only late."""
+AHEAD_NS = 10_000_000_000
+"""A pause this long is examined."""
+SLOWEST_TICK_NS = 100_000_000
+"""No clock of TCP timestamps that is in use ticks more slowly (RFC 7323 section 5.4 allows 1 s)."""
+AROUND = 64
+"""Packets before and after a pause in which both sides' clocks are looked for."""
+MOST_STEPS = 1000
+
+
+class Jump(NamedTuple):
+    """The capture's clock went another way than time."""
+
+    packet: int
+    time_ns: int
+    what: str
+
+
+class ClockRule(Rule):
+    """Sees the packets before they are decoded; reports at the end."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self._jumps: list[Jump] = []
+        self._before: PacketBatch | None = None
+        """The last packets of the batch before."""
+
+    def look(self, batch: PacketBatch) -> None:
+        """The next packets."""
+        if not len(batch):
+            return
+        before, times = self._before, batch.time_ns
+        last = times[0] if before is None else before.time_ns[-1]
+        gaps = np.diff(times, prepend=last)
+        for place in np.flatnonzero((gaps <= -BACK_NS) | (gaps >= AHEAD_NS)).tolist()[:MOST_STEPS]:
+            earlier = batch.part(max(place - AROUND, 0), place) if place else before
+            if earlier is not None and len(self._jumps) < MOST_STEPS:
+                self._judge(earlier, batch.part(place, place + AROUND), int(gaps[place]))
+        self._before = batch.part(max(len(batch) - AROUND, 0), len(batch))
+
+    def _judge(self, earlier: PacketBatch, later: PacketBatch, gap_ns: int) -> None:
+        what = ""
+        if gap_ns < 0:
+            if (later.time_ns[:STAYS] < earlier.time_ns[-1]).all():
+                what = f"the time goes back by {-gap_ns / 1e9:.3f} s"
+        else:
+            counted_ns = senders_time(earlier, later)
+            if counted_ns is not None and counted_ns * 2 < gap_ns:
+                what = f"the time leaps ahead by {gap_ns / 1e9:.3f} s, which no sender's TCP timestamps show"
+        if what:
+            self._jumps.append(Jump(int(later.number[0]), int(later.time_ns[0]), what))
+
+    def finish(self) -> None:
+        for step in self._jumps:
+            self.report.add(CODES["capture.clock"], step.what, step.what, packet=step.packet, time_ns=step.time_ns)
+
+
+def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
+    """Most time, ns, that can have passed by TCP timestamps of hosts that sent before and after, if known."""
+    before = dict(timestamps(earlier))
+    ticks = [distance(before[flow], value) for flow, value in timestamps(later) if flow in before]
+    return max(ticks) * SLOWEST_TICK_NS if ticks else None
+
+
+def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
+    """``(flow, TSval)`` of the segments that have one."""
+    segments = HeaderReader(Limits(), Counter(), Counter()).read(batch)
+    flows = zip(
+        *(column.tolist() for column in (segments.source_high, segments.source_low, segments.target_high)),
+        *(column.tolist() for column in (segments.target_low, segments.ports, segments.header, segments.start)),
+        strict=True,
+    )
+    for *flow, header, payload in flows:
+        for kind, value in each_option(segments.buffer[header:payload]) if 0 <= header <= payload - 20 else ():
+            if kind == TIMESTAMPS and len(value) == 8:
+                yield tuple(flow), int.from_bytes(value[:4])
+
+
+MOST_SERVERS = 10_000
+"""Addresses of servers that are remembered."""
+MOST_BYTES = 512 * 1024
+"""Bytes of frames of one layer that are searched for secrets: most frames hold none."""
+
+
+class OtherProtocols(Rule):
+    """Receives the first frames of connections, and the likely protocols of other connections."""
+
+    def __init__(self, report: Report, ports: Mapping[int, str], titles: Mapping[str, str]) -> None:
+        super().__init__(report)
+        self._ports, self._titles = ports, titles
+        """The protocols of the ports, and the titles of protocols."""
+        self._protocols: dict[str, str] = {}
+        self._others: list[tuple[Connection, str]] = []
+
+    def frame(self, frame: Frame) -> None:
+        connection = frame.connection
+        if frame.status == UNDECODED and connection.directions[frame.side].started:
+            self._undecoded(frame)
+        elif frame.type == "HTTP" and frame.sender == "client" and connection.directions[1 - frame.side].frames:
+            self._http(frame)
+        elif frame.protocol == "tls" and frame.side == connection.initiator:
+            return  # what a client tries: the server may answer otherwise
+        elif connection.initiator is not None and len(self._protocols) < MOST_SERVERS:
+            self._protocols.setdefault(connection.endpoints[1 - connection.initiator], frame.protocol)
+
+    def _undecoded(self, frame: Frame) -> None:
+        """The first bytes of one side are no frame, though the other side speaks the protocol."""
+        beginning = frame.data[:LONGEST_BEGINNING]
+        name = foreign_name(beginning)
+        if name != UNKNOWN:
+            spoken = self._titles.get(frame.protocol, frame.protocol)
+            by_client = frame.side == client_side(frame.connection)
+            what = f"{frame.source} speaks {name}, the other side {spoken}"
+            likely = _likely(name if by_client else spoken, spoken if by_client else name)
+            self._add(what, (name, frame.source), likely, f"{frame.source} began with {beginning!r}", frame=frame)
+
+    def _http(self, frame: Frame) -> None:
+        """A request of HTTP to a server that spoke first: this is no upgrade to WebSocket."""
+        title = self._titles.get(frame.protocol, frame.protocol)
+        began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {title}"
+        self._at_port("HTTP", frame.source, frame.destination, title, began, frame=frame)
+
+    def other(self, connection: Connection, name: str) -> None:
+        """A connection that is not decoded is over; ``name`` is what its first bytes look like."""
+        if connection.initiator is not None and name != UNKNOWN and len(self._others) < MOST_SERVERS:
+            self._others.append((connection, name))
+
+    def finish(self) -> None:
+        for connection, name in self._others:
+            client = connection.initiator or 0
+            server, answered = connection.endpoints[1 - client], connection.directions[1 - client].captured
+            spoken = self._protocols.get(server)
+            if spoken is None and not answered:
+                spoken = self._ports.get(connection.ports[1 - client])
+            if spoken is None or (name == "TLS" and (answered or spoken == "tls" or connection.closed is None)):
+                continue
+            title = self._titles.get(spoken, spoken)
+            closed = None if answered else connection.closed
+            silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
+            where = {"connection": connection, "packet": connection.first, "time_ns": connection.first_ns}
+            self._at_port(name, connection.endpoints[client], server, title, silent, **where)
+
+    def _at_port(self, name: str, client: str, server: str, title: str, detail: str, **where: Any) -> None:
+        """A client that speaks another protocol than its server's port is for."""
+        what = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {title} port"
+        self._add(what, (name, server), _likely(name, f"plain {title}" if name == "TLS" else title), detail, **where)
+
+    def _add(self, what: str, key: tuple[str, str], likely: str, detail: str, **where: Any) -> None:
+        problem = self.report.add(CODES["protocol.mismatch"], what, key, **where)
+        problem.likely = likely
+        problem.detail(detail)
+
+
+def _likely(client: str, server: str) -> str:
+    """The likely misconfiguration if a client and a server speak these protocols."""
+    if server == "TLS":
+        return f"the client speaks {client} without TLS to a port for TLS"
+    return f"the client, which speaks {client}, was given the port of {server}"
+
+
+class ClearText(Rule):
+    """Fields that are declared secret, in frames that were decoded."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report)
+        self.harmless: set[type[Layer] | None] = {None}
+        """Layers without secrets: their frames need not be shown to this rule."""
+        self._looked: Counter[type[Layer]] = Counter()
+
+    def frame(self, frame: Frame) -> None:
+        layer = frame.layer
+        assert layer is not None
+        if not layer.holds_secrets() or self._looked[layer] > MOST_BYTES:
+            self.harmless.add(layer)
+            return
+        self._looked[layer] += frame.length
+        if frame.status != OK:
+            return
+        ranges = layer.within(frame.data, 0, len(frame.data)).secret_ranges()
+        if any(stop > start for start, stop in ranges):
+            what = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
+            self.report.add(CODES["security.clear-text"], what, (frame.protocol, frame.type), frame=frame)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import carried_by

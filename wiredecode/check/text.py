@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.escape import escape, shorten
-from wiredecode.frames.plurals import counted, times
+from wiredecode.frames.escape import counted, escape, shorten, times
 from wiredecode.frames.record import rfc3339
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Problem
 

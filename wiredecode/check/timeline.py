@@ -10,9 +10,8 @@ from typing import Any
 from wiredecode.check.codes import offers
 from wiredecode.check.stalls import Silences
 from wiredecode.frames.bins import Bins
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
 from wiredecode.frames.who import began as beginning

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from wiredecode.check.codes import CODES
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection

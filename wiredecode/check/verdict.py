@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.totals import Totals
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols

@@ -133,7 +133,7 @@ def _work(session: Session, anonymizer: Anonymizer) -> None:
 
 def _report(settings: AnonymizeOptions, anonymizer: Anonymizer) -> None:
     """Report the result, and the parts that could not be replaced."""
-    from wiredecode.frames.plurals import counted
+    from wiredecode.frames.escape import counted
 
     say(f"{settings.out}: {counted(anonymizer.written, 'packet')}, {counted(anonymizer.frames, 'frame')}")
     others = ", ".join(f"{name} {count:,}" for name, count in anonymizer.others.most_common())

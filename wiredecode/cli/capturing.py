@@ -13,7 +13,7 @@ from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say
 
 if TYPE_CHECKING:
-    from wiredecode.capture.live.saving import Rotation
+    from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.capture.live.source import LiveOptions, LiveSource
 
@@ -70,8 +70,8 @@ class Saving:
     @cached_property
     def rotation(self) -> Rotation:
         """When a new file begins. Refuses options that exclude each other."""
+        from wiredecode.capture.live.pcapng_writer import Rotation
         from wiredecode.capture.live.ring import MIB
-        from wiredecode.capture.live.saving import Rotation
 
         size = None if self.ring_size is None else self.ring_size * MIB
         rotation = Rotation(size, self.ring_seconds, self.ring_files)

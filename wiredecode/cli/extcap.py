@@ -116,7 +116,7 @@ def _capture(
 ) -> int:
     """Write pcapng until Wireshark has enough: it sends SIGTERM, or closes its end."""
     from wiredecode.capture.errors import CaptureError
-    from wiredecode.capture.live.saving import Rotation
+    from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.source import LiveOptions
     from wiredecode.cli.capturing import open_live
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.cli.checking import judged
 from wiredecode.cli.session import Session
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.check import Problem

@@ -15,7 +15,7 @@ from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture import Capture

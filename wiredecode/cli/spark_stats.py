@@ -64,8 +64,7 @@ def run(
     ``spark``: a session to use, which is left running; otherwise one is started, whose own messages ``verbose`` shows.
     """
     from wiredecode.spark import session
-    from wiredecode.spark.reading import Unusable
-    from wiredecode.spark.stats import collected
+    from wiredecode.spark.stats import Unusable, collected
     from wiredecode.stats.tables import chosen
 
     tables, interval = form.table, "1h" if form.interval == "auto" else form.interval

@@ -117,8 +117,8 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
 @contextmanager
 def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[bool]:
     """While it lasts, packets are saved: where the user says, or to a ring in a folder that goes away."""
+    from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.ring import MIB
-    from wiredecode.capture.live.saving import Rotation
 
     try:
         if saving.save is not None:

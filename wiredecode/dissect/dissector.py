@@ -26,8 +26,7 @@ from wiredecode.dissect.order import FrameOrder, Order, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
-from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.ids import connection_id
+from wiredecode.frames.frame import OK, Frame, connection_id
 from wiredecode.frames.totals import Totals
 from wiredecode.frames.who import learn
 from wiredecode.net import Limits, Network
@@ -74,7 +73,7 @@ class Demand:
     """Frames of ``select`` are shown alone: frames of connections that it excludes are only numbered, if
     this does not change the output, and totals are not wanted."""
     stable_ids: bool = False
-    """Records call connections and frames by ids (:mod:`wiredecode.frames.ids`), and packets by their times."""
+    """Records call connections and frames by ids (:mod:`wiredecode.frames.frame`), and packets by their times."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     """Protocols of ports, chosen by the user."""
     decrypt: bool = True

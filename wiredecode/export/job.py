@@ -17,8 +17,7 @@ from wiredecode.export import target
 from wiredecode.export.atomic import NewFile, NewFolder
 from wiredecode.export.lake import kind_of
 from wiredecode.export.target import Unclear
-from wiredecode.frames.escape import escape
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted, escape
 from wiredecode.net.limits import Limits
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s, UInt8s
-from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.ids import frame_ids
+from wiredecode.frames.frame import OK, Frame, frame_ids
 from wiredecode.frames.message import Column, MessagePart, Messages
 from wiredecode.net.types import Connection
 

@@ -1,4 +1,4 @@
-"""Text from the wire, made harmless for terminals."""
+"""Text from the wire, made harmless for terminals; numbers with their noun."""
 
 from __future__ import annotations
 
@@ -81,3 +81,13 @@ def shorten_middle(text: str, limit: int) -> str:
 def shorten(text: str, limit: int) -> str:
     """At most ``limit`` characters, the last one an ellipsis where something is left out."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def counted(number: int, noun: str, ending: str = "s") -> str:
+    """``"1 frame"``, ``"2,000 frames"``; ``ending``: what the plural ends in."""
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
+
+
+def times(number: int) -> str:
+    """``"once"``, ``"2,000 times"``."""
+    return "once" if number == 1 else counted(number, "time")

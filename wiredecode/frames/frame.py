@@ -7,14 +7,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from hashlib import blake2b
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from wiredecode.arrays import Int64s
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.fields.sized import redacted
 from wiredecode.frames.columns import AROUND, COLUMNS
-from wiredecode.frames.ids import frame_id
 from wiredecode.net.moments import place
 
 if TYPE_CHECKING:
@@ -22,6 +25,36 @@ if TYPE_CHECKING:
 
     from wiredecode.fields.layer import Layer, Range
     from wiredecode.net.types import Connection
+
+
+MASK = (1 << 64) - 1
+STEP, PLACE = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+"""Odd, so that multiples of them differ in 64 bits."""
+FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""Of the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit."""
+
+
+def connection_id(endpoints: tuple[str, str], first_ns: int) -> int:
+    """The id of a connection: 0 up to 2**63. ``endpoints``: who sent the first packet comes first; its time in ns."""
+    text = f"{first_ns} {endpoints[0]} {endpoints[1]}".encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
+
+
+def frame_id(connection: int, side: int, offset: int, place: int = 0) -> int:
+    """The id of a frame at a stream offset of one side: 0 up to 2**63. ``place``: its place inside another."""
+    mixed = connection + (2 * offset + side) * STEP + place * PLACE & MASK
+    mixed = (mixed ^ mixed >> 30) * FIRST & MASK
+    mixed = (mixed ^ mixed >> 27) * SECOND & MASK
+    return (mixed ^ mixed >> 31) >> 1
+
+
+def frame_ids(connection: int, side: int, offsets: Int64s) -> Int64s:
+    """The same of many frames."""
+    mixed = (2 * offsets + side).astype(np.uint64) * np.uint64(STEP) + np.uint64(connection)
+    for shift, factor in ((30, FIRST), (27, SECOND)):
+        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
+    return ((mixed ^ mixed >> np.uint64(31)) >> np.uint64(1)).astype(np.int64)
+
 
 Severity = str
 """``"error"``: the frame is broken or was refused; ``"warning"``: suspicious; ``"note"``: worth knowing."""

@@ -13,9 +13,8 @@ from wiredecode.check.text import effects, evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.check.verdict import verdict
 from wiredecode.frames import who
-from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.escape import counted, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
-from wiredecode.frames.plurals import counted
 from wiredecode.net.health import FAST_RETRANSMISSION
 from wiredecode.net.times import Times
 from wiredecode.protocols.shared.gauges import CREDIT, LAG

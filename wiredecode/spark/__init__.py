@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wiredecode.spark.pipeline import Metrics, connections, frames, messages, packets, rows
-    from wiredecode.spark.reading import common, read
     from wiredecode.spark.source import register
+    from wiredecode.spark.stats import common, read
 
 __all__ = ["Metrics", "common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
 PLACES = {"common": "reading", "read": "reading", "register": "source"}

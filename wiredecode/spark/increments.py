@@ -1,7 +1,7 @@
 """Runs that add to those before: nothing is read again, and connections continue (docs/spark.md, "Increments").
 
 Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states says of every step
-which files it read, and where the states of its buckets are (``spark/state.py``). The next step begins there.
+which files it read, and where the states of its buckets are. The next step begins there.
 A file that is late begins before a step ends: that step and the later ones are done again from the state before it, as
 one step, whose rows take the place of theirs.
 
@@ -11,33 +11,125 @@ The plan of a step is in ``next.json`` until the step is in the log: if it is ki
 from __future__ import annotations
 
 import json
+import pickle
 import secrets
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from wiredecode.capture import CaptureError
+from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.remote import open_file, place_of, store_errors
 from wiredecode.export.lake.run import TableRun, capture_of, content
 from wiredecode.export.lake.table import create_file
+from wiredecode.frames.totals import Totals
 from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import Accounts
-from wiredecode.spark.decode import Decoded, TableDemand
+from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
 from wiredecode.spark.files import Found, find
 from wiredecode.spark.folder import alone
 from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.packets import packets, report_text
 from wiredecode.spark.pipeline import Metrics, each_part, parts_in, planned
-from wiredecode.spark.state import BucketState, check, mark
+from wiredecode.tables.reader import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+CODEC = "zstd"
+OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
+VERSION = (
+    "the states were written by {}, and this is {}: finish with that version (the same command and --finish), "
+    "then name a new folder of states"
+)
+DAMAGED = "the state is damaged: name a new folder of states"
+
+
+class OtherState(ValueError):
+    """A state of another version or another demand; ``str()`` is one line."""
+
+
+class BucketState:
+    """Decodes the packets of ``bucket`` of ``source``, some at a time.
+
+    ``dumps`` and ``loads`` keep it in between: rows are those of :func:`wiredecode.spark.decode.decode`, wherever the
+    packets are divided. Requests that wait for their response, and frames that are not complete, wait in the state.
+    """
+
+    def __init__(self, demand: TableDemand, source: str, bucket: int) -> None:
+        self.demand = demand
+        self.reader = BucketReader(demand, source, bucket, bulk=False)
+        self.packets = 0
+        """Number of packets."""
+
+    def feed(self, batch: PacketBatch) -> Iterator[Rows]:
+        """The rows that the next packets complete; they are counted from ``packets`` + 1."""
+        self.packets += len(batch)
+        return self.reader.converted(self.reader.push(self.reader.dissector.feed(batch)))
+
+    def finish(self, since: Totals | None = None) -> Iterator[Decoded]:
+        """The rows of all that waits, and the report; ``since``: what earlier reports counted."""
+        yield from self.reader.converted(self.reader.push(self.reader.dissector.finish()))
+        yield self.reader.report(since)
+
+    def dumps(self) -> bytes:
+        """The state as bytes, compressed: its mark, sizes and digest, and a pickle; of the demand only a digest."""
+        data = pickle.dumps((self.packets, *self.reader.kept()), pickle.HIGHEST_PROTOCOL)
+        packed: bytes = pa.compress(data, CODEC, asbytes=True)
+        return b"%s\n%d %s\n%s" % (mark(self.demand).encode(), len(data), digest(packed).encode(), packed)
+
+    @classmethod
+    def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
+        """The state of :meth:`dumps`. Raises :class:`OtherState`."""
+        written, _, rest = data.partition(b"\n")
+        header, _, packed = rest.partition(b"\n")
+        size, _, summed = header.partition(b" ")
+        if summed != digest(packed).encode():
+            raise OtherState(DAMAGED)
+        check(written.decode(), demand)
+        state = cls(demand, source, bucket)
+        try:
+            state.packets, *kept = pickle.loads(pa.decompress(packed, int(size), CODEC, asbytes=True))
+        except (AttributeError, ImportError, TypeError) as error:  # a class that is missing or has changed
+            raise OtherState(VERSION.format(f"another wiredecode ({error})", running())) from None
+        state.reader.resume(*kept)
+        return state
+
+
+def mark(demand: TableDemand) -> str:
+    """The version, and a digest of the demand: what a state depends on."""
+    return f"{running()} {digest(repr(sorted(demand.__getstate__().items())).encode())}"
+
+
+def check(written: str, demand: TableDemand) -> None:
+    """Raise :class:`OtherState` if the mark of a state is not that of this version and ``demand``."""
+    before = written.partition(" ")[0]
+    if before != running():
+        raise OtherState(VERSION.format(f"wiredecode {before}", running()))
+    if written != mark(demand):
+        raise OtherState(OPTIONS)
+
+
+def running() -> str:
+    """The version of this program."""
+    try:
+        return version("wiredecode")
+    except PackageNotFoundError:  # out of a checkout, or an archive
+        return "unknown"
+
+
+def digest(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
+
 
 LOG, NEXT, STATE = "log.json", "next.json", "state-"
 KEPT = 35

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.capture import MAX_RECORD_BYTES, CaptureError, PacketBatch, open_capture
-from wiredecode.capture.columns import NS_PER_SECOND, gather
+from wiredecode.capture.batch import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.remote import open_file
 from wiredecode.spark.packets import File

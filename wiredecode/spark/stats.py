@@ -6,16 +6,244 @@ For notebooks and programs: :func:`statistics` gives a DataFrame per table. They
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wiredecode.spark.reading import Unusable, read
-from wiredecode.stats.sql import query, sorting
+from wiredecode.check.codes import offers
+from wiredecode.export.lake import kind_of, open_lake
+from wiredecode.frames.frame import LATE, OK, REFUSED, UNANSWERED
+from wiredecode.frames.message import PUBLISH
+from wiredecode.net.spread import PERCENTILES
+from wiredecode.protocols.registry import protocols, requests
+from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.problems import Called
+from wiredecode.spark.folder import DONE, TABLES, Folder
 from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
+from wiredecode.tables.reader import LEVELS
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+
+BROKER = "case sender when 'client' then dst when 'server' then src end"
+QUERIES = {
+    "frames": """
+        select source, ifnull(protocol, '') protocol, type, sender, count(*) frames, sum(length) bytes,
+            count_if(status = 'partial') partial, count_if(status = 'malformed') malformed,
+            count_if(status = 'undecoded') undecoded, sum(ifnull(array_size(findings), 0)) findings
+        from {rows} group by all""",
+    "latency": """
+        with asked as (
+            select source, frame exchange, connection, protocol, {called} request, {broker} broker, {copied} copied,
+                outcome is null or outcome in ({silent}) asks
+            from {rows} where outcome is not null or {always}),
+        answers as (
+            select source, request exchange, connection, protocol, {broker} broker, {copied} copied, latency_ns
+            from {rows} where request is not null and latency_ns is not null),
+        linked as (
+            select ifnull(asked.protocol, answers.protocol) protocol, asked.request, asked.copied request_copied,
+                answers.* except (protocol), answers.connection = asked.connection same,
+                max(answers.connection = asked.connection) over (partition by source, exchange) answered
+            from answers left join asked using (source, exchange)),
+        times as (
+            select source, protocol, request, broker, latency_ns ns, 'count' what from linked
+            where answered is null or (not request_copied and if(answered, same, not copied))
+            union all
+            select source, protocol, request, broker, null, 'unanswered' from asked anti join answers
+            using (source, exchange) where asks and not copied)
+        select *, {waits} long_poll from ({spread})""",
+    "confirms": """
+        with messages as (
+            select distinct source, frame, protocol, topic stream, {broker} broker,
+                if({shared}, sequence, index) number, latency_ns, outcome
+            from {rows} where operation = '{publish}' and {publishing} and (outcome is not null or {always})),
+        times as (
+            select source, protocol, stream, broker, if(outcome = '{ok}', ifnull(latency_ns, 0), null) ns,
+                case when outcome = '{ok}' then 'confirmed' when outcome = '{refused}' then 'failed'
+                    when outcome in ({silent}) then 'unconfirmed' when outcome is null then 'unknown' end what
+            from messages)
+        {spread}""",
+    "throughput": """
+        select source, protocol, {topic} topic, operation,
+            timestamp_seconds(time_ns div {interval}000000000 * {interval}) start, count(*) messages, sum(size) bytes,
+            count(*) / {interval} messages_per_s, sum(size) / {interval} bytes_per_s
+        from {rows} group by all""",
+    "findings": """
+        select source, connection, src, dst, finding.severity, finding.group, finding.code, count(*) count,
+            timestamp_micros(min(time_ns) div 1000) first, min(finding.message) message
+        from (select *, explode(findings) finding from {rows}) group by all""",
+    "connections": """
+        with sides as (
+            select source, connection, least(src, dst) low, greatest(src, dst) high,
+                min(time_ns) first, max(time_ns) last,
+                count_if(src < dst) low_frames, ifnull(sum(length) filter (where src < dst), 0) low_bytes,
+                count_if(src > dst) high_frames, ifnull(sum(length) filter (where src > dst), 0) high_bytes,
+                nullif(array_join(array_sort(collect_set(nullif(protocol, ''))), ', '), '') protocol,
+                ifnull(min_by(if(sender = 'client', src, dst), time_ns) filter (where sender is not null),
+                    least(src, dst)) client
+            from {rows} group by source, connection, least(src, dst), greatest(src, dst))
+        select source, connection, client, if(client = low, high, low) server, protocol,
+            timestamp_micros(first div 1000) start, (last - first) / 1e9 seconds,
+            if(client = low, low_frames, high_frames) client_frames,
+            if(client = low, low_bytes, high_bytes) client_bytes,
+            if(client = low, high_frames, low_frames) server_frames,
+            if(client = low, high_bytes, low_bytes) server_bytes
+        from sides""",
+}
+SPREAD = """
+    select {keys}, min(ns) / 1e3 min_us, max(ns) / 1e3 max_us, {columns}
+    from (
+        select *, sum(n) filter (where ns is not null) over (partition by {keys} order by ns nulls first) upto,
+            ifnull(sum(n) filter (where ns is not null) over (partition by {keys}), 0) - 1 last
+        from (select *, count(*) n from times where what is not null group by all))
+    group by {keys}, last"""
+"""Distributions of ``times``: rows are counted by ``what``, and those with ``ns`` have percentiles, between the two
+nearest values, rounded, halves up."""
+
+
+def query(statistic: Statistic, interval: int, has: Callable[[str], bool]) -> str:
+    """The query of a statistic, with ``{rows}`` for the table; ``has``: whether the table has a nested column."""
+    return QUERIES[statistic.name].format(
+        rows="{rows}", broker=BROKER, interval=interval, **_parts(statistic.name, has)
+    )
+
+
+def sorting(statistic: Statistic) -> Iterator[tuple[str, bool]]:
+    """Return the sort keys of rows, nulls last, and whether the largest comes first."""
+    ranks = " ".join(f"when '{name}' then {rank}" for rank, name in enumerate(SEVERITIES))
+    for name in (SOURCE, *statistic.order):
+        by = name.removeprefix("-")
+        yield f"case severity {ranks} else {len(SEVERITIES)} end" if by == "severity" else f"`{by}`", by != name
+
+
+def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
+    """The expressions of a query that follow from the protocols."""
+    always = _among("type", ((name, kind) for name, kinds in requests().items() for kind in kinds))
+    parts: dict[str, Any] = {"always": always, "silent": f"'{UNANSWERED}', '{LATE}'"}
+    checks = dict(offers())
+    if name == "latency":
+        copies = [f"{mark} is not null" for mark in marks() if has(mark)]
+        parts["copied"] = f"({' or '.join(copies) or 'false'})"
+        calls = [
+            f"when protocol = '{one}' and startswith({field}, '{each.begin}') and contains({field}, '{each.within}') "
+            f"then '{each.name}'"
+            for one, field, each in called()
+            if has(field)
+        ]
+        parts["called"] = f"case {' '.join(calls)} else type end" if calls else "type"
+        parts["waits"] = _among("request", ((one, kind) for one, each in checks.items() for kind in each.waits))
+        parts["spread"] = _spread("source, protocol, request, broker", "count", "unanswered")
+    elif name == "confirms":
+        publishing = [
+            _among("type", [(one, kind)])
+            + (f" and not ifnull(startswith(topic, '{how.other_streams}'), false)" if how.other_streams else "")
+            for one, each in checks.items()
+            for kind, how in each.publishes.items()
+        ]
+        parts |= {"ok": OK, "refused": REFUSED, "publish": PUBLISH, "publishing": f"({' or '.join(publishing)})"}
+        parts["shared"] = _among("type", ((one, kind) for one, each in checks.items() for kind in each.sub_batches))
+        outcomes = ("confirmed", "failed", "unconfirmed", "unknown")
+        parts["spread"] = _spread("source, protocol, stream, broker", *outcomes)
+    elif name == "throughput":
+        parts["topic"] = "topic"
+        for begin in dict.fromkeys(begin for one in protocols() for begin in one.reply_topics):
+            pattern, to = re.escape(begin), begin.replace("$", r"\$")
+            parts["topic"] = rf"regexp_replace({parts['topic']}, r'(?s)(^|\.){pattern}.*', r'$1{to}*')"
+    return parts
+
+
+def marks() -> list[str]:
+    """The columns that mark frames as copies of a message."""
+    return [f"layers.{one.name}.copy_of" for one in protocols() if f"{one.name}.copy_of" in one.generated_fields()]
+
+
+def called() -> list[tuple[str, str, Called]]:
+    """Return the distinctions of requests of one type: protocol, column, and the texts to look for in it."""
+    return [(one, f"layers.{one}.{each.field}", each) for one, checks in offers() for each in checks.called]
+
+
+def _among(column: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """True for rows with one of these protocols and values of another column."""
+    texts = ", ".join(f"'{protocol}/{value}'" for protocol, value in pairs)
+    return f"ifnull(concat(protocol, '/', {column}) in ({texts}), false)"
+
+
+def _spread(keys: str, *outcomes: str) -> str:
+    """The query :data:`SPREAD`; the first of the outcomes has times."""
+    between = []
+    for name, part in PERCENTILES.items():
+        place = f"last * {part} div 1000"
+        low = f"min(ns) filter (where upto > {place})"
+        high = f"min(ns) filter (where upto > {place} + if(last * {part} % 1000 > 0, 1, 0))"
+        between.append(f"({low} + (({high} - {low}) * (last * {part} % 1000) * 2 + 1000) div 2000) / 1e3 {name}")
+    counts = [f"ifnull(sum(n) filter (where what = '{each}'), 0) {each}" for each in outcomes]
+    return SPREAD.format(keys=keys, columns=", ".join([*between, *counts]))
+
+
+TEXTS = ("protocol", "type", "operation", "transport")
+"""Columns that are names of folders: text, for any values."""
+SCHEMES = {"s3": "s3a", "s3n": "s3a"}
+"""Schemes with another name in Hadoop."""
+
+
+class Unusable(Exception):
+    """A place that has no tables; ``str()`` is one line."""
+
+
+def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
+    """The tables at a place: a folder of ``wiredecode spark``, also of a stream, ``delta:PATH`` or ``iceberg:CATALOG``.
+
+    Frames of all protocols are one table, with the columns of all. Spark itself reads the files, so it needs to reach
+    them. Raises :class:`Unusable`, LakeError, and what Spark raises.
+    """
+    found = {name: _table(spark, files) for name, files in _places(out).items() if files}
+    if not found:
+        raise Unusable(f"{out} holds no tables: name a place that wiredecode spark wrote")
+    return found
+
+
+def common(frames: DataFrame) -> DataFrame:
+    """Common columns of frames of all protocols: all but ``layers``, in their order, for any writer."""
+    return frames.drop("layers")
+
+
+def _places(out: str) -> dict[str, list[str]]:
+    """Folders or files of each table."""
+    if kind_of(out) is not None:
+        lake = open_lake(out)
+        names = {name: FRAMES if name.startswith(f"{FRAMES}_") else name for name in lake.tables()}
+        files: dict[str, list[str]] = {}
+        for name, level in names.items():
+            if level in LEVELS:
+                files.setdefault(level, []).extend(lake.files(name))
+        return files
+    folder = Folder(out)
+    names_there = folder.names()
+    if DONE not in names_there and set(TABLES).intersection(names_there):
+        raise Unusable(f"{out} has no {DONE}: the run that wrote it did not end well; run it again")
+    return {name: [folder.place(name)] for name in names_there if name in TABLES}
+
+
+def _table(spark: SparkSession, places: Iterable[str]) -> DataFrame:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    paths = [literal(_known(place)) for place in places]
+    found = spark.read.option("mergeSchema", "true").parquet(*paths).schema  # each protocol has its own columns
+    fields = [StructField(each.name, StringType()) if each.name in TEXTS else each for each in found]
+    return spark.read.schema(StructType(fields)).parquet(*paths)
+
+
+def _known(place: str) -> str:
+    scheme, sign, rest = place.partition("://")
+    return f"{SCHEMES.get(scheme, scheme)}{sign}{rest}" if sign else place
+
+
+def literal(path: str) -> str:
+    """A path that is no pattern."""
+    return "".join(f"\\{letter}" if letter in "[]{}*?\\" else letter for letter in path)
+
 
 HOUR = "1h"
 

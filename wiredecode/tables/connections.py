@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from wiredecode.frames.ids import connection_id
+from wiredecode.frames.frame import connection_id
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import FACTS, began, client_side, ended
 from wiredecode.net.health import (

@@ -25,7 +25,7 @@ from wiredecode.protocols.registry import protocols
 
 VERSION = 2
 """Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
-STABLE_IDS = {b"wiredecode.frames.ids": b"stable"}
+STABLE_IDS = {b"wiredecode.frames.frame": b"stable"}
 """Metadata of a table that calls connections and frames by ids, and packets by their times."""
 JSON_TEXT = {b"wiredecode.json": b"1"}
 ENUMERATION = {b"wiredecode.enum": b"1"}

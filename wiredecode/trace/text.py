@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.escape import counted, escape, shorten, times
 from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
-from wiredecode.frames.plurals import counted, times
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import describe, short
 from wiredecode.net.types import Connection

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wiredecode.check.gauges import Gauges
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages, Messages
-from wiredecode.frames.plurals import counted
 from wiredecode.protocols.shared.pairing import refusal_of
 from wiredecode.trace.sighting import STORED, Criteria, LogPosition, Reply, Sighting, digest_of, facts, sighting
 

@@ -12,8 +12,8 @@ from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.fields.layer import Style
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import dumps, record_line
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.model import CaptureModel

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wiredecode.extras import install, installed
-from wiredecode.frames.escape import escape
-from wiredecode.frames.plurals import counted
+from wiredecode.frames.escape import counted, escape
 
 if TYPE_CHECKING:
     from wiredecode.capture.info import CaptureInfo

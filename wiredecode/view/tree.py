@@ -11,9 +11,8 @@ from rich.tree import Tree
 
 from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redacted
 from wiredecode.fields.layer import Layer, Range
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import label
 from wiredecode.protocols.shared.amqp import Node, message

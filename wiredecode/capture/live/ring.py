@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
-from wiredecode.capture.batch import PacketBatch
-from wiredecode.capture.columns import NS_PER_SECOND, gather
+from wiredecode.capture.batch import NS_PER_SECOND, PacketBatch, gather
 from wiredecode.capture.live import bpf
 from wiredecode.capture.live.interfaces import LINKTYPE_ETHERNET, Device, LiveError
 

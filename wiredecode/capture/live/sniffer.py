@@ -17,8 +17,7 @@ from threading import Condition, Thread
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo
-from wiredecode.capture.live.pcapng_writer import Statistics
-from wiredecode.capture.live.saving import Rotation, Saving
+from wiredecode.capture.live.pcapng_writer import Rotation, Saving, Statistics
 from wiredecode.capture.live.source import LiveSource
 from wiredecode.capture.reader import IDLE_SECONDS, NOTHING
 

@@ -23,7 +23,7 @@ from wiredecode.protocols.cursus.evidence_body import (
 )
 from wiredecode.protocols.cursus.layers import Envelope
 from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
-from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest plausible body: the limit of clients and older brokers."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import times
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts

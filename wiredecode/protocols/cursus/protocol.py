@@ -15,8 +15,7 @@ from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, ju
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.names import COMMANDS
-from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, WEAK
-from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, WEAK, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

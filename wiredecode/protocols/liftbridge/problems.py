@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wiredecode.fields import compiler, printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
-from wiredecode.protocols.liftbridge.problems_metadata import Metadata, Refusals
 from wiredecode.protocols.liftbridge.problems_replicas import (
+    Metadata,
     Partition,
+    Refusals,
     Replicas,
     Silence,
     cluster_of,

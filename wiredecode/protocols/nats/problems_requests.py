@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from wiredecode.fields import printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import short
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_jetstream import ACK, Acknowledged, acknowledged

@@ -17,7 +17,7 @@ from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
-from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE, WEAK, Evidence
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half as much."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from wiredecode.fields import printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.plurals import counted
 from wiredecode.frames.who import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
 from wiredecode.protocols.shared.changes import STREAM, Change

@@ -13,8 +13,7 @@ from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER
 from wiredecode.protocols.pravega.layers_proposal import proposal
-from wiredecode.protocols.shared.evidence import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence
-from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

@@ -11,7 +11,7 @@ from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
-from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD, SURE
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Rejected, Split, Undecided, Verdict
-from wiredecode.protocols.shared.evidence import BAD, CUT, GOOD
-from wiredecode.protocols.shared.framing import LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank import NAME, PORTS
