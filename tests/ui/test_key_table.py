@@ -237,7 +237,7 @@ async def begin_anew(ui: Driver) -> None:
     main.no_filter()
     main.frames.go_to(1)
     main.frames.marks.clear()
-    main.frames.zero_ns, main.message, main._asked_secrets = None, "", False
+    main.frames.zero, main.message, main._asked_secrets = 0, "", False
     main._behind.clear()
     main.frames.focus()
     await ui.shown()

@@ -16,6 +16,8 @@ from wiredecode.ui.looks import stretches
 from wiredecode.ui.screens import Listing
 from wiredecode.view.theme import SIDE
 
+HEADING = 2
+"""The line above those of frames."""
 BASIC = CAPTURES / "rabbitmq-stream/c43_basic.pcap"
 
 
@@ -64,11 +66,11 @@ def test_columns_are_chosen_and_kept() -> None:
         await ui.press("enter")
         await ui.pilot.pause()
         assert settings.load().columns == (names[at], "number")
-        head = ui.lines()[0].split()
+        head = ui.lines()[HEADING].split()
         assert head == [names[at], "number"]
         await ui.press("K", "d", "enter")
         await ui.pilot.pause()
-        assert settings.load().columns is None and "details" in ui.lines()[0]
+        assert settings.load().columns is None and "details" in ui.lines()[HEADING]
 
     drive(BASIC, test)
 
@@ -107,11 +109,11 @@ def test_what_is_wrong_with_a_rule_or_a_column_is_told_and_left_out() -> None:
 def test_times_are_shown_as_settled_and_the_theme_is_kept() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        clock = re.search(r"\d\d:\d\d:\d\d\.\d{6} ", ui.lines()[1])
-        assert clock is not None and clock.end() == ui.lines()[0].index("time") + len("time ")
+        clock = re.search(r"\d\d:\d\d:\d\d\.\d{6} ", ui.lines()[HEADING + 1])
+        assert clock is not None and clock.end() == ui.lines()[HEADING].index("time") + len("time ")
         assert "- Frame 1  2026-" in ui.text()
         await ui.press("t")
-        assert " 0.000000 #1" in ui.lines()[1]
+        assert " 0.000000 #1" in ui.lines()[HEADING + 1]
         assert ui.app.theme == "high-contrast"
         await ui.press("L")
         assert settings.load().theme == ui.app.theme == "ansi-dark"

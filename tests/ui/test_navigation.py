@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import insort
+from collections.abc import Callable, Iterator
+from threading import Event
+from unittest.mock import patch
+
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
-from wiredecode.ui import reports
+from wiredecode.capture import PacketBatch
+from wiredecode.ui import jobs, reports
 from wiredecode.ui.screens import Listing
 from wiredecode.view import theme
 
@@ -140,28 +147,115 @@ def test_what_happened_to_the_messages_of_a_frame() -> None:
     drive(BASIC, test)
 
 
-def test_back_brings_the_filter_that_a_jump_took_away_without_reading_again() -> None:
+def test_a_jump_keeps_the_filter_and_shows_its_frame_among_those_that_match() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        ui.main.filter_as_typed('frame.type == "Publish"')
+        frames = ui.main.frames
+        await ui.press("slash")
+        await ui.write('frame.type == "Publish"')
         await ui.found()
-        count, number, job = ui.main.frames.count, ui.number, ui.main.filtering
+        count, number = frames.count, ui.number
         await ui.press("r")
-        assert ui.main.select is None and ui.main.frames.count == 142
-        assert ui.main.model.rows[ui.number].type == "PublishConfirm"
+        assert ui.main.model.rows[ui.number].type == "PublishConfirm" and frames.outside == {ui.number}
+        assert frames.count == count + 1 and list(frames.numbers or ()) == sorted(frames.numbers or ())
+        assert ui.main.entry.value == 'frame.type == "Publish"' and "(1 do not: +)" in ui.lines()[0]
+        assert any(line.startswith(f"+{ui.number:>7}") for line in ui.lines())
         await ui.press("b")
-        assert ui.main.select is not None and ui.main.select.text == 'frame.type == "Publish"'
-        assert (ui.main.frames.count, ui.number, ui.main.filtering) == (count, number, job)
+        assert ui.number == number and frames.count == count + 1
 
     drive(BASIC, test)
 
 
-def test_the_status_line_says_that_times_count_from_a_frame() -> None:
+def test_a_filter_used_before_is_offered_and_not_repeated() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        await ui.press("j", "t")
-        assert "times since a frame: t ends it" in ui.main.status()
+        for text in ('frame.type == "Publish"', "frame.number > 140", ""):
+            await ui.press("slash")
+            await ui.write(text)
+            if text:
+                await ui.found()
+        assert ui.main.frames.count == 142
+        before = [*ui.main._jobs]
+        await ui.press("r", "slash")
+        recent = ui.lines()[2]
+        assert recent.startswith('recent  frame.number > 140 │ frame.type == "Publish"')
+        await ui.pilot.click(offset=(recent.index("frame.type"), 2))
+        await ui.still()
+        assert {ui.main.model.rows[number].type for number in ui.main.frames.numbers or ()} == {"Publish"}
+        assert ui.main._jobs == before and ui.main.frames.has_focus
+        assert "recent" not in ui.lines()[2]
+
+    drive(BASIC, test)
+
+
+def test_frames_found_later_come_before_one_that_a_jump_led_to() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        ui.main.filter_as_typed("frame.number > 3 && frame.number < 9")
+        await ui.found()
+        frames = ui.main.frames
+        assert frames.numbers is not None
+        frames.show(array("Q", [4, 5]))  # as while it is being filtered
+        ui.main.go_to(20)
+        assert ui.number == 20
+        insort(frames.numbers, 6)
+        frames.update()
+        assert ui.number == 20 and [*frames.numbers] == [4, 5, 6, 20]
+
+    drive(BASIC, test)
+
+
+def test_the_state_is_at_the_top_whatever_changes_what_is_shown() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        assert ui.lines()[0].startswith(" c43_basic.pcap │ frame 1 of 142 │ time since start ")
+        assert ui.lines()[1].startswith("filter  none: / types one")
+        await ui.press("j", "t", "m", "Z", "Z")
+        assert " │ time since frame 2: t ends │ 1 marked │ secrets shown: Z hides" in ui.lines()[0]
         await ui.press("t")
-        assert "times since" not in ui.main.status()
+        assert " │ time since start │" in ui.lines()[0]
+
+    drive(BASIC, test)
+
+
+def test_a_click_on_the_last_line_is_the_key() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.pilot.click(offset=(ui.lines()[-1].index("F findings"), 29))
+        await ui.until(lambda: "Findings" in ui.lines()[-1])
+        await ui.pilot.click(offset=(ui.lines()[-1].index("Esc: back"), 29))
+        assert ui.app.screen is ui.main
+        await ui.pilot.click(offset=(20, 1))
+        assert ui.main.entry.has_focus
+        await ui.press("escape")
+        assert ui.main.frames.has_focus
+
+    drive(BASIC, test)
+
+
+def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        source, go_on = ui.main.model.source, Event()
+        again = source.again
+
+        def slowly(stop: Callable[[], bool], progress: Callable[[float], None]) -> Iterator[PacketBatch]:
+            for batch in again(stop, progress):
+                half = len(batch) // 2
+                yield batch.part(0, half)
+                yield batch.part(half, len(batch))
+            progress(0.5)
+            go_on.wait(10)
+
+        for key, found in (("F", "so far:"), ("S", "PeerPropertiesResponse"), ("T", "clients ")):
+            go_on.clear()
+            with patch.object(source, "again", slowly), patch.multiple(jobs, PARTIAL_SECONDS=0, PARTIAL_SHARE=0):
+                await ui.press(key)
+                await ui.until(lambda: found in ui.text() and "─ " in ui.text())  # noqa: B023
+                assert " 50%" in ui.text()
+                go_on.set()
+                await ui.until(lambda: " 50%" not in ui.text())
+            assert "so far" not in ui.text()
+            await ui.press("escape")
 
     drive(BASIC, test)

@@ -52,7 +52,7 @@ class Completion(Suggester):
 
 
 class Entry(Input):
-    """One line of input; it is only there while it is needed."""
+    """One line of input; while nothing is asked, it shows the filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "leave", "leave", show=False),
@@ -79,7 +79,7 @@ class Entry(Input):
         length: int = 0
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(id="entry", compact=True, select_on_focus=False)
+        super().__init__(id="entry", compact=True, select_on_focus=False, placeholder="none: / types one")
         self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
         self.history: list[str] = []
@@ -92,8 +92,15 @@ class Entry(Input):
         self.suggester = self.completion if kind == FILTER else None
         self.value = text
         self.cursor_position = len(text)
-        self.display = True
         self.focus()
+
+    def rest(self, text: str) -> None:
+        """Nothing is asked now: show a filter."""
+        self.kind, self._place, self.value, self.cursor_position = FILTER, len(self.history), text, 0
+
+    def remember(self, text: str) -> None:
+        """A filter is used: it is the last of all."""
+        self.history = [*(each for each in self.history if each != text), text]
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -105,8 +112,8 @@ class Entry(Input):
         text = self.value.strip()
         if self.kind == FILTER and text and judge(text, self.completion.settings).text:
             return  # the error is shown below
-        if self.kind == FILTER and text and text not in self.history[-1:]:
-            self.history.append(text)
+        if self.kind == FILTER and text:
+            self.remember(text)
         self.post_message(self.Entered(self.kind, text))
 
     def on_key(self, event: events.Key) -> None:

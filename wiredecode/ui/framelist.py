@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 
@@ -21,7 +22,7 @@ from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
 
 CONNECTION = 5
 """Columns of the number of the connection."""
-MARK = "*"
+MARK, OUTSIDE = "*", "+"
 FIELD = 20
 """Columns of a field."""
 
@@ -102,6 +103,13 @@ def heading(names: tuple[str, ...]) -> str:
     return " " + " ".join(cells)
 
 
+def details(row: Row, width: int) -> str:
+    """Key facts and findings in ``width`` columns; key facts are cut first, to a half."""
+    facts, begins, problems = f" {row.details}".partition("  [") if row.severity else (f" {row.details}", "", "")
+    facts = cut(facts, max(width // 2, width - cell_len(begins + problems)))
+    return cut(facts + begins + problems, width)
+
+
 class FrameList(Lines):
     """A line per frame. ``numbers``: of the frames shown; None: of all."""
 
@@ -116,9 +124,13 @@ class FrameList(Lines):
         self.painter: Painter | None = None
         self.use(settings)
         self.numbers: array[int] | None = None
+        self.outside: set[int] = set()
+        """Those of them that do not match the filter: jumps led to them."""
+        self._here = 0
+        """The frame under the cursor when it moved last."""
         self.marks: set[int] = set()
-        self.zero_ns: int | None = None
-        """Times count from then; None: since the first packet."""
+        self.zero = 0
+        """Times count from this frame; 0: since the first packet."""
         self.tail = model.live
         """Whether the cursor stays on the last frame when more come."""
         self.held = False
@@ -126,8 +138,16 @@ class FrameList(Lines):
         self._form = columns(80)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._form = columns(event.size.width)
+        self._fit()
         self.refresh()  # lines may have been drawn before the width was known
+
+    def _fit(self) -> None:
+        """Choose columns for the width: that of the protocol once there are two."""
+        several = len({protocol for protocol, _ in self.model.rows.kinds}) > 1
+        form = columns(self.size.width, several)
+        if form != self._form:
+            self._form = form
+            self.refresh()
 
     def use(self, settings: Settings) -> None:
         """Columns and colours as the user wants them."""
@@ -161,20 +181,29 @@ class FrameList(Lines):
         if self.held:
             return
         rows = self.model.rows.count
+        self._fit()
         count = rows if self.numbers is None else bisect_left(self.numbers, rows + 1)
         if count != self.count:
-            first = not self.count
-            self.recount(count, count - 1 if self.tail and self.model.source.grows else None)
+            first, cursor = not self.count, None
+            if self.tail and self.model.source.grows:
+                cursor = count - 1
+            elif self.numbers is not None and self.outside:  # frames may have come before it
+                cursor = bisect_left(self.numbers, self._here)
+            self.recount(count, cursor)
             if first:
                 self.moved()
 
     def moved(self) -> None:
-        self.tail = self.cursor == self.count - 1
+        self.tail, self._here = self.cursor == self.count - 1, self.number
         super().moved()
 
     def show(self, numbers: array[int] | None) -> None:
         """Show other frames; the cursor stays on its frame, or goes to the next one shown."""
         here, tail, held = self.number, self.tail, self.held
+        for number in self.outside:
+            assert self.numbers is not None  # else nothing is outside
+            self.numbers.remove(number)
+        self.outside = set()
         self.numbers, self.count, self.held = numbers, 0, False
         self.update()
         self.go_to(here, near=True)
@@ -188,6 +217,14 @@ class FrameList(Lines):
             self.move_to(at)
         return found
 
+    def admit(self, number: int) -> None:
+        """Show frame ``number`` among those of the filter, which it does not match."""
+        if self.numbers is not None:
+            self.outside.add(number)
+            insort(self.numbers, number)
+            self.update()
+            self.go_to(number)
+
     def holds(self, number: int) -> bool:
         """Whether frame ``number`` is shown."""
         if self.numbers is None:
@@ -200,14 +237,14 @@ class FrameList(Lines):
         if self.columns:
             text = heading(self.columns)
         else:
-            time = self._form.time if self._time is None or self.zero_ns is not None else self._time.width
+            time = self._form.time if self._time is None or self.zero else self._time.width
             text = f" {self._form.heading(time, CONNECTION)}"
         return Text(text, theme.HEAD, no_wrap=True, overflow="crop")
 
     def line(self, at: int) -> Text:
         row, form, width = self.model.rows[self.number_at(at)], self._form, self.scrollable_content_region.width - 1
         worst, side = theme.SEVERITY.get(row.severity, ""), theme.SIDE.get(row.sender or "", "")
-        mark = MARK if row.number in self.marks else " "
+        mark = MARK if row.number in self.marks else OUTSIDE if row.number in self.outside else " "
         text = Text(mark, self._look(row).style, no_wrap=True, overflow="crop")
         if self.columns:
             styles = {"type": worst or theme.HEAD, "details": worst, "latency": theme.GENERATED, "arrow": side}
@@ -226,20 +263,28 @@ class FrameList(Lines):
             text.append(pad(cut(row.protocol, form.protocol), form.protocol) + " ")
         text.append(pad(cut_middle(row.type, form.type), form.type), worst or theme.HEAD)
         latency = f"  ({_milliseconds(row)} ms)" if row.latency_ns >= 0 else ""
-        text.append(cut(f" {row.details}", width - text.cell_len - len(latency)), worst)
+        text.append(details(row, width - text.cell_len - len(latency)), worst)
         return text.append(latency, theme.GENERATED)
 
     def _when(self, row: Row) -> str:
         """Its time, as the settings have it; but once ``t`` was pressed since that frame."""
-        if self._time is not None and self.zero_ns is None:
+        if self._time is not None and not self.zero:
             return self._time.cell(self, row)
         width = self._form.time
         return f"{self.since(row):{width}.{6 if width > 9 else 4}f}"
 
     def since(self, row: Row) -> float:
         """Seconds since the first packet, or the frame that times count from."""
-        zero = self.model.first_ns if self.zero_ns is None else self.zero_ns
-        return (row.time_ns - zero) / 1e9
+        zero_ns = self.model.rows[self.zero].time_ns if self.zero else self.model.first_ns
+        return (row.time_ns - zero_ns) / 1e9
+
+    def times(self) -> str:
+        """What the times of the list are."""
+        if self.zero:
+            return f"time since frame {self.zero:,}: t ends"
+        if self.columns or self._time is None:
+            return "time since start"
+        return self._time.what
 
     def client(self, row: Row) -> int:
         """The side that is the client, as far as that is known."""

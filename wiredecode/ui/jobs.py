@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 from wiredecode.frames.escape import escape
+
+PARTIAL_SECONDS, PARTIAL_SHARE = 0.5, 10
+"""Results so far are made at most this often, and take at most one part of so many of the time."""
 
 
 class Stopped(Exception):
@@ -21,6 +25,7 @@ class Job:
         self.result: Any = None
         self.problem: str | None = None
         self.finished = False
+        self._due = monotonic() + PARTIAL_SECONDS
         self._stop = Event()
         self._work, self._done = work, done
         self._thread = Thread(target=self._run, name=f"wiredecode {name}", daemon=True)
@@ -33,6 +38,13 @@ class Job:
     def progress(self, share: float) -> None:
         """Set the progress: 0 to 1."""
         self.share = share
+
+    def so_far(self, make: Callable[[], Any]) -> None:
+        """Now and then, let ``result`` be what ``make`` returns: what was found so far."""
+        began = monotonic()
+        if began >= self._due:
+            self.result, now = make(), monotonic()
+            self._due = now + max(PARTIAL_SECONDS, PARTIAL_SHARE * (now - began))
 
     def stop(self) -> None:
         """Let it end soon."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rich.text import Text
 from textual.binding import Binding
+
+from wiredecode.ui.lines import link
 
 
 class Key(NamedTuple):
@@ -90,9 +93,10 @@ def bindings() -> list[Binding]:
     return [Binding(key.keys, key.action, key.what, show=False) for key in KEYS]
 
 
-def bottom() -> str:
-    """The line at the bottom: within 80 columns."""
-    return "  ".join(f"{key.shown.split()[0]} {key.brief}" for key in KEYS if key.brief)
+def bottom() -> Text:
+    """The line at the bottom: within 80 columns; a click is the key."""
+    shown = [link(f"{key.shown.split()[0]} {key.brief}", key.action) for key in KEYS if key.brief]
+    return Text("  ").join(shown)
 
 
 def text() -> list[tuple[str, str]]:

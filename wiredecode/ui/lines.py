@@ -120,6 +120,8 @@ class Lines(ScrollView, can_focus=True):
             text = self.line(at)
         except Exception as error:
             text = Text(escape(f"cannot be shown: {type(error).__name__}: {error}"), "red")
+        if not text.spans:
+            text.stylize(text.style)  # rich renders the style of the whole only beside that of parts
         cursor = (CURSOR if self.has_focus else UNFOCUSED) if self.BAR and at == self.cursor else None
         segments = [
             Segment(self._clean(each.text.rstrip("\n")), each.style)  # the last guard: nothing raw from the wire
@@ -227,10 +229,15 @@ def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
     return [(letter, segment.style) for segment in strip for letter in segment.text]
 
 
+def link(text: str, action: str) -> Text:
+    """A text that does an action of the screen when it is clicked."""
+    return Text(text, Style(meta={"@click": f"screen.{action}"}))
+
+
 class TextLine(Widget):
     """One line of text."""
 
-    DEFAULT_CSS = "TextLine { height: 1; }"
+    DEFAULT_CSS = "TextLine { height: 1; link-style: none; link-color: $foreground; link-background: $surface; }"
 
     def __init__(self, id: str) -> None:  # noqa: A002 - as widgets call it
         super().__init__(id=id)
@@ -247,4 +254,7 @@ class TextLine(Widget):
             self.refresh()
 
     def render(self) -> Text:
-        return self.text
+        """As wide as the line, so that its colours are."""
+        text = self.text.copy()
+        text.align("left", self.size.width)
+        return text

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import insort
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
+from textual.containers import Container, Horizontal
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -29,10 +31,11 @@ from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines, TextLine
+from wiredecode.ui.lines import Lines, TextLine, link
 from wiredecode.ui.model import CaptureModel, Loader
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
+from wiredecode.view.screen import cut, cut_middle
 from wiredecode.view.theme import TreeOptions
 from wiredecode.view.times import Times
 
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 WIDE = 150
 """From this width on tree and bytes are side by side."""
+SHORT = 16
+"""Below this height there is no line for a filter if there is none."""
 UPDATE_SECONDS = 0.1
 NOTHING_SET = Settings()
 CONTRAST = Theme("high-contrast", "#ffff00", foreground="#ffffff", background="#000000", surface="#000000", dark=True)
@@ -49,26 +54,24 @@ ANSI = "ansi-dark"
 THEMES = ("textual-dark", "textual-light", CONTRAST.name, ANSI, "ansi-light")
 TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for this long."""
-MOST_BACK = 100
+MOST_BACK, MOST_FILTERED, RECENT = 100, 8, 5
+"""Jumps that can be gone back, filters whose frames are remembered, filters that are offered."""
 HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]*)+")
 SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
 CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
-
-
-class Place(NamedTuple):
-    """Where a jump began."""
-
-    frame: int
-    select: Filter | None
-    """The filter that was on, and the job that looks for its frames."""
-    filtering: Job | None
 
 
 class MainScreen(Screen[None]):
     """Everything of one capture."""
 
     DEFAULT_CSS = """
+    MainScreen #header { text-style: bold reverse; }
     MainScreen #heading { text-style: bold; }
+    MainScreen #bar { height: 1; }
+    MainScreen.short #bar { display: none; }
+    MainScreen #bar:focus-within, MainScreen.filtered #bar { display: block; }
+    MainScreen #asked { width: 8; text-style: bold; }
+    MainScreen #entry { width: 1fr; }
     MainScreen #frames { height: 1fr; }
     MainScreen #detail { height: 1fr; layout: vertical; border-top: solid $primary; }
     MainScreen #tree { height: 3fr; }
@@ -76,9 +79,7 @@ class MainScreen(Screen[None]):
     MainScreen.wide #detail { layout: horizontal; }
     MainScreen.wide #tree { width: 1fr; height: 100%; }
     MainScreen.wide #bytes { width: 80; height: 100%; border-top: none; border-left: solid $primary; }
-    MainScreen #entry { height: 1; display: none; }
     MainScreen #problem { display: none; }
-    MainScreen #status { text-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
@@ -93,18 +94,22 @@ class MainScreen(Screen[None]):
         self.settings = settings
         self.model, self.live = model, live
         self.frames, self.fields, self.octets = FrameList(model, settings), TreePane(), BytePane()
-        self.heading, self.problem_line, self.status_line = map(TextLine, ("heading", "problem", "status"))
+        self.header, self.heading, self.asked = map(TextLine, ("header", "heading", "asked"))
+        self.problem_line, self.status_line = map(TextLine, ("problem", "status"))
         self.frame: Frame | None = None
         """The frame that tree and bytes show."""
         self.select = select
         self.filtering: Job | None = None
+        self._filtered: dict[str, Job] = {}
+        """The last filters, so that none is repeated."""
         self.entry = Entry(settings)
         self.message = ""
         """The last event, in the status line."""
         self.words: dict[str, str] = {}
         """The last searched texts, by kind."""
         self._sought = filterline.WORD
-        self._behind: list[Place] = []
+        self._behind: list[int] = []
+        """Frames where jumps began."""
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
         self.reports: dict[str, list[reports.ReportLine]] = {}
@@ -113,11 +118,12 @@ class MainScreen(Screen[None]):
         self._jobs: list[Job] = []
 
     def compose(self) -> ComposeResult:
+        yield self.header
+        yield Horizontal(self.asked, self.entry, id="bar")
+        yield self.problem_line
         yield self.heading
         yield self.frames
         yield Container(self.fields, self.octets, id="detail")
-        yield self.entry
-        yield self.problem_line
         yield self.status_line
         yield TextLine("keys")
 
@@ -140,6 +146,7 @@ class MainScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE, "wide")
+        self.set_class(event.size.height < SHORT, "short")
         self.call_after_refresh(self._heading)
 
     def _heading(self) -> None:
@@ -157,31 +164,41 @@ class MainScreen(Screen[None]):
             self.message = problem
         if self._late:
             self._want()
+        self._show_state()
+
+    def _show_state(self) -> None:
+        self.header.show(self.state())
         self.status_line.show(self.status())
 
-    def status(self) -> str:
-        """Place, counts, filter, progress, and what happened last."""
+    def state(self) -> str:
+        """The line at the top: file, place, time mode, and all that changes what is shown."""
         model, shown = self.model, self.frames
-        parts = [f"frame {shown.number:,} of {model.rows.count:,}" if shown.count else "no frames"]
+        names, width = [escape(Path(name).name) for name in model.files], self.size.width
+        name = cut_middle(names[0] if names else "no file", max(width // 4, SHORT))
+        parts = [name + (f" and {len(names) - 1} more" if len(names) > 1 else "")]
+        parts.append(f"frame {shown.number:,} of {model.rows.count:,}" if shown.count else "no frames")
+        if self.select is not None:
+            parts.append(f"{shown.count:,} match" + (f" ({len(shown.outside)} do not: +)" if shown.outside else ""))
+        parts.append(shown.times())
+        if shown.held:
+            parts.append("held: P continues")
+        if shown.marks:
+            parts.append(f"{len(shown.marks)} marked")
+        if model.secrets:
+            parts.append("secrets shown: Z hides")
+        return cut(f" {' │ '.join(parts)}", width)
+
+    def status(self) -> str:
+        """The line below: place among the bytes, progress, and what happened last."""
+        model, parts = self.model, [self.message] if self.message else []
         if self.octets.has_focus and self.octets.count:
             parts.append(self.octets.place())
         if self.live is not None:
             parts.append(self.live.text())
         elif not model.finished:
             parts.append("following the file" if model.live else f"reading {model.progress:.0%}")
-        if shown.held:
-            parts.append("held: P continues")
-        if self.select is not None:
-            busy = self.filtering is not None and not self.filtering.finished and not model.live
-            going = f", {self.filtering.share:.0%}" if self.filtering is not None and busy else ""
-            parts.append(f"{shown.count:,} fit{going}")
-        if shown.zero_ns is not None:
-            parts.append("times since a frame: t ends it")
-        if shown.marks:
-            parts.append(f"{len(shown.marks)} marked")
-        parts += [f"{job.name} {job.share:.0%}" for job in self._jobs if not job.finished and job is not self.filtering]
-        parts += [self.message] if self.message else [f"filter {self.select.text}"] if self.select is not None else []
-        return " " + " │ ".join(parts)
+        busy = [job for job in self._jobs if not job.finished and not (job is self.filtering and model.live)]
+        return " " + " │ ".join(parts + [f"{job.name} {job.share:.0%}, Esc stops" for job in busy])
 
     def say(self, text: str) -> None:
         """Report an event in the status line."""
@@ -196,7 +213,7 @@ class MainScreen(Screen[None]):
         elif event.pane is self.fields:
             branch = self.fields.branch
             self.octets.mark(None if branch is None else branch.span)
-        self.status_line.show(self.status())
+        self._show_state()
 
     def _want(self) -> None:
         """Load the frame under the cursor; where the cursor follows a live capture not every one."""
@@ -210,7 +227,7 @@ class MainScreen(Screen[None]):
     def _stepped(self, event: BytePane.Stepped) -> None:
         if not self.fields.has_focus:
             self.fields.find(event.byte)
-        self.status_line.show(self.status())
+        self._show_state()
 
     def _loaded(self, number: int, found: Any) -> None:
         """A frame was read, or reading it failed."""
@@ -236,22 +253,57 @@ class MainScreen(Screen[None]):
     # Input.
 
     def action_ask(self, kind: str) -> None:
-        self.problem_line.display = False
         text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
         self.entry.ask(kind, text or self.words.get(kind, ""))
+        self._asks()
         self.say(filterline.PROMPTS[kind])
+
+    def _asks(self) -> None:
+        """Name what is typed; below it, if that is a filter, the last ones."""
+        kind, recent = self.entry.kind, self.recent
+        self.asked.show(f"{'go to' if kind == filterline.NUMBER else kind:<8}")
+        self.problem_line.display = kind == filterline.FILTER and bool(recent) and self.entry.has_focus
+        line = Text("recent  ")
+        for at, text in enumerate(recent):
+            line.append(" │ " if at else "").append(link(escape(text), f"recent({at})"))
+        self.problem_line.show(line)
+
+    @property
+    def recent(self) -> list[str]:
+        """The last filters without the current one."""
+        return [each for each in reversed(self.entry.history) if not self.select or each != self.select.text][:RECENT]
+
+    def action_recent(self, at: int) -> None:
+        self._entered(Entry.Entered(filterline.FILTER, self.recent[at]))
+
+    @on(events.DescendantFocus)
+    def _focused(self, event: events.DescendantFocus) -> None:
+        if event.widget is self.entry:
+            self._asks()
+
+    @on(events.DescendantBlur)
+    def _blurred(self, event: events.DescendantBlur) -> None:
+        if event.widget is self.entry and self.app.app_focus:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Nothing is asked: the line shows the filter."""
+        self.entry.rest("" if self.select is None else self.select.text)
+        self.set_class(self.select is not None, "filtered")
+        self._asks()
 
     @on(Entry.Judged)
     def _judged(self, event: Entry.Judged) -> None:
-        line = self.problem_line
-        line.display = bool(event.text) and bool(self.entry.display)
-        carets = " " * event.at + "^" * max(1, event.length)
+        if not event.text:
+            self._asks()
+            return
+        line, at = self.problem_line, event.at + self.asked.size.width
+        line.display = self.entry.has_focus
+        carets = " " * at + "^" * max(1, event.length)
         line.show(Text(f"{carets} {event.text}" if len(carets) < 40 else f"at {event.at + 1}: {event.text}", "red"))
 
     @on(Entry.Left)
     def _left(self) -> None:
-        self.entry.display = False
-        self.problem_line.display = False
         self.message = ""
         self.frames.focus()
 
@@ -298,27 +350,30 @@ class MainScreen(Screen[None]):
         return True
 
     def filter_by(self, select: Filter) -> None:
-        """Show the frames that fit, as they are found."""
+        """Show the frames that match, as they are found, or at once if they were found before."""
         self.no_filter()
         self.select = select
-        numbers: array[int] = array("Q")
+        known = self._filtered.pop(select.text, None)
+        if known is None or known.result is None:
+            numbers: array[int] = array("Q")
+            self.frames.show(numbers)
+            outside = self.frames.outside
 
-        def work(job: Job) -> array[int]:
-            for number in self.model.fitting(select, job):
-                numbers.append(number)
-            return numbers
+            def work(job: Job) -> array[int]:
+                for number in self.model.fitting(select, job):
+                    if number in outside:
+                        outside.discard(number)
+                    else:
+                        insort(numbers, number)  # at the end, but before frames that a jump led to
+                return numbers
 
-        self.frames.show(numbers)
-        self.filtering = self.start("filtering", work)
-
-    def filter_again(self, select: Filter, filtering: Job | None) -> None:
-        """Show the frames that a filter found before; it is not repeated if it was done."""
-        if filtering is None or filtering.result is None:
-            self.filter_by(select)
-            return
-        self.no_filter()
-        self.select, self.filtering = select, filtering
-        self.frames.show(filtering.result)
+            known = self.start("filtering", work)
+        else:
+            self.frames.show(known.result)
+        self.filtering = self._filtered[select.text] = known
+        if len(self._filtered) > MOST_FILTERED:
+            del self._filtered[next(iter(self._filtered))]
+        self._rest()
 
     def no_filter(self) -> None:
         """Show all frames."""
@@ -327,6 +382,7 @@ class MainScreen(Screen[None]):
         self.filtering = self.select = None
         if self.frames.numbers is not None:
             self.frames.show(None)
+        self._rest()
 
     def action_take_field(self, how: str = "") -> None:
         made = save_actions.field_filter(self.frame, self.fields) if self.frame is not None else None
@@ -337,7 +393,7 @@ class MainScreen(Screen[None]):
             made = f"!({made})"
         if how == "and" and self.select is not None:
             made = f"({self.select.text}) && {made}"
-        self.entry.history.append(made)
+        self.entry.remember(made)
         self.filter_by(compile_filter(made))
 
     def action_stop(self) -> None:
@@ -410,16 +466,17 @@ class MainScreen(Screen[None]):
 
     # From frame to frame.
 
-    def go_to(self, number: int) -> None:
-        """Show frame ``number``; a filter that leaves it out is taken away."""
-        if not 0 < number <= self.model.rows.count:
+    def go_to(self, number: int, *, remember: bool = True) -> None:
+        """Show frame ``number``; one that does not match the filter is added to those that do."""
+        if not 0 < number <= self.model.rows.count or (self.frames.held and not self.frames.holds(number)):
             self.say(f"there is no frame {number:,}" + ("" if self.model.finished else " yet"))
             return
-        self._behind = [*self._behind[-MOST_BACK:], Place(self.frames.number, self.select, self.filtering)]
+        if remember:
+            self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
+        self.frames.update()
         if not self.frames.go_to(number):
-            self.no_filter()
-            self.frames.go_to(number)
-            self.say(f"frame {number:,} does not match the filter, which was removed")
+            self.frames.admit(number)
+            self.say(f"frame {number:,} does not match the filter: + marks it")
 
     def action_step(self, step: int) -> None:
         self.frames.action_move(step)
@@ -473,21 +530,14 @@ class MainScreen(Screen[None]):
         self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
 
     def action_back(self) -> None:
-        if not self._behind:
-            return
-        place = self._behind.pop()
-        if place.select is not None and place.select is not self.select:
-            self.filter_again(place.select, place.filtering)
-            self.frames.go_to(place.frame, near=True)
-        else:
-            self.go_to(place.frame)
-            self._behind.pop()
+        if self._behind:
+            self.go_to(self._behind.pop(), remember=False)
 
     def action_zero(self) -> None:
         if self.frames.count:
-            here = self.model.rows[self.frames.number].time_ns
-            self.frames.zero_ns = None if self.frames.zero_ns is not None else here
+            self.frames.zero = 0 if self.frames.zero else self.frames.number
             self.frames.refresh()
+            self.update()
 
     # Searching.
 

@@ -164,13 +164,26 @@ class CaptureModel:
         return build_dissector(demand, self.limits, analyse=analyse, on_end=Ends(on_end).over, on_over=over)
 
     def frames(
-        self, dissector: Dissector, job: Job, look: Callable[[PacketBatch], None] = lambda batch: None
+        self,
+        dissector: Dissector,
+        job: Job,
+        look: Callable[[PacketBatch], None] = lambda batch: None,
+        so_far: Callable[[], object] | None = None,
     ) -> Iterator[Frame]:
-        """All frames once more. What cannot be read is a problem of :meth:`run`. Raises :class:`Stopped`."""
+        """All frames once more. What cannot be read is a problem of :meth:`run`. Raises :class:`Stopped`.
+
+        ``look`` sees packets before their frames; ``so_far`` makes the result of the job until then.
+        """
         if self._gone:
             raise RuntimeError("the ring has dropped its first files: save with -w to keep all of them")
         stop = self._ended(job)
-        return self._frames(dissector, self.source.again(stop, job.progress), stop, look)
+
+        def see(batch: PacketBatch) -> None:
+            look(batch)
+            if so_far is not None:
+                job.so_far(so_far)
+
+        return self._frames(dissector, self.source.again(stop, job.progress), stop, see)
 
     def health(self, job: Job) -> dict[int, ConnectionHealth]:
         """The TCP analysis of all connections, by number; empty if a ring has dropped its first files."""

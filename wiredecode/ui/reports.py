@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wiredecode.check import Problem
+    from wiredecode.check.timeline import Timeline
+    from wiredecode.stats.counters import Counters
+    from wiredecode.stats.tables import Statistic
     from wiredecode.trace.text import Hop
 
 MOST_FOLLOWED = 5_000
 """Frames of a connection that are followed from the one under the cursor on."""
+SO_FAR = ("frames", "findings", "consumers")
+"""Statistics that can be shown before the end."""
 MOST_TRACED = 20
 """Messages of a frame whose way is shown."""
 LEAST, MOST_DIAGRAM, MARGIN = 50, 130, 17
@@ -46,12 +51,17 @@ Maker = Callable[[CaptureModel, Job, int, int], list[ReportLine]]
 
 def connections(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """All connections, with names, and ends as TCP analysis sees them."""
+    job.result = _connections(model)
+    for number, health in model.health(job).items():
+        if (seen := model.survey.activities.by_number.get(number)) is not None:
+            seen.connection.health = health
+    return _connections(model)
+
+
+def _connections(model: CaptureModel) -> list[ReportLine]:
     from wiredecode.view.follow import table
 
-    health = model.health(job)
     rows = [*model.survey.activities]
-    for row in rows:
-        row.connection.health = health.get(row.connection.number)
     head, *lines = table(rows)
     made = [ReportLine(Text(head, theme.HEAD))]
     for row, line in zip(rows, lines, strict=True):
@@ -71,17 +81,26 @@ def _first_of(model: CaptureModel, connection: int) -> tuple[int, ...]:
 def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Problems that ``wiredecode check`` finds."""
     from wiredecode.check import Checker
-    from wiredecode.check.text import WIDTH, Layout, report_lines
+    from wiredecode.check.causes import order
     from wiredecode.check.verdict import verdict
 
     checker = Checker()
     dissector = model.dissector(model.demand(), analyse=True, on_end=checker.end)
     checker.report.first_ns = model.first_ns
-    for frame in model.frames(dissector, job, checker.look):
+
+    def so_far() -> list[ReportLine]:
+        return _problems(sorted(checker.report.problems.values(), key=order), "so far:", model, width)
+
+    for frame in model.frames(dissector, job, checker.look, so_far):
         checker.frame(frame)
     problems = checker.finish()
-    said = verdict(checker.coverage, problems, dissector.totals)
-    made = [ReportLine(Text(said.text, theme.HEAD)), ReportLine(Text())]
+    return _problems(problems, verdict(checker.coverage, problems, dissector.totals).text, model, width)
+
+
+def _problems(problems: list[Problem], heading: str, model: CaptureModel, width: int) -> list[ReportLine]:
+    from wiredecode.check.text import WIDTH, Layout, report_lines
+
+    made = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
     for problem, line in report_lines(problems, model.first_ns, Layout(max(width, WIDTH))):
         style = "" if problem is None or problem is before else theme.SEVERITY[problem.severity]
@@ -100,8 +119,16 @@ def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[R
     assert counters.connections is not None  # all tables are asked for
     demand = model.demand(messages=counters.messages)
     dissector = model.dissector(demand, analyse=True, on_over=counters.connections.end)
-    for frame in model.frames(dissector, job):
+
+    def so_far() -> list[ReportLine]:
+        return _tables(model, counters, [each for each in wanted if each.name in SO_FAR and counters.table(each)])
+
+    for frame in model.frames(dissector, job, so_far=so_far):
         counters.frame(frame)
+    return _tables(model, counters, wanted)
+
+
+def _tables(model: CaptureModel, counters: Counters, wanted: Sequence[Statistic]) -> list[ReportLine]:
     made = []
     for statistic in wanted:
         table = counters.table(statistic)
@@ -138,19 +165,25 @@ def _counted(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
 
 def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:
     """Events over time, and the throughput."""
-    from wiredecode.check.timeline import Timeline, sparks
+    from wiredecode.check.timeline import Timeline
 
     made = Timeline()
     dissector = model.dissector(model.demand(), analyse=True, on_over=made.end)
-    for frame in model.frames(dissector, job):
+    for frame in model.frames(dissector, job, so_far=lambda: _events(model, made)):
         made.frame(frame)
+    return _events(model, made) or [ReportLine(Text("nothing changed"))]
+
+
+def _events(model: CaptureModel, made: Timeline) -> list[ReportLine]:
+    from wiredecode.check.timeline import sparks
+
     events = made.finish(model.first_ns)
     lines = [ReportLine(Text(line, theme.VALUE)) for line in sparks(made)]
     for event in events:
         text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         place = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
         lines.append(ReportLine(text.append(escape(event.what + (f" {event.common}" if event.common else ""))), place))
-    return lines or [ReportLine(Text("nothing changed"))]
+    return lines
 
 
 def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[ReportLine]:

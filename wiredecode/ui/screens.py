@@ -15,11 +15,13 @@ from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
 from wiredecode.ui.framelist import COLUMNS, column
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines, TextLine
+from wiredecode.ui.lines import Lines, TextLine, link
 from wiredecode.ui.reports import ReportLine
 from wiredecode.view import theme
 
 PROGRESS_SECONDS = 0.2
+BAR = 32
+"""Columns of the bar."""
 
 
 class Listing(Lines):
@@ -69,10 +71,21 @@ class BackScreen(Screen[int]):
 class ReportScreen(BackScreen):
     """Lines of one of :data:`wiredecode.ui.reports.MAKERS`; Enter goes to the frame of a line."""
 
+    DEFAULT_CSS = """
+    ReportScreen { layers: below above; align: center middle; }
+    ReportScreen #progress { layer: above; width: 42; height: 3; border: solid $primary; padding: 0 1; }
+    .ascii ReportScreen #progress, .ascii#progress { border: ascii $primary; }
+    """
+
     def __init__(self, title: str, cursor: int) -> None:
         super().__init__()
         self.heading, self._cursor = title, cursor
         self.job: Job | None = None
+        self.progress = TextLine("progress")
+
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        yield self.progress
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -89,12 +102,18 @@ class ReportScreen(BackScreen):
     def show_status(self, text: str = "") -> None:
         """The line at the bottom."""
         job = self.job
-        if not text and job is not None and not job.finished:
-            text = f"reading {job.share:.0%}  Esc stops"
+        busy = self.progress.display = job is not None and not job.finished
+        if job is not None and busy:
+            done = round(job.share * BAR)
+            self.progress.show(f"{'█' * done}{'─' * (BAR - done)} {job.share:4.0%}")
+            text = text or ("so far" if self.lines.made else "reading")
+            if job.result is not None and job.result is not self.lines.made:
+                self.lines.fill(job.result)
         at = self.lines.cursor
         frames = self.lines.made[at].frames if at < len(self.lines.made) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
-        self.bottom.show(f" {self.heading} │ {text or f'{leads}Esc: back'}")
+        line = Text(f" {self.heading} │ {f'{text}  ' if text else leads}")
+        self.bottom.show(line.append(link("Esc: back", "leave")))
 
     def made(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
@@ -105,7 +124,8 @@ class ReportScreen(BackScreen):
             self.lines.fill([ReportLine(Text(job.problem, theme.SEVERITY["warning"]))])
         elif job.result is not None:
             self.lines.fill(job.result)
-            self.call_after_refresh(self._begin)
+            if not self.lines.cursor:
+                self.call_after_refresh(self._begin)
         self.show_status()
 
     @on(Lines.Moved)
@@ -198,4 +218,4 @@ class HelpScreen(BackScreen):
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
         self.lines.fill([ReportLine(row) for row in rows])
-        self.bottom.show(" Help │ Esc: back")
+        self.bottom.show(Text(" Help │ ").append(link("Esc: back", "leave")))
