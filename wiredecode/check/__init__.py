@@ -18,7 +18,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.problems import Problem, Publishing, Report, Rule
+from wiredecode.protocols.shared.problems import Place, Problem, Publishing, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
 
@@ -134,9 +134,7 @@ class Checker:
             last = last.tb_next
         where = f"{Path(last.tb_frame.f_code.co_filename).name}, line {last.tb_lineno}" if last is not None else ""
         what = f"the rule {rule} failed: {type(error).__name__}: {error}"
-        problem = self.report.add(
-            *(CODES["check.internal"], what, (rule, type(error).__name__, where)),
-            frame=subject if isinstance(subject, Frame) else None,
-            connection=subject if isinstance(subject, Connection) else None,
+        at = (
+            subject if isinstance(subject, Frame) else Place(subject if isinstance(subject, Connection) else None, None)
         )
-        problem.detail(where)
+        self.report.add(CODES["check.internal"], what, (rule, type(error).__name__, where), frame=at).detail(where)

@@ -15,9 +15,8 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
-from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Publishing, Report, Rule, inner_values
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values, ref_of
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -50,9 +49,7 @@ class Slow(NamedTuple):
 
     latency_ns: int
     confirm: int
-    published: int
-    time_ns: int
-    connection: Connection
+    published: FrameRef
     transfer_ns: int
 
 
@@ -67,15 +64,14 @@ class Confirmed:
     worst: list[Slow] = field(default_factory=list)
 
     def add(self, frame: Frame, waiting: OpenPublish, messages: int) -> None:
-        latency_ns = frame.time_ns - waiting.time_ns
+        latency_ns = frame.time_ns - waiting.place.time_ns
         self.times.add(latency_ns, messages)
         if waiting.left:
             return
         self.slow += latency_ns >= REMARKABLE_NS
         if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0].latency_ns:
             return
-        place = frame.number, waiting.number, frame.time_ns, frame.connection, waiting.transfer_ns
-        entry = Slow(latency_ns, *place)
+        entry = Slow(latency_ns, frame.number, waiting.place._replace(packets=[]), waiting.transfer_ns)
         (heappush if len(self.worst) < MOST_WORST else heappushpop)(self.worst, entry)
 
 
@@ -83,11 +79,7 @@ class Confirmed:
 class OpenPublish:
     """A frame of published messages."""
 
-    number: int
-    packet: int | None
-    time_ns: int
-    connection: Connection
-    side: int
+    place: FrameRef
     stream: str
     count: int
     left: int
@@ -107,15 +99,14 @@ class OpenPublish:
 class Refused:
     """Messages of one connection to one stream that were refused for one reason."""
 
-    connection: Connection
-    time_ns: int
+    place: FrameRef
     why: str
     """The reason of the first one."""
     is_usual: bool
     """Its writers compare and set, and somebody else was faster."""
     last_ns: int = 0
     messages: int = 0
-    frames: list[tuple[int, int | None]] = field(default_factory=list)
+    frames: list[FrameRef] = field(default_factory=list)
     confirmed: bool = False
     """Others were confirmed after them."""
 
@@ -152,10 +143,8 @@ class Publishes(Rule):
         counted = _value(frame, how.messages) if how.messages else 1
         count = (counted if isinstance(counted, int) else len(counted or ())) or 1
         judged = (frame.protocol, frame.type) not in self._elsewhere
-        packet = frame.packets[0] if frame.packets else None
-        place = frame.number, packet, frame.time_ns, frame.connection, frame.side
-        transfer_ns = max(frame.time_ns - frame.first_ns, 0)
-        publish = OpenPublish(*place, printable(stream), count, count, judged, how.refusals, transfer_ns)
+        transfer_ns, place = max(frame.time_ns - frame.first_ns, 0), ref_of(frame)
+        publish = OpenPublish(place, printable(stream), count, count, judged, how.refusals, transfer_ns)
         publish.confirmed_by = how.confirmed_by
         publish.compared = bool(how.compared) and stream.startswith(how.compared)
         if frame.response is None:  # else it was refused before it was sent
@@ -169,7 +158,7 @@ class Publishes(Rule):
 
     def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
         waiting = self._waiting[confirmation.request]
-        if frame.connection is not waiting.connection:
+        if frame.connection is not waiting.place.connection:
             waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
             return
         count = waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
@@ -178,7 +167,7 @@ class Publishes(Rule):
             del self._waiting[confirmation.request]
         if waiting.confirmed_by and waiting.confirmed_by not in frame.generated:
             return
-        place = waiting.connection.number, waiting.stream
+        place = waiting.place.connection.number, waiting.stream
         if confirmation.refusal is not None:
             if waiting.refusals and not waiting.left:
                 self.refused_by = frame.id
@@ -198,11 +187,11 @@ class Publishes(Rule):
             if len(known) >= MOST_REASONS:
                 return
             is_usual = waiting.compared and why.startswith(COMPARED)
-            refused = known[reason] = Refused(waiting.connection, waiting.time_ns, why, is_usual)
+            refused = known[reason] = Refused(waiting.place, why, is_usual)
         refused.messages += waiting.count
-        refused.confirmed, refused.last_ns = False, waiting.time_ns
+        refused.confirmed, refused.last_ns = False, waiting.place.time_ns
         if len(refused.frames) < MOST_EVIDENCE:
-            refused.frames.append((waiting.number, waiting.packet))
+            refused.frames.append(waiting.place)
 
     def finish(self) -> None:
         for place, reasons in self._refused.items():
@@ -215,28 +204,23 @@ class Publishes(Rule):
                 self._report_slow(broker, stream, confirmed, None if slow else "note")
         left: dict[tuple[int, str], list[OpenPublish]] = {}
         for waiting in self._waiting.values():
-            over = waiting.connection.closed is not None or self.report.last_ns - waiting.time_ns >= PATIENCE_NS
-            if waiting.judged and over and reply_captured(waiting):
-                left.setdefault((waiting.connection.number, waiting.stream), []).append(waiting)
+            sent = waiting.place
+            over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= PATIENCE_NS
+            if waiting.judged and over and reply_captured(sent):
+                left.setdefault((sent.connection.number, waiting.stream), []).append(waiting)
         for key, publishes in left.items():
             self._report_unconfirmed(key, publishes)
 
     def _report_refused(self, place: tuple[int, str], refused: Refused) -> None:
-        why, who, stream = refused.why, short(refused.connection), place[1]
+        why, who, stream = refused.why, short(refused.place.connection), place[1]
         to = f" to {stream}" if stream else ""
         what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
-        problem = self.report.add(
-            *(CODES["publish.refused"], what, (place, why)),
-            connection=refused.connection,
-            time_ns=refused.time_ns,
-            count=refused.messages,
-            severity="note" if refused.is_usual else "warning" if refused.confirmed else None,
-        )
+        severity = "note" if refused.is_usual else "warning" if refused.confirmed else None
+        how: Any = {"until_ns": refused.last_ns, "count": refused.messages, "severity": severity}
+        problem = self.report.add(CODES["publish.refused"], what, (place, why), frame=refused.place, **how)
         problem.weight, problem.alike = refused.messages, why
         problem.likely = next((text for word, text in REFUSALS.items() if word in why.lower()), "")
-        problem.last_ns = max(problem.last_ns or 0, refused.last_ns)
-        for number, packet in refused.frames:
-            self.report.cite_numbers(problem, number, packet)
+        self.report.cite(problem, *refused.frames)
 
     def _incomplete(self, frame: Frame) -> None:
         """The connection ended inside a publish."""
@@ -256,40 +240,32 @@ class Publishes(Rule):
             f"worst {worst[0].latency_ns / 1e9:.3f} s of {times.count:,} messages"
         )
         for each in worst:
-            problem = self.report.add(
-                *(CODES["publish.slow-confirm"], what, (broker, stream)),
-                connection=each.connection,
-                time_ns=each.time_ns - each.latency_ns,
-                severity=severity,
-            )
-            problem.last_ns = max(problem.last_ns or 0, each.time_ns)
-            self.report.cite_numbers(problem, each.published, None)
+            code, until_ns = CODES["publish.slow-confirm"], each.published.time_ns + each.latency_ns
+            how: Any = {"until_ns": until_ns, "severity": severity}
+            problem = self.report.add(code, what, (broker, stream), frame=each.published, **how)
             problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
         if slowest.transfer_ns:
             transfer = f" ({slowest.transfer_ns / 1e6:.3f} ms from its first byte to its last)"
         until = f"{slowest.latency_ns / 1e9:.3f} s until frame {slowest.confirm}"
         assert problem is not None
-        problem.detail(f"slowest: frame {slowest.published}{transfer}, {until}")
+        problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
-        who, stream = short(first.connection), first.stream
+        connection, stream = first.place.connection, first.stream
         of, to = self._published[key], f" to {stream}" if stream else ""
-        what = f"{left:,} of {of:,} messages that {who} published{to} have no answer"
-        problem = self.report.add(
-            *(CODES["publish.unconfirmed"], what, key), connection=first.connection, time_ns=first.time_ns, count=left
-        )
-        problem.weight, health = left, first.connection.health
+        what = f"{left:,} of {of:,} messages that {short(connection)} published{to} have no answer"
+        problem = self.report.add(CODES["publish.unconfirmed"], what, key, frame=first.place, count=left)
+        problem.weight, health = left, connection.health
         end = None if health is None else health.end
-        problem.last_ns = max(each.time_ns for each in publishes)
+        problem.last_ns = max(each.place.time_ns for each in publishes)
         if health is not None and any(side.silences() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
-        elif end is not None and end.side == first.side:
+        elif end is not None and end.side == first.place.side:
             problem.likely = "the client ended the connection without waiting for confirms"
         elif end is not None:
             problem.likely = "the broker ended the connection before it confirmed them"
-        for each in publishes:
-            self.report.cite_numbers(problem, each.number, each.packet)
+        self.report.cite(problem, *(each.place for each in publishes))
 
 
 def _value(frame: Frame, name: str) -> Any:

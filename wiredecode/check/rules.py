@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.registry import requests
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Report, Rule
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Place, Report, Rule, begin_of, ref_of
 
 MOST_REQUESTS = 65_536
 """Requests of the capture that wait at the same time; the oldest beyond it are not judged."""
@@ -45,11 +45,7 @@ CAPTURE_ENDS = "frame-cut"
 class OpenRequest(NamedTuple):
     """A request without its response yet."""
 
-    number: int
-    packet: int | None
-    time_ns: int
-    connection: Connection
-    side: int
+    place: FrameRef
     protocol: str
     type: str
     always: bool
@@ -79,16 +75,13 @@ class Requests(Rule):
                 self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated:
             always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
-            packet = frame.packets[0] if frame.packets else None
-            request = OpenRequest(
-                *(frame.number, packet, frame.time_ns, frame.connection, frame.side, frame.protocol),
-                *(frame.type or "", always, checks is not None and checks.polls(frame)),
-            )
+            polls = checks is not None and checks.polls(frame)
+            request = OpenRequest(ref_of(frame), frame.protocol, frame.type or "", always, polls)
             self._waiting.put(frame.id, request)
 
     def _remember_slow(self, frame: Frame, request: OpenRequest) -> None:
         slow = self._slow.setdefault(frame.connection.number, [])
-        if len(slow) < MOST_SLOW and request.connection is frame.connection:
+        if len(slow) < MOST_SLOW and request.place.connection is frame.connection:
             slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
 
     def ended(self, connection: Connection) -> None:
@@ -99,50 +92,40 @@ class Requests(Rule):
             for side, direction in enumerate(health.directions):
                 why = explains(direction, request, until_ns, packet)
                 if why:
-                    seconds = (until_ns - request.time_ns) / 1e9
+                    seconds = (until_ns - request.place.time_ns) / 1e9
                     who = short(connection)
                     what = f"{request.type} of {who} waited {seconds:.3f} s while {why} of {connection.endpoints[side]}"
-                    problem = self.report.add(
-                        *(CODES["tcp.slow-response"], what, (connection.number, why)),
-                        connection=connection,
-                        time_ns=request.time_ns,
-                    )
-                    self.report.cite_numbers(problem, request.number, request.packet)
+                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why), frame=request.place)
 
     def finish(self) -> None:
         last = self.report.last_ns
         for request in self._waiting.values():
-            connection = request.connection
-            if last - request.time_ns < PATIENCE_NS or request.type in self._elsewhere:
+            connection, since_ns = request.place.connection, request.place.time_ns
+            if last - since_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
-            requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
+            requests, answers = connection.directions[request.place.side], connection.directions[1 - request.place.side]
             severity = None if request.always else "note"
-            name = short(connection)
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
-            problem = self.report.add(
-                *(CODES["request.unanswered"], what, (request.protocol, request.type, severity)),
-                severity=severity,
-                connection=connection,
-                time_ns=request.time_ns,
-            )
-            self.report.cite_numbers(problem, request.number, request.packet)
+            key = request.protocol, request.type, severity
+            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.place, severity=severity)
             if problem.count <= MAX_DETAILED:
-                problem.detail(f"{name} waited from {self.report.seconds(request.time_ns)} on")
+                problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
             problem.weight = problem.count
 
 
 def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:
     """Describe the TCP events in one direction while a request waited."""
-    if direction.closed(request.time_ns, until_ns):
+    since_ns, sent = request.place.time_ns, request.place.packets
+    if direction.closed(since_ns, until_ns):
         return "the window was closed"
-    if direction.number_of(RETRANSMISSION) and request.packet is not None:
+    if direction.number_of(RETRANSMISSION) and sent:
         for number, kinds in direction.kinds.items():
             lost = kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION and number not in direction.needless
-            if lost and request.packet <= number <= packet:
+            if lost and sent[0] <= number <= packet:
                 return "segments were lost"
     return ""
 
@@ -253,7 +236,7 @@ class ClockRule(Rule):
 
     def finish(self) -> None:
         for step in self._jumps:
-            self.report.add(CODES["capture.clock"], step.what, step.what, packet=step.packet, time_ns=step.time_ns)
+            self.report.add(CODES["capture.clock"], step.what, step.what, frame=Place(None, step.time_ns, step.packet))
 
 
 def senders_time(earlier: PacketBatch, later: PacketBatch) -> int | None:
@@ -313,13 +296,13 @@ class OtherProtocols(Rule):
             by_client = frame.side == client_side(frame.connection)
             what = f"{frame.source} speaks {name}, the other side {spoken}"
             likely = _likely(name if by_client else spoken, spoken if by_client else name)
-            self._add(what, (name, frame.source), likely, f"{frame.source} began with {beginning!r}", frame=frame)
+            self._add(what, (name, frame.source), likely, f"{frame.source} began with {beginning!r}", frame)
 
     def _http(self, frame: Frame) -> None:
         """A request of HTTP to a server that spoke first: this is no upgrade to WebSocket."""
         title = self._titles.get(frame.protocol, frame.protocol)
         began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {title}"
-        self._at_port("HTTP", frame.source, frame.destination, title, began, frame=frame)
+        self._at_port("HTTP", frame.source, frame.destination, title, began, frame)
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that is not decoded is over; ``name`` is what its first bytes look like."""
@@ -338,16 +321,15 @@ class OtherProtocols(Rule):
             title = self._titles.get(spoken, spoken)
             closed = None if answered else connection.closed
             silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
-            where = {"connection": connection, "packet": connection.first, "time_ns": connection.first_ns}
-            self._at_port(name, connection.endpoints[client], server, title, silent, **where)
+            self._at_port(name, connection.endpoints[client], server, title, silent, begin_of(connection))
 
-    def _at_port(self, name: str, client: str, server: str, title: str, detail: str, **where: Any) -> None:
+    def _at_port(self, name: str, client: str, server: str, title: str, detail: str, at: Frame | Place) -> None:
         """A client that speaks another protocol than its server's port is for."""
         what = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {title} port"
-        self._add(what, (name, server), _likely(name, f"plain {title}" if name == "TLS" else title), detail, **where)
+        self._add(what, (name, server), _likely(name, f"plain {title}" if name == "TLS" else title), detail, at)
 
-    def _add(self, what: str, key: tuple[str, str], likely: str, detail: str, **where: Any) -> None:
-        problem = self.report.add(CODES["protocol.mismatch"], what, key, **where)
+    def _add(self, what: str, key: tuple[str, str], likely: str, detail: str, at: Frame | Place) -> None:
+        problem = self.report.add(CODES["protocol.mismatch"], what, key, frame=at)
         problem.likely = likely
         problem.detail(detail)
 

@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import carried_by
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Checks, Report, Rule, stopped_or_cut
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Checks, FrameRef, Place, Report, Rule, stopped_or_cut
 
 LEAST_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
@@ -267,18 +267,15 @@ class Stalls(Rule):
             waited = counted(waiting, "publish" if published == waiting else "request", "es" if published else "s")
             waited = f"{waited} waited" if published in (0, waiting) else f"{counted(waiting, 'request')} waited"
         did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
-        problem = self.report.add(
-            *(CODES["server.stalled"], f"{server} {did}: {waited}", (server, stall.since_ns)),
-            time_ns=stall.since_ns,
-            severity="error" if stall.to_end else None,
-        )
+        what, at, severity = f"{server} {did}: {waited}", Place(None, stall.since_ns), "error" if stall.to_end else None
+        key = server, stall.since_ns
+        problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
         problem.last_ns, problem.weight = stall.until_ns, stall.until_ns - stall.since_ns
         for each in silences:
             self.report.concerns(problem, each.connection)
-            for number in each.frames[:2]:
-                self.report.cite_numbers(problem, number, None)
-            self.report.cite_numbers(problem, each.frame, None)
+            numbers = (*each.frames[:2], each.frame)
+            self.report.cite(problem, *(FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
         problem.likely = self._likely(stall, whole=published == waiting and not late)
         if stall.alive:

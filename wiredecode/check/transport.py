@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
+from typing import Any
 
 from wiredecode.check.codes import CODES
 from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Problem, Report, Rule, hosts_of
+from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Place, Problem, Report, Rule, begin_of, hosts_of
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
@@ -52,8 +53,7 @@ class Health(Rule):
             side = client_side(connection)
             to = connection.endpoints[1 - side]
             did = "refused" if health.refused else "did not answer"
-            what, time_ns = f"{to} {did} the connection", connection.first_ns
-            problem = self.report.add(code, what, to, connection=connection, packet=connection.first, time_ns=time_ns)
+            problem = self.report.add(code, f"{to} {did} the connection", to, frame=begin_of(connection))
             if problem.count > 1:
                 problem.what = f"{to} {did} {problem.count:,} connections"
             return
@@ -65,12 +65,8 @@ class Health(Rule):
             silent = end is None or end.side != server or "closed_by" in connection.who
             known.append((connection, None if silent or end is None else end.time_ns))
         if connection.initiator is None and any(side.captured for side in connection.directions):
-            self.report.add(
-                *(CODES["capture.late-start"], "connections began before the capture"),
-                connection=connection,
-                packet=connection.first,
-                time_ns=connection.first_ns,
-            )
+            what = "connections began before the capture"
+            self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
         self._reset(connection)
         for side, direction in enumerate(health.directions):
             resent = self._unheard(connection, side, direction)
@@ -116,13 +112,8 @@ class Health(Rule):
         what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         for connection, time_ns in there:
             end = connection.health.end if connection.health is not None else None
-            problem = self.report.add(
-                *(CODES["server.ended"], what, endpoint),
-                connection=connection,
-                packet=end.packet if end is not None else None,
-                time_ns=time_ns,
-            )
-            problem.weight = len(there)
+            at = Place(connection, time_ns, end.packet if end is not None else None)
+            self.report.add(CODES["server.ended"], what, endpoint, frame=at).weight = len(there)
 
     def _never_completed(self, connection: Connection) -> bool:
         """Whether SYN-ACKs were repeated, and the client sent nothing but its SYNs."""
@@ -134,13 +125,9 @@ class Health(Rule):
             return False
         end = connection.endpoints
         what = f"the handshake of {end[client]} with {end[1 - client]} was never completed: "
-        problem = self.report.add(
-            *(CODES["tcp.no-handshake"], f"{what}{answers.packets:,} SYN-ACKs, no ACK", end[1 - client]),
-            connection=connection,
-            packet=connection.first,
-            time_ns=connection.first_ns,
-        )
-        problem.last_ns = max(problem.last_ns or 0, health.last_ns)
+        what += f"{answers.packets:,} SYN-ACKs, no ACK"
+        at, until_ns = begin_of(connection), health.last_ns
+        problem = self.report.add(CODES["tcp.no-handshake"], what, end[1 - client], frame=at, until_ns=until_ns)
         problem.detail(f"{end[client]}: {counted(health.syns, 'SYN')}, {answers.packets:,} SYN-ACKs, no ACK")
         if problem.count > 1:
             problem.what = f"{problem.count:,} handshakes with {end[1 - client]} were never completed: no ACK came"
@@ -157,13 +144,9 @@ class Health(Rule):
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""
         left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        problem = self.report.add(
-            *(CODES["tcp.reset"], f"the {who} reset {name}{left}", (who, bool(lost), connection.who.get("name"))),
-            connection=connection,
-            packet=end.packet,
-            time_ns=end.time_ns,
-            severity="note" if by_client and not lost else None,
-        )
+        key, severity = (who, bool(lost), connection.who.get("name")), "note" if by_client and not lost else None
+        what, at = f"the {who} reset {name}{left}", Place(connection, end.time_ns, end.packet)
+        problem = self.report.add(CODES["tcp.reset"], what, key, frame=at, severity=severity)
         if problem.count > 1:
             problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 
@@ -175,14 +158,8 @@ class Health(Rule):
         for unheard in direction.silences():
             resent += unheard.times
             since_ns, until_ns = unheard.since_ns, unheard.until_ns
-            problem = self.report.add(
-                *(CODES["tcp.no-ack"], "", hosts),
-                connection=connection,
-                packet=unheard.packet,
-                time_ns=since_ns,
-                count=unheard.times,
-            )
-            problem.last_ns = max(problem.last_ns or 0, until_ns)
+            at, times = Place(connection, since_ns, unheard.packet), unheard.times
+            problem = self.report.add(CODES["tcp.no-ack"], "", hosts, frame=at, until_ns=until_ns, count=times)
             length = f"{(until_ns - since_ns) / 1e9:.3f} s"
             if until_ns - since_ns > problem.weight:
                 problem.weight = until_ns - since_ns
@@ -206,14 +183,10 @@ class Health(Rule):
         many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
         endpoint = connection.endpoints[side]
         first_ns, last_ns = direction.repeated_ns
-        problem = self.report.add(
-            *(CODES["tcp.loss"], "few segments were sent again", endpoint if many else None),
-            connection=connection,
-            time_ns=first_ns,
-            count=repeated,
-            severity=None if many else "note",
-        )
-        problem.last_ns = max(problem.last_ns or 0, last_ns)
+        key, severity = (endpoint, None) if many else (None, "note")
+        how: Any = {"until_ns": last_ns, "count": repeated, "severity": severity}
+        at = Place(connection, first_ns)
+        problem = self.report.add(CODES["tcp.loss"], "few segments were sent again", key, frame=at, **how)
         problem.weight = problem.count
         for number, kinds in direction.kinds.items():
             if kinds & RETRANSMISSION and number not in direction.needless and len(problem.packets) < 5:
@@ -231,15 +204,12 @@ class Health(Rule):
         name = short(connection)
         who = f"the {'client' if side == client_side(connection) else 'server'} of {name}"
         what = f"{who} closed its window for {direction.zero_window_ns / 1e9:.3f} s"
+        key, severity, closed = (connection.number, side), None if long else "note", direction.zero_windows
+        at, until_ns = Place(connection, begin), max((end for _, end in direction.zero_intervals), default=begin)
         problem = self.report.add(
-            *(CODES["tcp.zero-window"], what, (connection.number, side)),
-            connection=connection,
-            time_ns=begin,
-            count=direction.zero_windows,
-            severity=None if long else "note",
+            *(CODES["tcp.zero-window"], what, key), frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
-        problem.last_ns = max(problem.last_ns or 0, max((end for _, end in direction.zero_intervals), default=begin))
 
 
 def _size(connection: Connection, unheard: Unheard) -> str:

@@ -23,6 +23,7 @@ from wiredecode.protocols.shared.problems import (
     Called,
     Checks,
     FrameRef,
+    Place,
     Publishing,
     Rule,
     ref_of,
@@ -204,8 +205,8 @@ class Reader:
     """By sid."""
     delivered: dict[str, Delivered] = field(default_factory=dict)
     """By sid."""
-    last: tuple[int, int | None] | None = None
-    """Frame and packet of the last message."""
+    last: FrameRef | None = None
+    """The last message."""
     pings: tuple[list[FrameRef], list[FrameRef]] = field(default_factory=lambda: ([], []))
     """By sender: PINGs since the last PONG of the other side."""
     ponged_ns: list[int] = field(default_factory=lambda: [0, 0])
@@ -276,7 +277,7 @@ class Clients(Rule):
         user = frame.connection.who.get("user")
         key: Any = frame.connection.number
         if name == "slow-consumer":
-            self._slow(frame.connection, reader, "the server says Slow Consumer", frame=frame)
+            self._slow(frame.connection, reader, "the server says Slow Consumer", frame)
             return
         severity = None
         if name == "stale":
@@ -334,27 +335,28 @@ class Clients(Rule):
         end = health.end
         if end is not None and end.side != client:
             how = f"the server ended the connection by {end.how} at {self.report.seconds(end.time_ns)}"
-            self._slow(connection, reader, how, packet=end.packet, time_ns=end.time_ns)
+            self._slow(connection, reader, how, Place(connection, end.time_ns, end.packet))
         else:
             begin = health.directions[client].zero_intervals[0][0]
             how = "it does not read as fast as the server sends"
-            self._slow(connection, reader, how, time_ns=begin, severity="warning")
+            self._slow(connection, reader, how, Place(connection, begin), "warning")
 
     def _not_tls(self, connection: Connection, place: FrameRef) -> None:
         """A client continued in the clear, and the server sent nothing after that."""
         what = f"{short(connection)} speaks without TLS, and the server requires it"
         self.report.add(CODES["tls-required"], what, connection.number, frame=place)
 
-    def _slow(self, connection: Connection, reader: Reader, how: str, **where: Any) -> None:
+    def _slow(
+        self, connection: Connection, reader: Reader, how: str, at: Frame | Place, severity: str | None = None
+    ) -> None:
         who, health = short(connection), connection.health
         client = connection.initiator if connection.initiator is not None else reader.client
         sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
-        where.setdefault("connection", connection)
         what = f"{who} is a slow consumer{on}: {how}"
-        problem = self.report.add(CODES["slow-consumer"], what, connection.number, **where)
+        problem = self.report.add(CODES["slow-consumer"], what, connection.number, frame=at, severity=severity)
         if reader.last is not None:
-            self.report.cite_numbers(problem, *reader.last)
+            self.report.cite(problem, reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
         if health is not None and client is not None and health.directions[client].zero_windows:
             window = health.directions[client]
@@ -402,7 +404,7 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
         counts = reader.delivered[sid] = Delivered()
     counts.messages += 1
     counts.size += values.get("size", 0)
-    reader.last = frame.number, frame.packets[0] if frame.packets else None
+    reader.last = ref_of(frame)
 
 
 CHECKS = Checks(

@@ -167,7 +167,7 @@ class Setups(Rule):
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._waiting: Newest[int, tuple[FrameRef, int, str, str]] = Newest(MOST_SETUPS)
+        self._waiting: Newest[int, tuple[FrameRef, str, str]] = Newest(MOST_SETUPS)
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -176,11 +176,11 @@ class Setups(Rule):
         elif frame.expects_response:
             raw = frame.values.get("writer_id")
             writer = str(UUID(bytes=bytes(raw))) if isinstance(raw, bytes) and len(raw) == 16 else "?"
-            self._waiting.put(frame.id, (ref_of(frame), frame.side, writer, segment_of(frame)))
+            self._waiting.put(frame.id, (ref_of(frame), writer, segment_of(frame)))
 
     def finish(self) -> None:
-        for place, side, writer, segment in self._waiting.values():
-            answers = place.connection.directions[1 - side]
+        for place, writer, segment in self._waiting.values():
+            answers = place.connection.directions[1 - place.side]
             waited = self.report.last_ns - place.time_ns
             if waited < SETUP_NS or answers.lossy or not answers.captured:
                 continue
@@ -194,7 +194,6 @@ class Read:
     """A read that waits."""
 
     place: FrameRef
-    side: int
     offset: int
     there_ns: int | None = None
     """Since when there is data at its offset; None: it waits at the tail, as far as is known."""
@@ -237,7 +236,7 @@ class Reads(Rule):
             segment = self._segments.get_or_make(name, Segment)
             if frame.type == "ReadSegment":
                 there = frame.time_ns if segment.end > offset else None
-                segment.reads.put(frame.id, Read(ref_of(frame), frame.side, offset, there))
+                segment.reads.put(frame.id, Read(ref_of(frame), offset, there))
             else:
                 self._answered(frame, name, segment, offset)
 

@@ -22,6 +22,7 @@ from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     Checks,
     FrameRef,
+    Place,
     Publishing,
     Rule,
     ref_of,
@@ -259,13 +260,8 @@ class Admission(Rule):
         answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
         severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {short(connection)} without Close"
-        self.report.add(
-            *(CODES["no-close"], what, who),
-            connection=connection,
-            packet=end.packet,
-            time_ns=end.time_ns,
-            severity=severity,
-        )
+        at = Place(connection, end.time_ns, end.packet)
+        self.report.add(CODES["no-close"], what, who, frame=at, severity=severity)
 
 
 @dataclass(slots=True)
@@ -420,9 +416,8 @@ class Heartbeats(Rule):
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
-        problem = self.report.add(CODES["heartbeat"], what, key, connection=connection, time_ns=since_ns)
-        problem.last_ns = max(problem.last_ns or 0, until_ns)
-        self.report.cite_numbers(problem, silence.number, None)
+        at = FrameRef(connection, side, silence.number, [], since_ns)
+        problem = self.report.add(CODES["heartbeat"], what, key, frame=at, until_ns=until_ns)
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
             problem.detail(f"to {name}: {seconds}, from {self.report.seconds(since_ns)} on")

@@ -79,7 +79,7 @@ class Subscription:
     paused_ns: tuple[int, int] = (0, 0)
     """The longest time without credit that a chunk waited which was written after Subscribe: how long, since when."""
     last_ns: int = 0
-    evidence: list[tuple[int, int | None]] = field(default_factory=list)
+    evidence: list[FrameRef] = field(default_factory=list)
     ages: int = 0
     """Chunks whose age is known: by clocks that may differ, so only its growth counts."""
     lowest_ns: int = 0
@@ -153,7 +153,7 @@ class Credits(Rule):
                 if subscription.written_ns >= subscription.place.time_ns:
                     subscription.paused_ns = max(subscription.paused_ns, (given - since, since))
                 if len(subscription.evidence) < 4:
-                    subscription.evidence.append((frame.number, frame.packets[0] if frame.packets else None))
+                    subscription.evidence.append(ref_of(frame))
             subscription.out_of_credit_ns = subscription.given_ns = None
         if subscription.credit <= 0:
             subscription.out_of_credit_ns = frame.time_ns
@@ -193,8 +193,7 @@ class Credits(Rule):
         severity = None if starved_ns >= LONG_STARVED_NS else "note"
         problem = self._report("credit-starvation", subscription, what, starved_ns, severity)
         problem.count, problem.last_ns = subscription.waits, subscription.last_ns
-        for number, packet in subscription.evidence:
-            self.report.cite_numbers(problem, number, packet)
+        self.report.cite(problem, *subscription.evidence)
         _describe(problem, subscription)
         problem.detail(f"{subscription.waits:,} of {subscription.chunks:,} chunks waited for credit")
         round_trip, each_ns = _round_trip(subscription.place.connection), starved_ns / subscription.waits
@@ -209,8 +208,7 @@ class Credits(Rule):
         what = f"gave no credit for {subscription.stream} for {length / 1e9:.3f} s, while chunks waited"
         problem = self._report("credit-starvation", subscription, what, length)
         problem.first_ns, problem.last_ns = since, since + length
-        for number, packet in subscription.evidence:
-            self.report.cite_numbers(problem, number, packet)
+        self.report.cite(problem, *subscription.evidence)
         _describe(problem, subscription)
         problem.likely = "the consumer's process was stopped or busy: before and afterwards it kept up"
 

@@ -80,13 +80,26 @@ class FrameRef(NamedTuple):
     """Place of a frame, without its bytes: for rules that report it later."""
 
     connection: Connection
+    side: int
     number: int
     packets: list[int]
     time_ns: int
 
 
+class Place(NamedTuple):
+    """A time, and a packet if one shows the problem, without a frame."""
+
+    connection: Connection | None
+    time_ns: int | None
+    packet: int | None = None
+
+
+def begin_of(connection: Connection) -> Place:
+    return Place(connection, connection.first_ns, connection.first)
+
+
 def ref_of(frame: Frame) -> FrameRef:
-    return FrameRef(frame.connection, frame.number, frame.packets[:1], frame.time_ns)
+    return FrameRef(frame.connection, frame.side, frame.number, frame.packets[:1], frame.time_ns)
 
 
 class Report:
@@ -111,21 +124,18 @@ class Report:
         what: str,
         key: Any = None,
         *,
-        frame: Frame | FrameRef | None = None,
-        connection: Connection | None = None,
-        packet: int | None = None,
-        time_ns: int | None = None,
+        frame: Frame | FrameRef | Place,
+        until_ns: int | None = None,
         count: int = 1,
         severity: str | None = None,
         name: str | None = None,
     ) -> Problem:
         """Report a problem; the same ``code`` and ``key`` are one problem, in the words of the first time.
 
-        Outside of the wanted time, and beyond the limit, the problem that is returned is not kept.
+        ``frame``: the first one, or where the problem is; ``until_ns``: the problem lasted until then. Outside of the
+        wanted time, and beyond the limit, the problem that is returned is not kept.
         """
-        if frame is not None:
-            connection, time_ns = frame.connection, frame.time_ns
-            packet = frame.packets[0] if frame.packets else None
+        connection, time_ns = frame.connection, frame.time_ns
         place = (name or code.code, key)
         wanted = time_ns is None or self.covers(time_ns)
         problem = self.problems.get(place) if wanted else None
@@ -139,13 +149,13 @@ class Report:
                 return problem
             self.problems[place] = problem
         problem.count += count
-        if frame is not None:
+        if not isinstance(frame, Place):
             self.cite(problem, frame)
-        elif packet is not None and len(problem.packets) < MOST_EVIDENCE:
-            problem.packets.append(packet)
+        elif frame.packet is not None and len(problem.packets) < MOST_EVIDENCE:
+            problem.packets.append(frame.packet)
         if time_ns is not None:
             problem.first_ns = time_ns if problem.first_ns is None else min(problem.first_ns, time_ns)
-            problem.last_ns = max(problem.last_ns or 0, time_ns)
+            problem.last_ns = max(problem.last_ns or 0, time_ns, until_ns or 0)
         if connection is not None:
             self.concerns(problem, connection)
         return problem
@@ -158,14 +168,9 @@ class Report:
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
         """Add frames to the evidence."""
         for frame in frames:
-            self.cite_numbers(problem, frame.number, frame.packets[0] if frame.packets else None)
-
-    @staticmethod
-    def cite_numbers(problem: Problem, frame: int, packet: int | None) -> None:
-        if len(problem.frames) < MOST_EVIDENCE and frame not in problem.frames:
-            problem.frames.append(frame)
-            if packet is not None and packet not in problem.packets:
-                problem.packets.append(packet)
+            if len(problem.frames) < MOST_EVIDENCE and frame.number not in problem.frames:
+                problem.frames.append(frame.number)
+                problem.packets += [packet for packet in frame.packets[:1] if packet not in problem.packets]
 
     def concerns(self, problem: Problem, connection: Connection) -> None:
         """Add a connection to the evidence."""
