@@ -243,6 +243,34 @@ def test_careful_is_only_needed_for_the_broken_ones() -> None:
 # Mutants of the compiler that no other test noticed.
 
 
+class Part(Layer):
+    fields_desc: ClassVar[list[Kind]] = [
+        UInt8("partition"),
+        Array("items", Item, count=UInt8, bulk=True),
+        Array("numbers", UInt16("numbers"), count=UInt8, bulk=True),
+        UInt8("after"),
+    ]
+
+
+class Produced(Layer):
+    filter_name: ClassVar[str] = "produced"
+    fields_desc: ClassVar[list[Kind]] = [Array("parts", Part, count=UInt8), UInt8("end")]
+
+
+class ToTheEnd(Layer):
+    filter_name: ClassVar[str] = "to_the_end"
+    fields_desc: ClassVar[list[Kind]] = [Array("parts", Part, count=None)]
+
+
+@pytest.mark.parametrize("layer", [Produced, ToTheEnd])
+def test_a_bulk_array_in_an_array_is_stepped_over_by_the_head_too(layer: type[Layer]) -> None:
+    items = [Item(number=7, data=b"ab"), Item(number=9, data=b"")]
+    raw = bytes(layer(parts=[Part(partition=1, items=items, numbers=[5, 6], after=3), Part(partition=2, after=4)]))
+    assert readers_agree(layer, raw)
+    parts = compiler.head(layer, raw, 0, len(raw))["parts"]
+    assert [(part["partition"], part["items"], part["after"]) for part in parts] == [(1, 2, 3), (2, 0, 4)]
+
+
 class Told(Layer):
     """An element of a bulk array, with several bits in a byte."""
 

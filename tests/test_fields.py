@@ -10,7 +10,9 @@ from wiredecode.fields import (
     Array,
     Binary,
     Boolean,
+    CompactLength,
     Flags,
+    Float64,
     Int8,
     Int16,
     Int32,
@@ -30,6 +32,7 @@ from wiredecode.fields import (
     Uuid,
     Varint,
     When,
+    ZigZag,
     compiler,
     printable,
     redacted,
@@ -81,6 +84,19 @@ CASES: list[tuple[str, Kind, str, Any, Any]] = [
     ("varint", Varint("v"), "ac02", 300, 300),
     ("varint_one_byte", Varint("v"), "7f", 127, 127),
     ("varint_longest", Varint("v"), "ff" * 9 + "01", 2**64 - 1, 2**64 - 1),
+    ("zigzag", ZigZag("v"), "ac02", 150, 150),
+    ("zigzag_negative", ZigZag("v"), "03", -2, -2),
+    ("zigzag_longest", ZigZag("v"), "ff" * 9 + "01", -(2**63), -(2**63)),
+    ("float64", Float64("v"), "3ff8000000000000", 1.5, 1.5),
+    ("text_varint", Text("v", length=Varint), "03" + b"abc".hex(), "abc", "abc"),
+    ("text_long_varint", Text("v", length=Varint), "c801" + "61" * 200, "a" * 200, "a" * 200),
+    ("text_zigzag", Text("v", length=ZigZag, null=-1), "06" + b"abc".hex(), "abc", "abc"),
+    ("text_zigzag_null", Text("v", length=ZigZag, null=-1), "01", None, None),
+    ("text_compact", Text("v", length=CompactLength), "04" + b"abc".hex(), "abc", "abc"),
+    ("text_compact_long", Text("v", length=CompactLength), "c901" + "61" * 200, "a" * 200, "a" * 200),
+    ("text_compact_null", Text("v", length=CompactLength, null=-1), "00", None, None),
+    ("binary_compact_empty", Binary("v", length=CompactLength, null=-1), "01", b"", ""),
+    ("text_int16_null", Text("v", length=Int16, null=-1), "ffff", None, None),
     ("text", Text("v"), "0003" + b"abc".hex(), "abc", "abc"),
     ("text_empty", Text("v"), "0000", "", ""),
     ("text_null", Text("v", null=0xFFFF), "ffff", None, None),
@@ -111,6 +127,12 @@ CASES: list[tuple[str, Kind, str, Any, Any]] = [
     ("array_boolean", Array("v", Boolean("v"), count=UInt8), "020100", [1, 0], [True, False]),
     ("array_text", Array("v", Text("v", length=UInt8), count=UInt8), "0201610162", ["a", "b"], ["a", "b"]),
     ("array_varint", Array("v", Varint("v"), count=UInt8), "02ac0201", [300, 1], [300, 1]),
+    ("array_of_compact_count", Array("v", UInt16("v"), count=CompactLength), "0300010002", [1, 2], [1, 2]),
+    ("array_of_varint_count", Array("v", Text("v", length=UInt8), count=Varint), "0101" + "61", ["a"], ["a"]),
+    ("array_null", Array("v", Int32("v"), count=Int32, null=-1), "ffffffff", None, None),
+    ("array_empty_but_not_null", Array("v", Int32("v"), count=Int32, null=-1), "00000000", [], []),
+    ("array_compact_null", Array("v", Pair, count=CompactLength, null=-1), "00", None, None),
+    ("array_not_null", Array("v", Pair, count=CompactLength, null=-1), "020000", *[[{"left": "", "right": ""}]] * 2),
     ("array_to_the_end", Array("v", UInt16("v"), count=None), "00010002", [1, 2], [1, 2]),
     (
         "array_struct",
@@ -184,6 +206,41 @@ def test_a_varint_without_end_is_short_not_endless() -> None:
     decoded = compiler.careful(made, b"\x80" * 50, 0, 50)
     assert decoded.problem is not None
     assert made(b"\x80" * 50).problem is not None
+
+
+@pytest.mark.parametrize("kind", [Text("v", length=CompactLength), Array("v", UInt8("v"), count=CompactLength)])
+def test_null_is_malformed_unless_it_is_declared(kind: Kind) -> None:
+    made = layer(kind)
+    assert made(b"\0").problem is not None
+    for mode in ("walk", "head", "values"):
+        with pytest.raises(compiler.FAILED):
+            compiler.decoder(made, mode)(b"\0", 0, 1)
+
+
+def test_a_negative_count_is_malformed_not_empty() -> None:
+    made = layer(Int32("count"), Array("v", Pair, count="count"))
+    data = b"\xff\xff\xff\xff"
+    problem = made(data).problem
+    assert problem is not None and problem.reason == "a count of -1"
+    with pytest.raises(compiler.FAILED):
+        compiler.walk(made, data, 0, 4)
+
+
+def test_a_count_in_an_earlier_field_can_be_null() -> None:
+    made = layer(Int32("count"), Array("v", Int32("v"), count="count", null=-1))
+    assert bytes(made(v=None)) == b"\xff\xff\xff\xff"
+    assert compiler.walk(made, b"\xff\xff\xff\xff", 0, 4) == ({"count": -1, "v": None}, 4)
+    with pytest.raises(TypeError, match="cannot be null"):
+        Array("v", Pair, count=Int32, null=-1, bulk=True)
+
+
+def test_an_array_that_is_renamed_renames_its_elements_and_its_count() -> None:
+    array = Array("v", Text("v", length=UInt8), count=UInt8)
+    array.rename("topics")
+    made = layer(array)
+    for data, field in ((b"", "topics"), (b"\2\1a", "topics[1]"), (b"\1\2a", "topics[0]")):
+        problem = made(data).problem if data else made.within(data, 0, 0).problem
+        assert problem is not None and problem.field == field
 
 
 def test_an_array_whose_elements_may_be_empty_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,9 +13,12 @@ from tests.net.craft import Talk, batches
 from tests.support import Part, craft, dissect, every
 from tests.toy.installing import install as install
 from tests.toy.installing import installed as installed
-from tests.toy.kv import KV, Error, Get, Value
+from tests.toy.kv import KV, Error, Get, KVConversation, Value
 from wiredecode.cli.app import run as run_command
 from wiredecode.fields import compiler
+from wiredecode.fields.layer import Style
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
 from wiredecode.protocols import base, registry
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.protocols.registry import DecodeAs
@@ -72,6 +75,27 @@ def test_an_entry_point_adds_a_protocol_that_is_known_by_its_port() -> None:
     }
     assert run.totals.closes
     assert run.totals.undecoded == 0
+
+
+class Naming(KV):
+    """Its conversation names the key of each request, and writes nothing into records itself."""
+
+    generated: ClassVar = {"kv.key_of_request": base.Generated("string", "key that was asked for")}
+
+    def conversation(self, connection: Connection, dialect: str | None) -> KVConversation:
+        class Conversation(KVConversation):
+            def decode(self, frame: Frame, style: Style | None) -> None:
+                super().decode(frame, style)
+                frame.generate("key_of_request", "lamp")
+
+        return Conversation(connection)
+
+
+def test_generated_fields_are_in_records_without_help_of_the_protocol() -> None:
+    frames = dissect(batches(talk(7070)), known=(Naming(),)).frames
+    assert all(frame.layers["kv"]["key_of_request"] == "lamp" for frame in frames if frame.layers)
+    assert len(frames) == 4
+    assert dissect(batches(talk(7070)), known=(Naming(),), style=None).frames[0].layers is None
 
 
 @pytest.mark.usefixtures("installed")

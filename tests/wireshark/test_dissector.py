@@ -14,7 +14,21 @@ from scapy.all import Ether, wrpcap
 import wiredecode
 from tests.toy.kv import KV
 from tests.wireshark.compare import Agreement, compare
-from wiredecode.fields import Bits, Optional, UInt8, UInt16, Varint, When
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Bits,
+    CompactLength,
+    Float64,
+    Int32,
+    Optional,
+    Text,
+    UInt8,
+    UInt16,
+    Varint,
+    When,
+    ZigZag,
+)
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.lua import LuaPrinter, Script, Writer, joined, quoted
 from wiredecode.testing import Part, craft, every
@@ -164,6 +178,9 @@ class Mixed(Layer):
     fields_desc: ClassVar = [
         *(Bits("kind", 4), Bits("number", 12), Bits("high", 24), Bits("low", 40)),
         *(Varint("size", max_bytes=4), UInt8("last")),
+        *(Text("word", length=CompactLength), Binary("none", length=CompactLength, null=-1), ZigZag("delta")),
+        *(Array("numbers", UInt16("numbers"), count=CompactLength), Array("null", UInt8("null"), count=Int32, null=-1)),
+        Float64("ratio"),
     ]
 
 
@@ -174,22 +191,33 @@ class Mixing(KV):
         return [Mixed]
 
     def wireshark(self) -> Script:
-        source = "P.size, P.search = function() return 14 end\nfunction P.choose() return P.layer, 'Mixed' end"
+        source = "P.size, P.search = function() return 38 end\nfunction P.choose() return P.layer, 'Mixed' end"
         return Script(source, lambda writer: {"layer": writer.layer(Mixed)})
 
 
 @needs_tshark
 def test_a_protocol_of_another_package_has_bits_and_varints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"kind": 9, "number": 0x123, "high": 0x456789, "low": 0xABCDEF0123, "size": 0x0102030, "last": 7}
+    more = {"word": "abc", "delta": -150, "numbers": [5, 6], "ratio": 1.5}
     monkeypatch.setattr("wiredecode.wireshark.protocols", lambda: (Mixing(),))
     (tmp_path / "a.lua").write_text(script("0.0.0"))
     wrpcap(
-        str(tmp_path / "a.pcap"), [Ether(raw) for raw in craft([Part(1, 0, bytes(Mixed(**values)))], every(99), 7070)]
+        str(tmp_path / "a.pcap"),
+        [Ether(raw) for raw in craft([Part(1, 0, bytes(Mixed(**values, **more)))], every(99), 7070)],
     )
-    fields = [word for name in values for word in ("-e", f"mixed.{name}")]
-    command = ["tshark", "-r", tmp_path / "a.pcap", "-X", f"lua_script:{tmp_path / 'a.lua'}", "-Ymixed", "-Tfields"]
+    fields = [word for name in (*values, *more) for word in ("-e", f"mixed.{name}")]
+    command = [
+        "tshark",
+        "-r",
+        str(tmp_path / "a.pcap"),
+        "-X",
+        f"lua_script:{tmp_path / 'a.lua'}",
+        "-Ymixed",
+        "-Tfields",
+    ]
     done = subprocess.run([*command, *fields], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(value) for value in values.values()], done.stderr
+    shown = [str(value) for value in values.values()]
+    assert done.stdout.split() == [*shown, "abc", "-150", "5,6", "1.5"], done.stderr
 
 
 def test_the_script_is_the_same_every_time() -> None:

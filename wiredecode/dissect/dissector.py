@@ -26,7 +26,7 @@ from wiredecode.dissect.order import FrameOrder, Order, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
-from wiredecode.frames.frame import OK, Frame, connection_id
+from wiredecode.frames.frame import NOTHING, OK, Frame, connection_id, merge_generated
 from wiredecode.frames.totals import Totals
 from wiredecode.frames.who import learn
 from wiredecode.net import Limits, Network
@@ -396,6 +396,8 @@ class Dissector:
         if readable:
             try:
                 (self._readers.get(conversation) or self._reader(frame.connection, conversation))(frame)
+                if frame.layers and frame.generated is not NOTHING:
+                    merge_generated(frame)
                 read_identity = conversation.identities.get(frame.type)
                 if read_identity is not None:
                     learn(frame, read_identity)

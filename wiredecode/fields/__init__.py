@@ -16,6 +16,7 @@ from wiredecode.fields.composition import Array as Array
 from wiredecode.fields.composition import Bounded as Bounded
 from wiredecode.fields.composition import CountOf as CountOf
 from wiredecode.fields.composition import LengthOf as LengthOf
+from wiredecode.fields.composition import NullableStruct as NullableStruct
 from wiredecode.fields.composition import Optional as Optional
 from wiredecode.fields.composition import PresenceOf as PresenceOf
 from wiredecode.fields.composition import Struct as Struct
@@ -30,7 +31,9 @@ from wiredecode.fields.numbers import EPOCH as EPOCH
 from wiredecode.fields.numbers import MILLISECONDS_MAX as MILLISECONDS_MAX
 from wiredecode.fields.numbers import Bits as Bits
 from wiredecode.fields.numbers import Boolean as Boolean
+from wiredecode.fields.numbers import CompactLength as CompactLength
 from wiredecode.fields.numbers import Flags as Flags
+from wiredecode.fields.numbers import Float64 as Float64
 from wiredecode.fields.numbers import Int8 as Int8
 from wiredecode.fields.numbers import Int16 as Int16
 from wiredecode.fields.numbers import Int32 as Int32
@@ -46,6 +49,7 @@ from wiredecode.fields.numbers import UInt32 as UInt32
 from wiredecode.fields.numbers import UInt64 as UInt64
 from wiredecode.fields.numbers import Varint as Varint
 from wiredecode.fields.numbers import Varint32 as Varint32
+from wiredecode.fields.numbers import ZigZag as ZigZag
 from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
 from wiredecode.fields.presence import When as When

@@ -9,8 +9,8 @@ from typing import Any
 from scapy.fields import Field
 
 from wiredecode.fields.fuzzing import elements, structure
-from wiredecode.fields.kind import Emitter, Kind, Structure, Truncated
-from wiredecode.fields.numbers import Number, UInt32
+from wiredecode.fields.kind import Emitter, Kind, Malformed, Structure, Truncated
+from wiredecode.fields.numbers import INTEGERS, Int8, Integer, UInt32
 from wiredecode.fields.presence import When
 
 
@@ -43,6 +43,40 @@ class Struct(Kind):
 
     def randval(self) -> Any:
         return structure(self.layer)
+
+
+class NullableStruct(Struct):
+    """A structure after a byte: 1, or -1 where there is none."""
+
+    def __init__(self, name: str, layer: type[Structure], doc: str = "", **kw: Any) -> None:
+        super().__init__(name, layer, doc, **kw)
+        self.flag = Int8(name)
+
+    def rename(self, name: str) -> None:
+        super().rename(name)
+        self.flag.rename(name)
+
+    def minimum(self) -> int:
+        return 1
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
+        flag, inside = self.flag.read(data, position, end, layer)
+        if flag not in (1, -1):
+            raise Malformed(self.name, f"a presence of {flag}", position)
+        return super().read(data, inside, end, layer) if flag == 1 else (None, inside)
+
+    def write(self, value: Any, layer: Structure) -> bytes:
+        return b"\xff" if value is None else b"\1" + super().write(value, layer)
+
+    def emit(self, em: Emitter) -> str:
+        flag, value = em.number(self.flag), em.variable(self.name)
+        em.line(f"if {flag} not in (1, -1): raise TruncatedField")
+        with em.block(f"if {flag} == 1:"):
+            inner = em.structure(self.layer)
+            if not em.stepping:
+                em.line(f"{value} = {inner}")
+        em.line(f"else: {value} = None")
+        return value
 
 
 class Bounded(Struct):
@@ -81,9 +115,9 @@ class Bounded(Struct):
 class Array(Kind):
     """``count`` elements one after another: a kind (its name is not used) or the fields of a layer.
 
-    ``count`` is the kind of a number in front, the name of an earlier field, or None: elements up to the end. ``size``
-    names an earlier field that bounds the array in bytes. ``bulk`` marks arrays of messages, which readers that only
-    look at a frame count and do not read.
+    ``count`` is the kind of an integer in front, the name of an earlier field, or None: elements up to the end.
+    ``null`` is the count that means "no array". ``size`` names an earlier field that bounds the array in bytes.
+    ``bulk`` marks arrays of messages, which readers that only look at a frame count and do not read.
     """
 
     islist = 1
@@ -95,7 +129,8 @@ class Array(Kind):
         element: Kind | type[Structure],
         doc: str = "",
         *,
-        count: type[Number] | str | None = UInt32,
+        count: type[Integer] | str | None = UInt32,
+        null: int | None = None,
         size: str | None = None,
         bulk: bool = False,
         **kw: Any,
@@ -103,22 +138,34 @@ class Array(Kind):
         kw.setdefault("default", [])
         super().__init__(name, doc, **kw)
         self.element = element if isinstance(element, Kind) else Struct(name, element)
-        self.element.rename(name)  # what an error inside an element is called
         self.holds_packets = int(isinstance(self.element, Struct))
         self.count = count(name) if isinstance(count, type) else count
-        self.size, self.bulk = size, bulk
+        self.null, self.size, self.bulk = null, size, bulk
+        self.rename(name)
+        if bulk and null is not None:
+            raise TypeError(f"{name}: a bulk array is counted, so it cannot be null")
         if self.element.minimum() < 1:
             raise TypeError(f"{name}: an element that may be empty cannot be counted safely")
 
-    def minimum(self) -> int:
-        return self.count.width if isinstance(self.count, Number) else 0
+    def rename(self, name: str) -> None:
+        super().rename(name)
+        self.element.rename(name)  # what an error inside an element is called
+        if isinstance(self.count, INTEGERS):
+            self.count.rename(name)
 
-    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[list[Any], int]:
+    def minimum(self) -> int:
+        return self.count.minimum() if isinstance(self.count, INTEGERS) else 0
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         count = None
         if isinstance(self.count, str):
             count = layer.fields[self.count]
         elif self.count is not None:
             count, position = self.count.read(data, position, end, layer)
+        if count is not None and count == self.null:
+            return None, position
+        if count is not None and count < 0:
+            raise Malformed(self.name, f"a count of {count}", position)
         stop = min(end, position + layer.fields[self.size]) if self.size else end
         return self.read_elements(data, position, stop, layer, count)
 
@@ -140,8 +187,12 @@ class Array(Kind):
             values.append(value)
         return values, position
 
-    def write(self, value: Sequence[Any], layer: Structure) -> bytes:
-        front = self.count.write(len(value), layer) if isinstance(self.count, Number) else b""
+    def write(self, value: Sequence[Any] | None, layer: Structure) -> bytes:
+        if value is None:
+            count, value = self.null or 0, ()
+        else:
+            count = len(value)
+        front = self.count.write(count, layer) if isinstance(self.count, INTEGERS) else b""
         return front + b"".join(self.element.write(element, layer) for element in value)
 
     def emit(self, em: Emitter) -> str:
@@ -151,7 +202,7 @@ class Array(Kind):
         return elements(self.element.randval())
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
-        return [self.element.present(element, show) for element in value]
+        return None if value is None else [self.element.present(element, show) for element in value]
 
     def shown(self, em: Emitter, expression: str) -> str:
         # Elements that are structures or need no rendering were shown while they were read.
@@ -215,10 +266,12 @@ class PresenceOf:
 
 
 class CountOf:
-    """The elements of some arrays, and ``plus`` more."""
+    """The elements of some arrays, and ``plus`` more; ``null`` if the first is null."""
 
-    def __init__(self, *fields: str, plus: int = 0) -> None:
-        self.fields, self.plus = fields, plus
+    def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
+        self.fields, self.plus, self.null = fields, plus, null
 
     def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+        if self.null is not None and layer.fields.get(self.fields[0], ()) is None:
+            return self.null
         return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus

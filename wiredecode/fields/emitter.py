@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from wiredecode.fields.composition import Array, Optional, Struct
+from wiredecode.fields.composition import Array, Optional, Struct, plain
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.kind import Kind, TruncatedField
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.fields.numbers import Number, UInt24
+from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
 from wiredecode.fields.sized import Binary
 from wiredecode.fields.sized import redacted as hide
 from wiredecode.fields.tokens import BLANKS, next_token, tokens_left
@@ -56,6 +56,9 @@ class Emitter:
     """Set by an array at which a walk stops: nothing more is generated."""
     stepping: bool = False
     """Inside a bulk array that is only stepped over: positions move, values are not made."""
+
+    loops: int = 0
+    """Arrays around what is being generated: a walk cannot stop inside them."""
 
     def __init__(self, layer: type[Layer], mode: str, style: Style | None) -> None:
         self.layer, self.mode, self.style = layer, mode, style
@@ -158,9 +161,9 @@ class Emitter:
         self.run.append((kind, value))
         return value
 
-    def number(self, kind: Number) -> str:
-        """Read a number that other code needs immediately, such as a length."""
-        value = self.fixed(kind)
+    def number(self, kind: Integer) -> str:
+        """Read an integer that other code needs immediately, such as a length."""
+        value: str = kind.emit(self)
         self.flush()
         return value
 
@@ -292,9 +295,21 @@ class Emitter:
         elif kind.count is not None:
             count = self.number(kind.count)
         self.flush()
-        if kind.bulk and self.mode == "head":
+        if kind.null is None:
+            return self._elements(kind, count)
+        result = self.variable(kind.name)
+        with self.block(f"if {count} == {kind.null}:"):
+            self.line(f"{result} = None")
+        with self.block("else:"):
+            self.line(f"{result} = {self._elements(kind, count)}")
+        return result
+
+    def _elements(self, kind: Array, count: str) -> str:
+        if kind.bulk and self.mode == "head" and not self.loops:
             self.ended = True
             return count
+        if count and self._is_signed(kind):
+            self.line(f"if {count} < 0: raise TruncatedField")
         if count and self._at_once(kind):
             return self._fixed_array(kind, count)
         limited = f"{self.variable('z')}" if kind.size else ""
@@ -317,11 +332,20 @@ class Emitter:
         with self.block(loop):
             if not count:
                 self.line("if p >= e: break")
+            self.loops += 1
             self.element(kind, elements, index)
+            self.loops -= 1
         if kind.size:
             self.line(f"e = {limited}")
         self.stepping = stepping_before
         return elements if listed else count
+
+    def _is_signed(self, kind: Array) -> bool:
+        """Whether the count, in front or an earlier field, can be negative."""
+        counter: Any = kind.count
+        if isinstance(counter, str):
+            counter = next(plain(one) for one in self.scopes[-1].layer.fields_desc if one.name == counter)
+        return bool(getattr(counter, "signed", False))
 
     def _at_once(self, kind: Array) -> bool:
         element = kind.element
@@ -366,6 +390,6 @@ class Emitter:
 
 
 def _order(kind: Kind) -> str:
-    if isinstance(kind, Number) and kind.width > 1:
-        return kind.order
-    return ""
+    if isinstance(kind, Number):
+        return kind.order if kind.width > 1 else ""
+    return kind.order if isinstance(kind, Float64) else ""

@@ -313,7 +313,7 @@ def fills_of(kinds: Iterable[Kind]) -> dict[str, Fill]:
             for name, fill in ((kind.count, CountOf), (kind.size, LengthOf)):
                 if isinstance(name, str):
                     counted.setdefault(name, []).append(kind.name)
-                    found[name] = fill(*counted[name])
+                    found[name] = fill(*counted[name], null=kind.null)
     for name in found:
         if byname[name].default == 0:
             byname[name].default = None
@@ -340,11 +340,11 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     if kind.free and isinstance(value, str) and not style.secrets:
         value = without_secrets(value, redacted)
     if isinstance(kind, Struct):
-        return {kind.name: kind.layer.present(value, style)}
+        return {kind.name: None if value is None else kind.layer.present(value, style)}
     if isinstance(kind, Array):
-        if isinstance(kind.element, Struct):
+        if value is not None and isinstance(kind.element, Struct):
             return {kind.name: [kind.element.layer.present(element, style) for element in value]}
-        return {kind.name: [kind.element.present(element, style.show) for element in value]}
+        return {kind.name: kind.present(value, style.show)}
     record = {kind.name: kind.present(value, style.show)}
     if isinstance(kind, Number) and kind.code_name:
         record[kind.code_name] = value
@@ -374,7 +374,7 @@ class TaggedLayer(Layer):
 
     @classmethod
     def emit_tagged(cls, em: Emitter) -> None:
-        target = em.scopes[-1].target
+        target = "{}" if em.stepping else em.scopes[-1].target
         em.line(f"p = {em.constant(cls.read_plainly)}(b, p, e, {target}, {em.constant(em.style)})")
 
     @classmethod

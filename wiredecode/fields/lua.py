@@ -16,7 +16,9 @@ from wiredecode.fields import (
     Binary,
     Bits,
     Boolean,
+    CompactLength,
     Flags,
+    Float64,
     Kind,
     Number,
     Optional,
@@ -29,12 +31,14 @@ from wiredecode.fields import (
     Uuid,
     Varint,
     Varint32,
+    ZigZag,
     plain,
     textfields,
 )
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
 from wiredecode.fields.layer import Layer
+from wiredecode.fields.numbers import INTEGERS
 from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
@@ -237,7 +241,7 @@ def by_column(kind: Kind) -> str:
         return "string"
     if column.startswith("timestamp"):
         return "absolute_time"
-    return {"bool": "bool", "string": "string", "struct": "none"}.get(column) or (
+    return {"bool": "bool", "string": "string", "struct": "none", "double": "double"}.get(column) or (
         column if column.lstrip("u").startswith("int") else "bytes"
     )
 
@@ -312,8 +316,21 @@ class LuaPrinter:
 # Spelling of the kinds of this package.
 
 
+def integer(kind: Any) -> dict[str, Any]:
+    """How an integer is written, for itself or as a length or count."""
+    if isinstance(kind, Number):
+        return {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
+    wrap = 1 << 32 if isinstance(kind, Varint32) else None
+    return {
+        "most": kind.max_bytes,
+        "wrap": wrap,
+        "zigzag": isinstance(kind, ZigZag) or None,
+        "less": isinstance(kind, CompactLength) or None,
+    }
+
+
 def number(writer: Writer, kind: Any) -> Spelled:
-    more: dict[str, Any] = {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
+    more = integer(kind)
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
     if isinstance(kind, Flags):
@@ -324,8 +341,8 @@ def number(writer: Writer, kind: Any) -> Spelled:
 def sized(writer: Writer, kind: Any) -> Spelled:
     length = kind.length
     more: dict[str, Any] = {"text": isinstance(kind, Text) or None}
-    if isinstance(length, Number):
-        more |= {"w": length.width, "le": length.little or None, "signed": length.signed or None}
+    if isinstance(length, INTEGERS):
+        more |= integer(length)
     else:
         more["of" if isinstance(length, str) else "fixed"] = length
     if kind.null is not None:
@@ -337,10 +354,12 @@ def sized(writer: Writer, kind: Any) -> Spelled:
 
 def array(writer: Writer, kind: Any) -> Spelled:
     more: dict[str, Any] = {"element": writer.coded(kind.element)}
-    if isinstance(kind.count, Number):
-        more |= {"w": kind.count.width, "le": kind.count.little or None}
+    if isinstance(kind.count, INTEGERS):
+        more |= integer(kind.count)
     elif kind.count is not None:
         more["of"] = kind.count
+    if kind.null is not None:
+        more["null"] = kind.null
     if kind.size:
         more["size"] = kind.size
     return "array", more
@@ -374,8 +393,8 @@ def until(writer: Writer, kind: Any) -> Spelled:
 GENERIC: dict[type[Kind], Spell] = {
     Number: number,
     Bits: bits,
-    Varint: lambda writer, kind: ("varint", {"most": kind.max_bytes}),
-    Varint32: lambda writer, kind: ("varint", {"most": kind.max_bytes, "wrap": 1 << 32}),
+    Varint: lambda writer, kind: ("varint", integer(kind)),
+    Float64: lambda writer, kind: ("float", {}),
     Uuid: lambda writer, kind: ("uuid", {}),
     Sized: sized,
     Rest: lambda writer, kind: ("rest", {}),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import integer, whole
-from wiredecode.fields.kind import AsText, Emitter, Kind, Structure, Truncated, take
+from wiredecode.fields.kind import AsText, Emitter, Kind, Malformed, Structure, Truncated, take
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECONDS_MAX = 253_402_300_799_999
@@ -212,10 +213,24 @@ def varint(name: str, data: bytes, position: int, end: int, most: int = 10) -> t
     raise Truncated(name, most + 1, most, position)
 
 
+class Float64(Kind):
+    """An IEEE 754 number of eight bytes."""
+
+    fixed, column, delimited, order = "d", "double", True, ">"
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[float, int]:
+        stop = take(self.name, position, 8, end)
+        return struct.unpack_from(">d", data, position)[0], stop
+
+    def write(self, value: float | None, layer: Structure) -> bytes:
+        return struct.pack(">d", value or 0.0)
+
+
 class Varint(Kind):
     """Little-endian base-128 unsigned integer (as in protobuf and TANK), at most ``max_bytes`` long."""
 
     column, delimited = "uint64", True
+    signed: ClassVar[bool] = False
 
     def __init__(self, name: str, doc: str = "", *, max_bytes: int = 10, **kw: Any) -> None:
         kw.setdefault("default", 0)
@@ -230,6 +245,61 @@ class Varint(Kind):
 
     def write(self, value: int | None, layer: Structure) -> bytes:
         return write_varint(value or 0)
+
+    def emit(self, em: Emitter) -> str:
+        """Read one byte without a call; longer ones with :meth:`read`."""
+        em.flush()
+        value = em.variable(self.name)
+        em.line("if p >= e: raise TruncatedField")
+        em.line(f"{value} = b[p]")
+        with em.block(f"if {value} < 128:"):
+            em.line("p += 1")
+            if (single := self.single(value)) != value:
+                em.line(f"{value} = {single}")
+        em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
+        return value
+
+    def single(self, byte: str) -> str:
+        """The expression for the value of one byte below 128."""
+        return byte
+
+
+class ZigZag(Varint):
+    """Varint of a signed integer: 0, -1, 1, -2 ... are 0, 1, 2, 3 ... (as in protobuf's ``sint64`` and in Kafka)."""
+
+    column, signed = "int64", True
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+        raw, stop = super().read(data, position, end, layer)
+        if raw >> 64:
+            raise Malformed(self.name, "a varint of more than 64 bits", position)
+        return raw >> 1 ^ -(raw & 1), stop
+
+    def write(self, value: int | None, layer: Structure) -> bytes:
+        value = value or 0
+        return write_varint(value << 1 if value >= 0 else ~(value << 1))
+
+    def single(self, byte: str) -> str:
+        return f"{byte} >> 1 ^ -({byte} & 1)"
+
+
+class CompactLength(Varint):
+    """Varint of a length or count plus one, as in Kafka: 0 is null, which reads as -1."""
+
+    column, signed = "int64", True
+
+    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
+        super().__init__(name, doc, max_bytes=5, **kw)
+
+    def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
+        value, stop = super().read(data, position, end, layer)
+        return value - 1, stop
+
+    def write(self, value: int | None, layer: Structure) -> bytes:
+        return super().write((value or 0) + 1, layer)
+
+    def single(self, byte: str) -> str:
+        return f"{byte} - 1"
 
 
 MASK32 = 0xFFFFFFFF
@@ -281,6 +351,10 @@ class Varint32(Varint):
         em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
         return value
 
+
+Integer = Number | Varint
+"""What a length or count can be read as."""
+INTEGERS = (Number, Varint)
 
 WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}
 

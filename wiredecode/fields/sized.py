@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import Random, octets
 from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Structure, take
-from wiredecode.fields.numbers import Number, UInt16, UInt32
+from wiredecode.fields.numbers import INTEGERS, Integer, UInt16, UInt32
 
 Inner = Callable[[bytes, Any, dict[str, Any]], dict[str, Any] | None]
 """Decoder of the contents of a bytes field: ``(value, Style, record of the structure so far) -> keys, or None``.
@@ -37,8 +37,8 @@ def redacted(secret: bytes | str) -> str:
 class Sized(Kind):
     """Base of values whose length is known before them.
 
-    ``length`` is the kind of a number in front, the name of an earlier field, or the number of bytes itself.
-    ``null`` is the length that means "no value".
+    ``length`` is the kind of an integer in front, the name of an earlier field, or the number of bytes itself.
+    ``null`` is the length that means "no value": -1 of signed kinds.
     """
 
     delimited = True
@@ -48,7 +48,7 @@ class Sized(Kind):
         name: str,
         doc: str = "",
         *,
-        length: type[Number] | str | int = UInt16,
+        length: type[Integer] | str | int = UInt16,
         null: int | None = None,
         **kw: Any,
     ) -> None:
@@ -61,14 +61,14 @@ class Sized(Kind):
 
     def rename(self, name: str) -> None:
         super().rename(name)
-        if isinstance(self.length, Number):
+        if isinstance(self.length, INTEGERS):
             self.length.rename(name)
 
     def minimum(self) -> int:
-        return self.length.width if isinstance(self.length, Number) else 0
+        return self.length.minimum() if isinstance(self.length, INTEGERS) else 0
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
-        if isinstance(self.length, Number):
+        if isinstance(self.length, INTEGERS):
             count, position = self.length.read(data, position, end, layer)
         else:
             count = layer.fields[self.length] if isinstance(self.length, str) else self.length
@@ -79,14 +79,14 @@ class Sized(Kind):
 
     def write(self, value: Any, layer: Structure) -> bytes:
         raw = b"" if value is None else self.encode(value)
-        if not isinstance(self.length, Number):
+        if not isinstance(self.length, INTEGERS):
             return raw
         count = self.null if value is None and self.null is not None else len(raw)
         return self.length.write(count, layer) + raw
 
     def emit(self, em: Emitter) -> str:
         value = em.variable(self.name)
-        if isinstance(self.length, Number):
+        if isinstance(self.length, INTEGERS):
             count = em.number(self.length)
         else:
             count = em.reference(self.length) if isinstance(self.length, str) else str(self.length)
@@ -102,10 +102,10 @@ class Sized(Kind):
 
     def emit_value(self, em: Emitter, value: str, count: str) -> None:
         """Generate the reading of ``count`` bytes."""
-        if self.is_stepped_over(em) and not (isinstance(self.length, Number) and self.length.signed):
+        if self.is_stepped_over(em) and not (isinstance(self.length, INTEGERS) and self.length.signed):
             em.step(count)
             return
-        if isinstance(self.length, Number) and self.length.signed:  # a negative length leads nowhere
+        if isinstance(self.length, INTEGERS) and self.length.signed:  # a negative length leads nowhere
             em.line(f"q = p + {count} if {count} >= 0 else e + 1")
         else:
             em.line(f"q = p + {count}")

@@ -350,6 +350,14 @@ class Frame:
         return str(presenter().frame_html(self))
 
 
+def merge_generated(frame: Frame) -> None:
+    """Put the generated fields of a frame that no layer of its record has into the record of its outermost layer."""
+    layers, layer = frame.layers, frame.layer
+    if layers and layer is not None and layer.filter_name in layers:
+        known = {name for record in layers.values() for name in record}
+        layers[layer.filter_name].update({name: value for name, value in frame.generated.items() if name not in known})
+
+
 def presenter() -> Any:
     """The module that shows frames. It is above this one, so it is loaded when a frame is shown."""
     return import_module("wiredecode.view.notebook")

@@ -32,8 +32,8 @@ def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
             continue
         value = values[kind.name]
         if isinstance(kind, Struct):
-            value = build(kind.layer, value)
-        elif isinstance(kind, Array) and isinstance(kind.element, Struct):
+            value = None if value is None else build(kind.layer, value)
+        elif value is not None and isinstance(kind, Array) and isinstance(kind.element, Struct):
             value = [build(kind.element.layer, element) for element in value]
         made[kind.name] = value
     return layer(**made)

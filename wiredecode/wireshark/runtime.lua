@@ -178,6 +178,7 @@ local function fitting(node, value)
     if kind == "string" then return nil end
     return truth(plain(value))
   end
+  if ftype == "double" then return kind == "number" and value or nil end
   if ftype == "absolute_time" then return kind == "userdata" and value or nil end
   if not ftype:find("int") then return nil end
   if kind == "number" then
@@ -273,6 +274,22 @@ function R.bits(f, c, v, at, tree, node)
   return value
 end
 
+local function varint(f, c)
+  local value = 0
+  for index = 0, f.most - 1 do
+    need(f, c, 1)
+    local one = byte(c.s, c.pos + 1)
+    c.pos = c.pos + 1
+    value = value + (one % 128) * 2 ^ (7 * index)
+    if one < 128 then
+      if f.wrap then value = value % f.wrap end
+      if f.zigzag then return value % 2 == 0 and value / 2 or -(value + 1) / 2 end
+      return f.less and value - 1 or value
+    end
+  end
+  unfit(f, c, "a varint that does not end")
+end
+
 local function text_or_bytes(f, c, tree, node, count)
   local from = c.pos
   c.pos = from + count
@@ -289,6 +306,8 @@ function R.sized(f, c, v, at, tree, node)
   local count
   if f.w then
     count = integer(f, c, f.w, f.le, f.signed)
+  elseif f.most then
+    count = varint(f, c)
   elseif f.of then
     count = v[f.of]
   else
@@ -318,19 +337,19 @@ function R.uuid(f, c, v, at, tree, node)
 end
 
 function R.varint(f, c, v, at, tree, node)
-  local from, value = c.pos, 0
-  for index = 0, f.most - 1 do
-    need(f, c, 1)
-    local one = byte(c.s, c.pos + 1)
-    c.pos = c.pos + 1
-    value = value + (one % 128) * 2 ^ (7 * index)
-    if one < 128 then
-      if f.wrap then value = value % f.wrap end
-      add(c, tree, node, from, c.pos, value)
-      return value
-    end
-  end
-  unfit(f, c, "a varint that does not end")
+  local from = c.pos
+  local value = varint(f, c)
+  add(c, tree, node, from, c.pos, value)
+  return value
+end
+
+function R.float(f, c, v, at, tree, node)
+  need(f, c, 8)
+  local from = c.pos
+  c.pos = from + 8
+  local value = c.tvb(from, 8):float()
+  add(c, tree, node, from, c.pos, value)
+  return value
 end
 
 local read_into
@@ -376,10 +395,14 @@ end
 function R.array(f, c, v, at, tree, node)
   local count
   if f.w then
-    count = plain(integer(f, c, f.w, f.le))
+    count = plain(integer(f, c, f.w, f.le, f.signed))
+  elseif f.most then
+    count = varint(f, c)
   elseif f.of then
     count = v[f.of]
   end
+  if f.null ~= nil and count == f.null then return false end
+  if count and plain(count) < 0 then unfit(f, c, "a count of " .. count) end
   local stop = f.size and math.min(c.stop, c.pos + v[f.size]) or c.stop
   return elements(f, c, v, at, tree, node, stop, count)
 end

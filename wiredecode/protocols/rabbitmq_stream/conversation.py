@@ -171,7 +171,6 @@ class RabbitMQConversation(Conversation):
             return
         if not style.secrets:
             hide_properties(record)
-        record.update(frame.generated)
         if "chunk" in record:
             number_offsets(record["chunk"])
 

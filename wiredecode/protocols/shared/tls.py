@@ -95,8 +95,6 @@ class Handshakes:
                 known |= self._messages(frame, body)
         if known:
             frame.generated = {name: known[name] for name in IN_ORDER if known.get(name)}
-            if frame.layers is not None:
-                frame.layers[NAME].update(frame.generated)
 
     def _alert(self, frame: Frame, level: int, number: int) -> Facts:
         name, meaning = ALERTS.get(number, (f"alert {number}", "not registered"))

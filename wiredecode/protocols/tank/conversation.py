@@ -92,8 +92,6 @@ class TankConversation(Conversation):
         decoder.read(frame, style)
         if decoder.handler is not None:
             decoder.handler(self, frame)
-        if style is not None and frame.layers:
-            frame.layers[NAME].update(frame.generated)
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if self.contents is not None:

@@ -1,0 +1,51 @@
+"""One message in many versions: a layer is made when a version is first met, and versions of equal layout share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from wiredecode.fields.layer import Layer
+
+
+class Versions:
+    """The versions ``first`` to ``last`` of a message.
+
+    ``layout`` returns what a version is made of, as something that can be compared; ``make`` makes the layer of that
+    layout, and is given the lowest version that has it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        first: int,
+        last: int,
+        layout: Callable[[int], Hashable],
+        make: Callable[[Any, int], type[Layer]],
+    ) -> None:
+        self.name, self.first, self.last = name, first, last
+        self._layout, self._make = layout, make
+        self._by_version: dict[int, type[Layer]] = {}
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+    def layer(self, version: int) -> type[Layer]:
+        """The layer of a version; KeyError if the message has no such version."""
+        found = self._by_version.get(version)
+        if found is None:
+            if version not in self:
+                raise KeyError(version)
+            lowest = self.lowest(version)
+            found = self._make(self._layout(version), version) if lowest == version else self.layer(lowest)
+            self._by_version[version] = found
+        return found
+
+    def lowest(self, version: int) -> int:
+        """The lowest version of the same layout."""
+        layout = self._layout(version)
+        return next(each for each in range(self.first, version + 1) if self._layout(each) == layout)
+
+    def layers(self) -> list[type[Layer]]:
+        """One layer of each layout."""
+        return list(dict.fromkeys(self.layer(version) for version in range(self.first, self.last + 1)))
