@@ -397,7 +397,8 @@ class Dissector:
             try:
                 (self._readers.get(conversation) or self._reader(frame.connection, conversation))(frame)
                 if frame.layers and frame.generated is not NOTHING:
-                    merge_generated(frame)
+                    protocol = self._trackers[frame.connection].protocol
+                    merge_generated(frame, protocol.unshown if protocol is not None else frozenset())
                 read_identity = conversation.identities.get(frame.type)
                 if read_identity is not None:
                     learn(frame, read_identity)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
@@ -108,6 +109,12 @@ class Protocol(Offers, ABC):
     def generated_fields(self) -> Mapping[str, Generated]:
         """``generated``, and that of the layers it carries."""
         return self.generated
+
+    @cached_property
+    def unshown(self) -> frozenset[str]:
+        """Names of generated fields that records never show."""
+        fields = self.generated_fields().items()
+        return frozenset(name.partition(".")[2] for name, field in fields if field.column == "-")
 
     def new_session(self) -> Protocol:
         """The protocol for one capture: itself, unless its connections have to know of each other."""
