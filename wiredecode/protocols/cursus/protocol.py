@@ -73,6 +73,7 @@ DECLARED = {"type"}.union(  # cursus.type is that of the frame
     kind.name for layer in (*BATCHES.values(), *TEXT_LAYERS) for kind in layer.fields_desc if layer.filter_name == NAME
 )
 GENERATED = {
+    "cursus.commits": Generated("-", "partitions and offsets that are committed, for lines"),
     **{f"{NAME}.{name}": Generated(*told) for name, told in TOLD.items() if name not in DECLARED},
     "cursus_compressed.compression": Generated("string", "how the body is compressed"),
     "cursus_compressed.inflated_length": Generated("int64", "bytes of the body, decompressed"),
