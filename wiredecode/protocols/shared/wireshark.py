@@ -24,4 +24,5 @@ def ftype(column: str) -> str:
 
 def generated_types(generated: Mapping[str, Generated], *, without: tuple[str, ...] = ()) -> dict[str, str]:
     """Generated fields with their types in Wireshark, but those whose names end ``without``: Lua cannot know them."""
-    return {name: ftype(field.column) for name, field in generated.items() if not name.endswith(without)}
+    shown = {name: field.column for name, field in generated.items() if field.column != "-"}
+    return {name: ftype(column) for name, column in shown.items() if not name.endswith(without)}
