@@ -68,6 +68,17 @@ TABLE = (
         ("publish.unconfirmed",),
     ),
     Outage("rabbit_no_permission.pcap", "rabbitmq_stream.not-started", ("DeclarePublisher to s", "Access refused")),
+    Outage(
+        "cursus_term.pcap",
+        *("tcp.refused", ("127.0.0.1:9000 went down: it refused 33", "ended 5 connections")),
+        ("publish.unconfirmed",),
+    ),
+    Outage("cursus_stop.pcap", "server.stalled", ("stalled for 2.985 s", "its host acknowledged meanwhile")),
+    Outage(
+        "cursus_maxconn.pcap",
+        *("server.stalled", ("accepted 5 connections and answered nothing", "limit of connections", "continued to")),
+        ("publish.unconfirmed",),
+    ),
     Outage("rabbit_offset_gone.pcap", "rabbitmq_stream.offset-gone", ("offset 5 of r", "begins at 3,337")),
     Outage("rabbit_client_paused.pcap", "rabbitmq_stream.heartbeat", ("2 connections", "12.5 s", "not the network")),
     Outage(

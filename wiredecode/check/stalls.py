@@ -47,6 +47,11 @@ class Waiting:
     """Number of publishes among them."""
     frames: list[int] = field(default_factory=list)
 
+    @property
+    def needed(self) -> int:
+        """Requests that show that the server is silent: one, if it never answered anything there."""
+        return LEAST_WAITING if self.heard_ns else 1
+
     def alive(self, since_ns: int, until_ns: int) -> bool:
         """Whether the server sent something here inside that time."""
         edge = (until_ns - since_ns) // EDGE
@@ -70,6 +75,8 @@ class Silence(NamedTuple):
     """The frame that ended it."""
     frames: list[int]
     """Those that waited first."""
+    served: bool = True
+    """The server answered something on this connection before."""
 
 
 @dataclass(slots=True)
@@ -118,14 +125,14 @@ class Silences:
         names = self._passed.get(frame.protocol)
         if names is not None and server.heard_ns and frame.time_ns - server.heard_ns >= HELD_AFTER_NS:
             self._hold(server, frame, names)
-        if frame.expects_response and waiting.heard_ns and (names is None or frame.type == "PING"):
+        if frame.expects_response and (names is None or (waiting.heard_ns and frame.type == "PING")):
             self._ask(waiting, frame)
         return None
 
     def forget(self, connection: Connection) -> None:
         """A connection is over; what still waits there is kept."""
         known = self._of.get(connection.number)
-        if known is not None and known[1].count < LEAST_WAITING:
+        if known is not None and known[1].count < known[1].needed:
             del self._of[connection.number], known[0].connections[connection.number]
             for end in connection.endpoints:
                 if self.servers.get(end) is known[0] and not known[0].connections:
@@ -157,7 +164,7 @@ class Silences:
             server.held = {}
         if server.late:
             found = self._delivered(server, frame)
-        if waiting.count and now - waiting.since_ns >= LEAST_NS:
+        if waiting.count and waiting.heard_ns and now - waiting.since_ns >= LEAST_NS:
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
                 *(False, frame.number, waiting.frames),
@@ -196,6 +203,8 @@ class Stall:
     silent: set[int] = field(default_factory=set)
     to_end: bool = False
     """The server sent nothing until the end."""
+    continued: bool = False
+    """It continued to serve others."""
 
 
 class Stalls(Rule):
@@ -222,6 +231,9 @@ class Stalls(Rule):
         if len(stall.silences) < MOST_SILENCES:
             stall.silences.append(silence)
         stall.to_end |= to_end
+        edge = (silence.until_ns - silence.since_ns) // EDGE
+        heard_ns = self._silences.servers[silence.server].heard_ns
+        stall.continued |= to_end and silence.since_ns + edge < heard_ns <= silence.until_ns
         for number, other in self._silences.servers[silence.server].connections.items():
             if other.connection is not silence.connection and other.heard_ns:
                 alive = other.alive(silence.since_ns, silence.until_ns)
@@ -242,19 +254,26 @@ class Stalls(Rule):
         """Requests that wait when the connection or the capture ends."""
         connection, health = waiting.connection, waiting.connection.health
         until_ns = self.report.last_ns if health is None or health.end is None else health.end.time_ns
-        if waiting.count < LEAST_WAITING or until_ns - waiting.since_ns < LEAST_END_NS:
+        if waiting.count < waiting.needed or until_ns - waiting.since_ns < LEAST_END_NS:
             return
         answers = connection.directions[1 - client_side(connection)]
-        if not answers.lossy and answers.captured:
+        accepted = health is not None and health.accepted
+        if not answers.lossy and (answers.captured if waiting.heard_ns else accepted):
             counts = connection, waiting.count, waiting.published, False
-            silence = Silence(server, waiting.since_ns, until_ns, *counts, waiting.frames[-1], waiting.frames)
+            numbers = waiting.frames[-1], waiting.frames
+            silence = Silence(server, waiting.since_ns, until_ns, *counts, *numbers, bool(waiting.heard_ns))
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
         silences = [each for each in stall.silences if not _held_back(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
-        if waiting < LEAST_WAITING or (stall.alive and published < waiting):
+        alive = bool(stall.alive) or stall.continued
+        number = len({each.connection.number for each in silences})
+        unserved = not any(each.served for each in silences)
+        if waiting < LEAST_WAITING and (number < 2 or alive):
+            return
+        if alive and published < waiting and not unserved:
             return
         whys = [_why(each) for each in silences]
         if None in whys or any(why and "tcp.no-ack" in why for why in whys):
@@ -266,7 +285,10 @@ class Stalls(Rule):
         else:
             waited = counted(waiting, "publish" if published == waiting else "request", "es" if published else "s")
             waited = f"{waited} waited" if published in (0, waiting) else f"{counted(waiting, 'request')} waited"
-        did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
+        if unserved:
+            did = f"accepted {counted(number, 'connection')} and answered nothing there for {length}"
+        else:
+            did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
         what, at, severity = f"{server} {did}: {waited}", Place(None, stall.since_ns), "error" if stall.to_end else None
         key = server, stall.since_ns
         problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
@@ -277,9 +299,13 @@ class Stalls(Rule):
             numbers = (*each.frames[:2], each.frame)
             self.report.cite(problem, *(FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
-        problem.likely = self._likely(stall, whole=published == waiting and not late)
-        if stall.alive:
-            problem.detail(f"it continued to serve {counted(len(stall.alive), 'other connection')}")
+        if alive and unserved:
+            problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
+        else:
+            problem.likely = self._likely(stall, whole=published == waiting and not late)
+        if alive:
+            others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
+            problem.detail(f"it continued to serve {others}")
         elif stall.silent:
             problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
         if whys[0]:
@@ -288,7 +314,7 @@ class Stalls(Rule):
     @staticmethod
     def _likely(stall: Stall, *, whole: bool) -> str:
         """``whole``: nothing but publishes waited."""
-        if stall.alive:
+        if stall.alive or stall.continued:
             return "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
         if whole:
             return (

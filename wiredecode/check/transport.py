@@ -18,7 +18,7 @@ LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 LONG_CLOSED_NS, OFTEN_CLOSED_NS = 500_000_000, 2_000_000_000
 """Closed times of a window, one or all, that are a warning: reading a backlog closes it for moments."""
 TOGETHER_NS = 1_000_000_000
-"""A server that goes down ends its connections within such a time."""
+"""A server that goes down ends its connections within such a time, and may refuse new ones first."""
 LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
 """A server that is stopped ends this many connections within such a time, and has no others. They are older than that:
 a server that refuses what its clients send ends them sooner."""
@@ -80,7 +80,7 @@ class Health(Rule):
             known = self._ended.pop(endpoint, ())
             self._accepted_again(problem, [connection.first_ns for connection, _ in known])
             ends = [time_ns for _, time_ns in known if time_ns is not None]
-            last = max((time_ns for time_ns in ends if time_ns < problem.first_ns), default=None)
+            last = max((time_ns for time_ns in ends if time_ns < problem.first_ns + TOGETHER_NS), default=None)
             at_once = [time_ns for time_ns in ends if last is not None and abs(time_ns - last) <= TOGETHER_NS]
             if at_once:
                 problem.weight = len(at_once)

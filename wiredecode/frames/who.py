@@ -78,7 +78,7 @@ def names(connection: Connection) -> str:
 
 def describe(connection: Connection) -> str:
     """``"127.0.0.1:4711 → 127.0.0.1:5552, billing, user guest, virtual host /, rstream 1.1.1"``."""
-    client = connection.initiator or 0
+    client = client_side(connection)
     ends = f"{connection.called[client]} → {connection.called[1 - client]}"
     return ", ".join(filter(None, (ends, names(connection))))
 
