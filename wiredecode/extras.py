@@ -21,6 +21,7 @@ EXTRAS = {
     "s3fs": "remote",
     "sqlalchemy": "iceberg",
     "textual": "ui",
+    "textual_serve": "web",
 }
 """By the module that is imported: the extra in pyproject.toml."""
 

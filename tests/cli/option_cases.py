@@ -705,6 +705,8 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-Y": Case("{basic}", "-Y frame.length>100", has("^select frame.length>100$", of="err")),
         **dict.fromkeys(LIVE, See("tests/ui/test_command.py::test_options_reach_the_capture_and_what_is_saved")),
         "--follow-file": See("tests/ui/test_command.py::test_a_file_that_grows_is_looked_at_as_such"),
+        "--web": See("tests/ui/test_web.py::test_a_page_runs_the_screen_and_nothing_is_answered_without_the_token"),
+        "--listen": See("tests/ui/test_web.py::test_what_cannot_be_served_is_an_error"),
     },
     "config": {"--unset": See("tests/cli/test_settings.py::test_config_shows_sets_and_unsets")},
     "wireshark": {

@@ -108,7 +108,7 @@ def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> N
     live = Live(sniffer)
 
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.model.rows.count == len(FRAMES))
+        await ui.until(lambda: ui.main.frames.count == len(FRAMES))
         await ui.until(lambda: "1,234 packets" in ui.text() and "56 lost" in ui.text())
         assert len(live.files) > 5
         await ui.press("colon")
@@ -135,7 +135,7 @@ def test_what_the_ring_has_dropped_is_told_and_the_rest_goes_on(
     live = Live(sniffer)
 
     async def test(ui: Driver) -> None:
-        await ui.until(lambda: ui.main.model.rows.count == len(FRAMES))
+        await ui.until(lambda: ui.main.frames.count == len(FRAMES))
         for path in live.files[:4]:
             path.unlink()
         made = ui.main.model

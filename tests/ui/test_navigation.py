@@ -158,7 +158,7 @@ def test_a_jump_keeps_the_filter_and_shows_its_frame_among_those_that_match() ->
         await ui.press("r")
         assert ui.main.model.rows[ui.number].type == "PublishConfirm" and frames.outside == {ui.number}
         assert frames.count == count + 1 and list(frames.numbers or ()) == sorted(frames.numbers or ())
-        assert ui.main.entry.value == 'frame.type == "Publish"' and "(1 do not: +)" in ui.lines()[0]
+        assert ui.main.entry.value == 'frame.type == "Publish"' and f" {count} match, +1 that do not " in ui.lines()[0]
         assert any(line.startswith(f"+{ui.number:>7}") for line in ui.lines())
         await ui.press("b")
         assert ui.number == number and frames.count == count + 1

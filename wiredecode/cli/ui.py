@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ Examples:
   wiredecode ui a.pcap* -d 4222=nats            rotated files are one capture
   wiredecode ui -i eth0 -f 'port 5552'          what passes an interface, as it comes
   wiredecode ui a.pcapng --follow-file          a file that another program writes
+  wiredecode ui --web a.pcap                    the same in a browser
 """
 RING_MIB, RING_FILES = 256, 8
 """A live capture that is not saved by -w keeps this many files of this size while the screen is open."""
@@ -48,6 +50,22 @@ Files = Annotated[
         "pattern, are one capture in time order.",
     ),
 ]
+THIS_HOST = "127.0.0.1:0"
+"""A free port, for this host only."""
+SERVED = "TEXTUAL_DRIVER"
+"""In the environment of a screen that a browser shows."""
+Web = Annotated[
+    bool, Option("--web", help="In a browser: prints an address with a token, and serves it until Ctrl-C (extra web).")
+]
+Listen = Annotated[
+    str | None,
+    Option(
+        metavar="ADDR:PORT",
+        help="With --web: listen there. Anyone who knows the address sees the captures. "
+        "[default: a free port of 127.0.0.1]",
+        show_default=False,
+    ),
+]
 FollowFile = Annotated[bool, Option("--follow-file", help="Read on as the file grows, like tail -f.")]
 
 
@@ -59,20 +77,29 @@ def ui(
     files: Files = None,
     display_filter: options.DisplayFilter = None,
     follow_file: FollowFile = False,
+    web: Web = False,
+    listen: Listen = None,
 ) -> int:
     """Look through captures on a full screen: the list of frames, the tree and the bytes of one, filters, findings.
 
     Frames show while the capture is being read, or while packets arrive. Memory stays small however large it is: the
     rows of the list are kept in a temporary folder. Packets of an interface are saved to a ring of files there, or to
-    -w. Needs Textual (extra ui) and a terminal.
+    -w. Needs Textual (extra ui), and a terminal or --web.
     """
     from wiredecode.extras import need
 
     need("textual", "the screen")
     _check_source(files or [], live, saving, follow_file)
     select = options.display_filter(display_filter)
+    if listen is not None and not web:
+        raise options.UsageError("--listen goes with --web")
+    served = web and SERVED in os.environ
+    if web and not served:
+        if decoding.sandbox:
+            raise options.UsageError("--sandbox starts no programs: leave out --web")
+        return _serve(listen or THIS_HOST, live)
     arguments = {**decoding.arguments, "settings": options.settings()}
-    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not served and not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise options.UsageError("ui needs a terminal; wiredecode pcap FILE writes to files and pipes")
     from wiredecode.cli.session import collect_less
     from wiredecode.ui.app import run
@@ -95,6 +122,25 @@ def ui(
         path = Path(files[0])
         return run(Growing(lambda: [path], lambda: False), select, **arguments)
     return run(files, select, **arguments)
+
+
+def _serve(listen: str, live: OptionalLive) -> int:
+    """Run this command for each page of a browser."""
+    from wiredecode.cli.output import complain
+    from wiredecode.extras import need
+
+    need("textual_serve", "--web")
+    if live.interface is not None:
+        raise options.UsageError(
+            "--web shows files: save packets with wiredecode sniff -w, and show them --follow-file"
+        )
+    from wiredecode.ui.web import serve
+
+    try:
+        serve(listen, sys.argv[1:], complain)
+    except (OSError, ValueError) as error:
+        raise options.UsageError(f"--listen {listen}: {error}; ADDR:PORT of this host is needed") from None
+    return 0
 
 
 def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_file: bool) -> None:

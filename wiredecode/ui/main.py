@@ -134,6 +134,7 @@ class MainScreen(Screen[None]):
         self.set_interval(UPDATE_SECONDS, self.update)
         if self.select is not None:
             self.filter_by(self.select)
+        self._rest()
         self.update()
 
     def on_unmount(self) -> None:
@@ -175,10 +176,12 @@ class MainScreen(Screen[None]):
         model, shown = self.model, self.frames
         names, width = [escape(Path(name).name) for name in model.files], self.size.width
         name = cut_middle(names[0] if names else "no file", max(width // 4, SHORT))
-        parts = [name + (f" and {len(names) - 1} more" if len(names) > 1 else "")]
+        name += f" and {len(names) - 1} more" if len(names) > 1 else ""
+        parts = [name if self.live is None else "live capture"]
         parts.append(f"frame {shown.number:,} of {model.rows.count:,}" if shown.count else "no frames")
         if self.select is not None:
-            parts.append(f"{shown.count:,} match" + (f" ({len(shown.outside)} do not: +)" if shown.outside else ""))
+            others = f", +{len(shown.outside):,} that do not" if shown.outside else ""
+            parts.append(f"{shown.count - len(shown.outside):,} match{others}")
         parts.append(shown.times())
         if shown.held:
             parts.append("held: P continues")

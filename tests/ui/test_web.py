@@ -1,0 +1,90 @@
+"""The full screen for a browser: who does not know the token gets nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.ui.support import CAPTURES
+from wiredecode.cli.app import run
+
+aiohttp = pytest.importorskip("aiohttp", reason="textual-serve is not installed (extra web)")
+pytest.importorskip("textual_serve", reason="textual-serve is not installed (extra web)")
+
+BASIC = str(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
+SECONDS = 20
+
+
+@pytest.fixture(params=["127.0.0.1", "127.0.0.2"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    listen = [] if request.param == "127.0.0.1" else ["--listen", f"{request.param}:0"]
+    command = [sys.executable, "-m", "wiredecode", "ui", "--web", *listen, BASIC, "-Y", "frame.number > 5"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        yield server.stderr.readline().removeprefix("wiredecode: ").split()[0]
+        server.send_signal(signal.SIGINT)
+        assert server.wait(SECONDS) == 0 and not server.stderr.read()
+
+
+def test_a_page_runs_the_screen_and_nothing_is_answered_without_the_token(address: str) -> None:
+    assert re.fullmatch(r"http://127\.0\.0\.[12]:\d+/[\w-]{32}/", address)
+    root = address.rpartition("/")[0].rpartition("/")[0]
+
+    async def test() -> None:
+        async with aiohttp.ClientSession() as session:
+            for path in ("/", "/ws", "/static/js/textual.js", f"/{'A' * 32}/", f"/{'A' * 32}/ws"):
+                async with session.get(root + path) as answer:
+                    assert answer.status == 404, path
+                with pytest.raises(aiohttp.WSServerHandshakeError):
+                    await session.ws_connect(root + path)
+            async with session.get(address) as page:
+                text = await page.text()
+                assert page.status == 200 and "connect-src 'self'" in page.headers["Content-Security-Policy"]
+            found = re.search(r'data-session-websocket-url="([^"]*)"', text)
+            assert found is not None and found[1] == f"{address.replace('http', 'ws')}ws"
+            async with session.ws_connect(f"{found[1]}?width=120&height=40") as screen:
+                shown = b""
+                while not re.search(rb"137 match", shown) or b"SaslHandshake" not in shown:
+                    shown += (await screen.receive(SECONDS)).data
+                await screen.send_json(["stdin", "q"])
+                while not screen.closed:
+                    await screen.receive(SECONDS)
+
+    asyncio.run(asyncio.wait_for(test(), 3 * SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--listen", "127.0.0.1:0"], "--listen goes with --web"),
+        (["--web", "--listen", "127.0.0.1:x"], "ADDR:PORT of this host is needed"),
+        (["--web", "--listen", "192.0.2.1:0"], "ADDR:PORT of this host is needed"),
+    ],
+)
+def test_what_cannot_be_served_is_an_error(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ui", BASIC, *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_no_program_is_started_from_the_sandbox() -> None:
+    command = [sys.executable, "-m", "wiredecode", "ui", "--web", "--sandbox", BASIC]
+    found = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
+    assert found.returncode == 2 and "--sandbox" in found.stderr
+
+
+def test_another_address_says_what_it_exposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wiredecode.ui import web
+
+    said: list[str] = []
+    monkeypatch.setattr(web.TokenServer, "serve_at", lambda server, listening: said.append(server.command))
+    web.serve("0.0.0.0:0", ["ui", "--web", "a b.pcap"], said.append)
+    assert len(said) == 2 and "0.0.0.0:0 can be reached from other hosts" in said[0] and "without encryption" in said[0]
+    assert said[1].endswith("-m wiredecode ui --web 'a b.pcap'")
+    web.serve("127.0.0.1:0", ["ui"], said.append)
+    assert len(said) == 3, "this host only: nothing to say"

@@ -1,0 +1,83 @@
+"""The full screen in a browser: textual-serve runs one for each page; only addresses with a token are answered."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from getpass import getuser
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from wiredecode.frames.escape import escape
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self' 'unsafe-inline'; connect-src 'self' ws:; img-src 'self' data:",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+}
+"""Nothing is fetched from elsewhere, and the address with its token goes nowhere."""
+
+
+class TokenServer(Server):
+    """Serves ``command`` below a path that is a token; all other paths are unknown, also that of the websocket."""
+
+    def __init__(self, command: str, host: str, port: int, say: Callable[[str], None]) -> None:
+        super().__init__(command, host, port, title="wiredecode")
+        self.path, self._say = f"/{token_urlsafe(24)}", say
+
+    async def _make_app(self) -> web.Application:
+        app = web.Application()
+        app.on_response_prepare.append(self._add_headers)
+        app.add_subapp(self.path, await super()._make_app())
+        return app
+
+    @staticmethod
+    async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(HEADERS)
+
+    async def handle_index(self, request: web.Request) -> web.StreamResponse:
+        """The page; its addresses are those of this request, as through a tunnel."""
+        self.public_url = f"{request.scheme}://{request.host}"
+        page: web.StreamResponse = await super().handle_index(request)
+        return page
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Report nothing: nobody can connect yet."""
+
+    def serve_at(self, listening: socket.socket) -> None:
+        """Serve until Ctrl-C, report the address, and log no requests: they name the token."""
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
+        begun = f"{self.public_url}{self.path}/  Ctrl-C ends"
+
+        def say(text: str) -> None:  # aiohttp has a text of its own
+            self._say(begun)
+
+        web.run_app(self._make_app(), sock=listening, print=say, access_log=None, shutdown_timeout=1)
+        sys.unraisablehook = lambda event: None  # screens that still end have no event loop any more
+
+
+def serve(listen: str, words: Sequence[str], say: Callable[[str], None]) -> None:
+    """Show what a command shows in browsers until Ctrl-C. Raises ValueError and OSError for an address."""
+    found = urlsplit(f"//{listen}")
+    family, kind, _, _, address = socket.getaddrinfo(found.hostname, found.port or 0, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        host, port = listening.getsockname()[:2]
+        if not ip_address(host).is_loopback:
+            say(
+                f"{escape(listen)} can be reached from other hosts, without encryption: whoever knows the address sees "
+                f"the captures with their secrets, and saves files as {getuser()}"
+            )
+        if ip_address(host).is_unspecified:
+            host = socket.gethostname()
+        command = shlex.join([sys.executable, "-P", "-m", "wiredecode", *words])
+        TokenServer(command, f"[{host}]" if ":" in host else host, port, say).serve_at(listening)
