@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import wiredecode
 from tests.cli.conftest import Run, run
 from tests.support import beginning
 from wiredecode.check.codes import offers
-from wiredecode.check.timeline import WEIGHTS, Event, condensed
+from wiredecode.check.timeline import WEIGHTS, Event, Timeline, amount, condensed, lines, plots, throughput
 from wiredecode.protocols.registry import carried_by, protocols
 
 __all__ = ["run"]
@@ -128,3 +129,29 @@ def test_of_too_many_those_that_weigh_most_stay() -> None:
     kept, left = condensed(events, 13_000_000_000, most=5)
     assert left == len(events) - 5
     assert all(WEIGHTS[each.kind] == 3 for each in kept)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_plots_fill_the_width_and_the_highest_bar_is_the_highest_rate(width: int) -> None:
+    timeline = Timeline()
+    timeline.first_ns, second = 10**18, 10**9
+    for place, size in enumerate((100, 800, 0, 400)):
+        timeline.bins.add(timeline.first_ns + place * second, 0, size)
+    timeline.last_ns = timeline.first_ns + 3 * second
+    shown = list(plots(timeline, width))
+    assert all(len(line) <= width for line in shown) and len(shown[-2]) == len(shown[-1]) == width
+    (clients, _), bin_seconds = throughput(timeline, width - 20)
+    assert f"clients {amount(800 / bin_seconds) + '/s':>10} │" in shown[0] and sum(clients) == 1300
+    top, bottom = (line.partition("│")[2] for line in shown[:2])
+    assert set(top) == {" ", "█"} and set(bottom) == {" ", "▂", "█"}, "an eighth, the whole, nothing, half of it"
+    assert not shown[2].partition("│")[2] and shown[-1].endswith(" s")
+
+
+def test_lines_are_as_wide_as_the_terminal() -> None:
+    timeline = Timeline()
+    timeline.first_ns, timeline.last_ns = 10**18, 10**18 + 10**9
+    long = Event(10**18, "stream", "word " * 60)
+    for width in (80, 120, 200):
+        shown = list(lines(timeline, [long], os.terminal_size((width, 24))))
+        assert width - 6 < max(map(len, shown)) <= width
+    assert max(map(len, lines(timeline, [long]))) <= 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,6 +43,8 @@ WIDTH = 80
 BARS = " ▁▂▃▄▅▆▇█"
 ROWS = 60
 """Columns of the spark lines."""
+PLOT_LABEL, PLOT_LINES = 19, 9
+"""Columns beside a plot; lines of a screen that are not for events."""
 EVENT_GROUPS = frozenset({"response", "sequence", "checksum"})
 """Groups of findings that are shown as errors also if they are warnings."""
 
@@ -213,32 +216,35 @@ def _text(event: Event, names: list[str]) -> str:
     return f"{names[0]}{times}{more}"
 
 
-def lines(timeline: Timeline, events: list[Event]) -> Iterator[str]:
-    """One screen of 80 columns: throughput as spark lines, then what changed when."""
+def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | None = None) -> Iterator[str]:
+    """Throughput over time, then what changed when: on one screen, or without one in lines of 80 columns."""
+    width, most = (
+        (WIDTH, MOST_LINES) if screen is None else (screen.columns, max(screen.lines - PLOT_LINES, PLOT_LINES))
+    )
     first, span = timeline.first_ns, max(timeline.last_ns - timeline.first_ns, 1)
     number = timeline.before
     began = f", {counted(number, 'connection')} began before" if number else ""
     yield f"{rfc3339(first)}, {span / 1e9:.3f} s{began}"
-    yield from sparks(timeline)
-    shown, left_out = condensed(events, span)
-    room = MOST_LINES - len(shown)
+    yield from sparks(timeline) if screen is None else plots(timeline, width)
+    shown, left_out = condensed(events, span, most)
+    room = most - len(shown)
     for event in shown:
         head = f"{(event.time_ns - first) / 1e9:10.3f} s  {event.kind:<9} "
-        text = textwrap.wrap(escape(event.what), WIDTH - len(head), break_on_hyphens=False)
+        text = textwrap.wrap(escape(event.what), width - len(head), break_on_hyphens=False)
         rows = text[:2] if room > 0 else text[:1]
         room -= len(rows) - 1
         if len(text) > len(rows):
-            rows[-1] = f"{rows[-1][: WIDTH - len(head) - 2]} …"
+            rows[-1] = f"{rows[-1][: width - len(head) - 2]} …"
         yield head + rows[0]
         yield from (" " * len(head) + row for row in rows[1:])
     if left_out or timeline.untold:
         yield f"{'':14}and {left_out + timeline.untold:,} more that weigh less; --json has all that is known"
 
 
-def throughput(timeline: Timeline) -> tuple[list[list[int]], float]:
-    """Bytes per bin from clients and from servers, and the width of a bin in seconds."""
+def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:
+    """Bytes per bin from clients and from servers, in ``most`` bins, and the width of a bin in seconds."""
     timeline.bins.add(timeline.first_ns, 0, 0)
-    counts, width = timeline.bins.counts(ROWS, timeline.last_ns)
+    counts, width = timeline.bins.counts(most, timeline.last_ns)
     return [counts[:, column].tolist() for column in (0, 1)], width / 1e9
 
 
@@ -247,8 +253,28 @@ def sparks(timeline: Timeline) -> Iterator[str]:
     columns, width = throughput(timeline)
     for name, counts in zip(("clients", "servers"), columns, strict=True):
         most = max(counts, default=0)
-        bars = "".join(BARS[-(-count * (len(BARS) - 1) // most) if most else 0] for count in counts)
-        yield f"{name} {bars.rstrip()} {amount(most / width)}/s at most" if most else f"{name} nothing"
+        yield f"{name} {bars(counts, 1)[0]} {amount(most / width)}/s at most" if most else f"{name} nothing"
+
+
+def plots(timeline: Timeline, width: int) -> Iterator[str]:
+    """The same as a plot per direction above one axis of time, in ``width`` columns."""
+    room = max(width - PLOT_LABEL - 1, 2)
+    columns, seconds = throughput(timeline, room)
+    for name, counts in zip(("clients", "servers"), columns, strict=True):
+        wide = [counts[place * len(counts) // room] for place in range(room)]
+        labels = [f"{name} {amount(max(counts) / seconds) + '/s':>{PLOT_LABEL - len(name) - 2}} ", ""]
+        yield from (f"{label:{PLOT_LABEL}}│{bar}" for label, bar in zip(labels, bars(wide, len(labels)), strict=True))
+    end = f"{len(columns[0]) * seconds:.3g} s"
+    yield f"{'':{PLOT_LABEL}}└{'─' * room}"
+    yield f"{'':{PLOT_LABEL}} 0 s{end:>{room - 3}}"
+
+
+def bars(counts: list[int], height: int) -> list[str]:
+    """Bars in lines from the top."""
+    most, parts = max(counts, default=0) or 1, len(BARS) - 1
+    levels = [-(-count * parts * height // most) for count in counts]
+    rows = ([min(max(level - parts * row, 0), parts) for level in levels] for row in reversed(range(height)))
+    return ["".join(BARS[part] for part in row).rstrip() for row in rows]
 
 
 def amount(number: float) -> str:

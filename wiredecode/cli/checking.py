@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,8 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool) -> None:
     if json:
         session.output.json(record(timeline, events))
         return
-    for line in lines(timeline, events):
+    screen = shutil.get_terminal_size() if sys.stdout.isatty() else None
+    for line in lines(timeline, events, screen):
         session.output.text(f"{line}\n")
 
 

@@ -169,16 +169,16 @@ def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
 
     made = Timeline()
     dissector = model.dissector(model.demand(), analyse=True, on_over=made.end)
-    for frame in model.frames(dissector, job, so_far=lambda: _events(model, made)):
+    for frame in model.frames(dissector, job, so_far=lambda: _events(model, made, width)):
         made.frame(frame)
-    return _events(model, made) or [ReportLine(Text("nothing changed"))]
+    return _events(model, made, width) or [ReportLine(Text("nothing changed"))]
 
 
-def _events(model: CaptureModel, made: Timeline) -> list[ReportLine]:
-    from wiredecode.check.timeline import sparks
+def _events(model: CaptureModel, made: Timeline, width: int) -> list[ReportLine]:
+    from wiredecode.check.timeline import plots
 
     events = made.finish(model.first_ns)
-    lines = [ReportLine(Text(line, theme.VALUE)) for line in sparks(made)]
+    lines = [ReportLine(Text(line, theme.VALUE)) for line in plots(made, width - 1)]
     for event in events:
         text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         place = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
