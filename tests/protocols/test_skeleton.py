@@ -22,7 +22,7 @@ FEW = frozenset({"bulk", "columns"})
 """Modules of protocols whose frames or fields are also read in bulk."""
 SPECIAL = {"nats": frozenset({"transport"})}
 """Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
-FILES = frozenset({"problems.toml", "wireshark.lua"})
+FILES = frozenset({"generated.toml", "problems.toml", "wireshark.lua"})
 CARRIED = frozenset(one.name for each in protocols() for one in carried_by(each.name))
 NAMES = sorted({each.name for each in protocols()} | CARRIED)
 
@@ -44,7 +44,7 @@ def test_a_protocol_has_these_modules_and_no_others(name: str) -> None:
 def test_a_protocol_has_these_files(name: str) -> None:
     files = {path.name for path in (PACKAGES / name).iterdir() if path.is_file() and path.suffix != ".py"}
     assert files >= FILES
-    assert {file.partition(".")[0].partition("_")[0] for file in files - FILES} <= {"wireshark"}
+    assert {file.partition(".")[0].partition("_")[0] for file in files - FILES} <= {"wireshark", "names"}
 
 
 def test_packages_are_protocols() -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.data import data_of
 from wiredecode.protocols.shared.framing import Cutter, Found, LengthPrefix, Number, Split
 from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
 
@@ -28,6 +29,7 @@ __all__ = [
     "Split",
     "Undecided",
     "Verdict",
+    "generated_of",
 ]
 
 if TYPE_CHECKING:
@@ -74,6 +76,12 @@ class Generated(NamedTuple):
     """Arrow type, spelled as in :attr:`Kind.column`; or ``list<struct>`` (its members follow), ``json`` (JSON text), or
     ``-`` (records never show it)."""
     meaning: str
+
+
+def generated_of(package: str, file: str = "generated.toml") -> dict[str, Generated]:
+    """The fields of a file of a package of protocols, by their full names."""
+    tables = data_of(package, file).items()
+    return {f"{layer}.{name}": Generated(*told) for layer, table in tables for name, told in table.items()}
 
 
 class Protocol(Offers, ABC):

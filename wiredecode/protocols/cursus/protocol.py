@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
 from wiredecode.protocols.cursus.conversation import CursusConversation
 from wiredecode.protocols.cursus.conversation_bodies import KEPT
@@ -21,62 +21,24 @@ from wiredecode.protocols.shared.proxy import BehindProxy
 
 COLUMNS = {names.TEXT: "string", names.INTEGER: "int64", names.BOOLEAN: "bool"}
 REPLIES = ((names.REPLY_TEXTS, "string"), (names.REPLY_INTEGERS, "int64"), (names.REPLY_BOOLEANS, "bool"))
-PARAMETER, REPLY, MEMBER = "parameter of commands", "field of replies", "member of JSON replies"
+PARAMETER, REPLY = "parameter of commands", "field of replies"
 
 REPLIED = {names.REPLY_NAMES.get(word, word): (kind, REPLY) for words, kind in REPLIES for word in sorted(words)}
+COMPUTED = generated_of(NAME)
 TOLD = {
     **REPLIED,
     **{
         name: (COLUMNS[kind], f"{PARAMETER}, {REPLY}" if name in REPLIED else PARAMETER)
         for name, kind in sorted(names.PARAMETERS.values())
     },
-    "messages.transaction_marker": ("string", "what became of the transaction: the message is its marker"),
-    "messages.transactional_id": ("string", "the transaction of a marker"),
-    "message": ("string", "message of a PUBLISH, without its parameters"),
-    "forwarded": ("bool", "a broker forwards this for a client"),
-    "payload": ("json", "what a broker replicates"),
-    "offsets": ("list<struct>", "offsets of partitions"),
-    "offsets.partition": ("int64", "partition"),
-    "offsets.offset": ("int64", "offset that is committed"),
-    "offsets.earliest": ("int64", "first offset of the partition"),
-    "offsets.latest": ("int64", "last offset of the partition"),
-    "offsets.leo": ("int64", "end of the leader's log"),
-    "offsets.hwm": ("int64", "high-water mark"),
-    "offset_count": ("int64", "offsets that were accepted"),
-    "assignments": ("list<int64>", "partitions of the member"),
-    "snapshot": ("json", REPLY),
-    "snapshots": ("json", REPLY),
-    "brokers": ("json", REPLY),
-    "cluster": ("json", REPLY),
-    "ignored_words": ("list<string>", "words that the broker ignores"),
-    "other_fields": ("json", "fields of a reply that are not known"),
-    "json": ("json", "a reply in JSON that is no object"),
-    "status": ("string", MEMBER),
-    "error": ("string", MEMBER),
-    "error_class": ("string", "class of the error, by its code if the reply does not name it"),
-    "retryable": ("bool", "whether the client may try again"),
-    "in_reply_to": ("string", "command that is answered"),
-    "last_offset": ("int64", MEMBER),
-    "producer_epoch": ("int64", MEMBER),
-    "seq_num": ("int64", "sequence number of a message, or the last one of a batch"),
-    "group_name": ("string", MEMBER),
-    "topic_name": ("string", MEMBER),
-    "last_rebalance": ("string", MEMBER),
-    "member_count": ("int64", MEMBER),
-    "partition_count": ("int64", MEMBER),
-    "members": ("json", MEMBER),
-    "policy": ("json", MEMBER),
-    "message_count": ("int64", "messages of a transaction"),
+    **{name.removeprefix(f"{NAME}."): told for name, told in COMPUTED.items() if name.startswith(f"{NAME}.")},
 }
 """Fields of texts and JSON replies: Arrow type and meaning."""
 DECLARED = {"type"}.union(  # cursus.type is that of the frame
     kind.name for layer in (*BATCHES.values(), *TEXT_LAYERS) for kind in layer.fields_desc if layer.filter_name == NAME
 )
-GENERATED = {
-    "cursus.commits": Generated("-", "partitions and offsets that are committed, for lines"),
-    **{f"{NAME}.{name}": Generated(*told) for name, told in TOLD.items() if name not in DECLARED},
-    "cursus_compressed.compression": Generated("string", "how the body is compressed"),
-    "cursus_compressed.inflated_length": Generated("int64", "bytes of the body, decompressed"),
+GENERATED = {f"{NAME}.{name}": Generated(*told) for name, told in TOLD.items() if name not in DECLARED} | {
+    name: told for name, told in COMPUTED.items() if not name.startswith(f"{NAME}.")
 }
 COLUMN_TYPES = {
     **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wiredecode.protocols.base import Generated
+from wiredecode.protocols.base import generated_of
 from wiredecode.protocols.liftbridge import NAME
 from wiredecode.protocols.liftbridge.names import MAGIC, MESSAGE_TYPES, RAFT_MARK, REQUESTS
 from wiredecode.protocols.shared.carried import CarriedProtocol, CarriedSession
@@ -27,29 +27,7 @@ class Liftbridge(CarriedProtocol):
         *("op", "stream_name", "stream", "partition", "exists", "is_leader", "term", "leader", "candidate"),
         *("operations", "count(entries)", "success", "granted", "leader_epoch", "replica_id", "offset", "id"),
     )
-    generated = {
-        "nats.namespace": Generated("string", "of connections of Liftbridge servers, from the client's name"),
-        "nats.server": Generated("string", "as namespace"),
-        "nats.purpose": Generated("string", "as namespace"),
-        "liftbridge.namespace": Generated("string", "cluster of the servers: clusters on one NATS have different ones"),
-        "raft.namespace": Generated("string", "as that of liftbridge"),
-        "liftbridge.crc_status": Generated(
-            "string", "good or bad: whether the CRC-32C of the envelope fits its payload"
-        ),
-        "liftbridge.messages_crc_status": Generated(
-            "string", "good, or bad if the CRC-32C of one stored message does not fit"
-        ),
-        "liftbridge.entries.crc_status": Generated(
-            "string", "good or bad: whether the CRC-32C of the stored message fits"
-        ),
-        "liftbridge.stream": Generated(
-            "string", "of replication requests: from the subject; of their responses: from the request"
-        ),
-        "liftbridge.partition": Generated("int32", "as stream"),
-        "liftbridge.replica_id": Generated("string", "of replication responses: the replica that asked"),
-        "raft.operations": Generated("string", "of log entries: what they do, in a few words"),
-        "raft.further": Generated("list<json>", "the RPCs after the first one of a message"),
-    }
+    generated = generated_of("liftbridge")
 
     def layers(self) -> tuple[type[Layer], ...]:
         from wiredecode.protocols.liftbridge import layers

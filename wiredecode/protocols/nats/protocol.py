@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wiredecode.fields.jsonfields import parse
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Split, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Rejected, Split, Undecided, Verdict, generated_of
 from wiredecode.protocols.nats import NAME, PORTS, evidence, transport
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
@@ -49,22 +49,7 @@ class Nats(BehindProxy):
     requests = {"nats": frozenset({"PING"})} | {one.name: one.requests for one in carried_by("nats")}
     reply_topics = ("_INBOX.", "$JS.ACK.", "_R_.", "_GR_.")
     summary_keys = ("error", "status", "subject", "queue", "server_name", "name", "server")
-    generated = {
-        "nats.inside": Generated("int64", "number of the S2 chunk or WebSocket frame in which the operation ended"),
-        "nats.subscription": Generated("string", "subject of the sid"),
-        "nats.request_subject": Generated("string", "of 503 (no responders): subject of the request"),
-        "nats.stream": Generated("string", "of JetStream's answers to publishes: the stream"),
-        "nats.stream_sequence": Generated("int64", "of JetStream's answers to publishes: its sequence there"),
-        "nats.duplicate": Generated("bool", "of such answers: the message was dropped as a duplicate"),
-        "nats.bucket": Generated("string", "bucket of a key-value or object store"),
-        "nats.key": Generated("string", "key in a key-value store"),
-        "nats.kv_operation": Generated("string", "PUT, DEL, PURGE or GET of that key"),
-        "nats.object": Generated("string", "of an object store: id of the object of a chunk, or name of an object"),
-        "nats.copy_of": Generated("int64", "frame of the first passage of the same message"),
-        "nats.gateway_command": Generated("string", "what gateway_cmd means"),
-        "nats_s2.crc_status": Generated("string", "good or bad: whether the CRC-32C fits the plain bytes"),
-        **tls.GENERATED,
-    }
+    generated = {**generated_of("nats"), **tls.GENERATED}
     column_types = {"nats.account": "string"}
 
     def __init__(self) -> None:

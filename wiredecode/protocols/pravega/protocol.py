@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
@@ -17,32 +17,7 @@ from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, Cha
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
-GENERATED = {
-    "pravega.segment": Generated("string", "segment of the writer, from its SetupAppend"),
-    "pravega.session_version": Generated("int32", "on the second Hello: the version both sides speak"),
-    "pravega.block": Generated("int64", "frame of the AppendBlock (or BeginAppendBlock) that this ends"),
-    "pravega.tail": Generated("string", "how the block ends: PartialEvent, Padding"),
-    "pravega.append_length": Generated("int64", "bytes the segment gets"),
-    "pravega.append": Generated("binary", "these bytes, where they are not framed events"),
-    "pravega.framed": Generated("bool", "false: not framed events"),
-    "pravega.event_count": Generated("int64", "events that end here"),
-    "pravega.events": Generated("list<struct>", "the events that end here"),
-    "pravega.events.event_number": Generated("int64", "number the writer gave it"),
-    "pravega.events.offset": Generated("int64", "where in the segment its header starts"),
-    "pravega.events.data": Generated("binary", "the event"),
-    "pravega.unfinished_event_offset": Generated(
-        "int64", "where in the segment the event starts that the next reply continues"
-    ),
-    "pravega.unfinished_event_bytes": Generated("int64", "bytes of the event received until now, with its header"),
-    "pravega.acknowledged_appends": Generated("int64", "appends that this acknowledges"),
-    "pravega.requests": Generated("list<int64>", "frames of these appends, the oldest first, where they are several"),
-    "pravega.begun_in": Generated("int64", "frame of the first part of the message"),
-    "pravega.whole": Generated("json", "the message that the parts make"),
-    "pravega.whole_length": Generated("int64", "its length, header included"),
-    "pravega.whole_data": Generated("binary", "its bytes, where they make no message"),
-    "pravega.at_tail": Generated("bool", "the flag, from either end of the byte"),
-    "pravega.end_of_segment": Generated("bool", "the flag, from either end of the byte"),
-}
+GENERATED = generated_of("pravega")
 
 
 HELLO = bytes.fromhex("ffffff8100000008")

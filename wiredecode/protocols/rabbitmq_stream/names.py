@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
+from wiredecode.protocols.shared.data import data_of, numbered
+
 RESPONSE_BIT = 0x8000
 
-COMMANDS = {
-    1: "DeclarePublisher",
-    2: "Publish",
-    3: "PublishConfirm",
-    4: "PublishError",
-    5: "QueryPublisherSequence",
-    6: "DeletePublisher",
-    7: "Subscribe",
-    8: "Deliver",
-    9: "Credit",
-    10: "StoreOffset",
-    11: "QueryOffset",
-    12: "Unsubscribe",
-    13: "Create",
-    14: "Delete",
-    15: "Metadata",
-    16: "MetadataUpdate",
-    17: "PeerProperties",
-    18: "SaslHandshake",
-    19: "SaslAuthenticate",
-    20: "Tune",
-    21: "Open",
-    22: "Close",
-    23: "Heartbeat",
-    24: "Route",
-    25: "Partitions",
-    26: "ConsumerUpdate",
-    27: "ExchangeCommandVersions",
-    28: "StreamStats",
-    29: "CreateSuperStream",
-    30: "DeleteSuperStream",
-    31: "ResolveOffsetSpec",
-}
+NAMES = data_of("rabbitmq_stream", "names.toml")
+COMMANDS = numbered(NAMES["commands"])
 
 KEYS = COMMANDS | {key | RESPONSE_BIT: name + "Response" for key, name in COMMANDS.items()}
 """Names of the Key field: the response bit makes it a response."""
@@ -49,29 +20,7 @@ CLIENT_KEYS = frozenset({1, 2, 5, 6, 7, *range(10, 16), 17, 18, 19, 21, *range(2
 SERVER_KEYS = frozenset({3, 4, 8, 16, 26}) | {key | RESPONSE_BIT for key in COMMANDS if key not in (20, 22, 26)}
 """Keys that only one side sends. Route and Partitions (24, 25) do not count: RabbitMQ 3.10 answers without the bit."""
 
-RESPONSE_CODES = {
-    1: "OK",
-    2: "Stream does not exist",
-    3: "Subscription ID already exists",
-    4: "Subscription ID does not exist",
-    5: "Stream already exists",
-    6: "Stream not available",
-    7: "SASL mechanism not supported",
-    8: "Authentication failure",
-    9: "SASL error",
-    10: "SASL challenge",
-    11: "SASL authentication failure loopback",
-    12: "Virtual host access failure",
-    13: "Unknown frame",
-    14: "Frame too large",
-    15: "Internal error",
-    16: "Access refused",
-    17: "Precondition failed",
-    18: "Publisher does not exist",
-    19: "No offset",
-    20: "SASL cannot change mechanism",
-    21: "SASL cannot change username",
-}
+RESPONSE_CODES = numbered(NAMES["response-codes"])
 OK, UNKNOWN_STREAM, SASL_CHALLENGE, SASL_LOOPBACK, ACCESS_REFUSED = 1, 2, 10, 11, 16
 
 OFFSET_TYPES = {0: "none", 1: "first", 2: "last", 3: "next", 4: "offset", 5: "timestamp"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
@@ -19,38 +19,7 @@ AMQP_IN = tuple(
     f"rabbitmq_stream.{name}"
     for name in ("messages", "messages.sub_batch.messages", "chunk.entries", "chunk.entries.sub_batch.messages")
 )
-GENERATED = {
-    "rabbitmq_stream.stream": Generated("string", "stream of the publisher or subscription, from its declaration"),
-    "rabbitmq_stream.reference": Generated("string", "name of the publisher or consumer, from its declaration"),
-    "rabbitmq_stream.publisher_id": Generated("uint8", "on responses: the id that the request named"),
-    "rabbitmq_stream.subscription_id": Generated("uint8", "on responses: the id that the request named"),
-    "rabbitmq_stream.requests": Generated(
-        "list<int64>", "on confirms and errors of several frames: all these frames, the oldest first"
-    ),
-    "rabbitmq_stream.user": Generated("string", "user name in the SASL data"),
-    "rabbitmq_stream.negotiated_frame_max": Generated(
-        "uint32", "on the answer to Tune: what holds from now on, in bytes"
-    ),
-    "rabbitmq_stream.negotiated_heartbeat": Generated("uint32", "on the answer to Tune: what holds from now on, in s"),
-    "rabbitmq_stream.crc_status": Generated("string", "good or bad: CRC-32 of the chunk's data section"),
-    "rabbitmq_stream.chunk.entries.offset": Generated("uint64", "offset of the message in the stream"),
-    "rabbitmq_stream.chunk.entries.sub_batch.messages.offset": Generated(
-        "uint64", "offset of the message in the stream"
-    ),
-    **{
-        f"rabbitmq_stream.{entries}.sub_batch.{name}": field
-        for entries in ("messages", "chunk.entries")
-        for name, field in {
-            "messages": Generated("list<struct>", "messages of the sub-batch, decompressed"),
-            "messages.data": Generated("binary", "the message"),
-            "problem": Generated("string", "why the sub-batch could not be decoded, or not to its end"),
-        }.items()
-    },
-    **{
-        f"{name}.amqp": Generated("json", "the AMQP 1.0 message in the bytes: amqp.* are its fields")
-        for name in AMQP_IN
-    },
-}
+GENERATED = generated_of("rabbitmq_stream")
 
 
 class RabbitMQStream(BehindProxy):

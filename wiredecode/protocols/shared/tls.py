@@ -10,7 +10,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import IdentityReader
-from wiredecode.protocols.base import Conversation, Generated
+from wiredecode.protocols.base import Conversation, generated_of
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
 from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECORDS, RETRY
@@ -23,29 +23,7 @@ CLOSE_NOTIFY, USER_CANCELED = 0, 90
 TYPES = (*RECORDS.values(), *MESSAGES.values(), RETRY)
 """Types of frames of TLS: a handshake by its first message."""
 
-GENERATED: Mapping[str, Generated] = {
-    f"{NAME}.{name}": Generated(column, meaning)
-    for name, column, meaning in (
-        ("decrypted", "bool", "the record was encrypted"),
-        ("messages", "list<string>", "handshake messages that end in the record, where it is more than one"),
-        ("server_name", "string", "host that the client asks for (SNI)"),
-        ("versions", "list<string>", "versions that the client offers"),
-        ("version_chosen", "string", "version that the server chose"),
-        ("alpn", "list<string>", "application protocols that the client offers, or the one that the server chose"),
-        ("cipher", "string", "cipher suite that the server chose"),
-        ("ciphers", "list<string>", "cipher suites that the client offers"),
-        ("resumption", "string", "an earlier session is resumed: offered, accepted"),
-        ("early_data", "string", "data before the handshake is over: offered, accepted"),
-        ("renegotiation", "bool", "the handshake is another one on the same connection"),
-        ("certificate_subject", "string", "owner of the first certificate; none: there is none"),
-        ("certificate_issuer", "string", "who signed it"),
-        ("certificate_names", "list<string>", "hosts that it is for"),
-        ("certificate_begins", "string", "from when on it is valid"),
-        ("certificate_expires", "string", "up to when it is valid"),
-        ("alert_level", "string", "warning or fatal"),
-        ("alert", "string", "what the sender says, as the standards call it"),
-    )
-}
+GENERATED = generated_of("shared", "tls.toml")
 
 
 IN_ORDER = [name.removeprefix(f"{NAME}.") for name in GENERATED]

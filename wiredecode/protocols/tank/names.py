@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+from wiredecode.protocols.shared.data import data_of, numbered
+
 PRODUCE, CONSUME, PING, REGISTER_REPLICA, PRODUCE_WITH_BASE = 1, 2, 3, 4, 5
 DISCOVER_PARTITIONS, CREATE_TOPIC, RELOAD_CONFIGURATION, CONSUME_AS_PEER = 6, 7, 8, 9
 STATUS, DISCOVER_TOPICS, DISCOVER_TOPOLOGY = 10, 11, 12
 
-MESSAGES = {
-    PRODUCE: "Produce",
-    CONSUME: "Consume",
-    PING: "Ping",
-    REGISTER_REPLICA: "RegisterReplica",
-    PRODUCE_WITH_BASE: "ProduceWithBaseSequenceNumber",
-    DISCOVER_PARTITIONS: "DiscoverPartitions",
-    CREATE_TOPIC: "CreateTopic",
-    RELOAD_CONFIGURATION: "ReloadPartitionConfiguration",
-    CONSUME_AS_PEER: "ConsumeAsPeer",
-    STATUS: "Status",
-    DISCOVER_TOPICS: "DiscoverTopics",
-    DISCOVER_TOPOLOGY: "DiscoverTopology",
-}
+NAMES = data_of("tank", "names.toml")
+MESSAGES = numbered(NAMES["messages"])
 """Request and response have the same id; the answer to id 5 has id 1."""
 
 END_OF_LOG = 2**64 - 1
@@ -33,54 +23,19 @@ BOUNDARY, SYSTEM_ERROR, REDIRECT, NO_LEADER, SPARSE_FIRST, UNKNOWN = 0x01, 0xFB,
 READ_ONLY = 0xFE
 """Of Produce; the same number as SPARSE_FIRST of Consume."""
 
-PRODUCE_RESULTS = {
-    0x00: "OK",
-    0x01: "unknown partition",
-    0x02: "system error",
-    0x03: "acknowledgements timed out",
-    0x04: "insufficient replicas",
-    0x0A: "sequence number not above the last",
-    REDIRECT: "another node leads",
-    NO_LEADER: "no leader",
-    READ_ONLY: "broker is read-only",
-    UNKNOWN: "unknown topic",
-}
+PRODUCE_RESULTS = numbered(NAMES["produce-results"])
 WHOLE_TOPIC = frozenset({READ_ONLY, UNKNOWN})
 """Results of Produce that apply to all partitions of their topic."""
 
-CONSUME_RESULTS = {
-    0x00: "OK",
-    BOUNDARY: "boundary check failed",
-    SYSTEM_ERROR: "system error",
-    REDIRECT: "another node serves",
-    NO_LEADER: "no leader",
-    SPARSE_FIRST: "OK, first bundle is sparse",
-    UNKNOWN: "unknown partition",
-}
+CONSUME_RESULTS = numbered(NAMES["consume-results"])
 WITHOUT_DATA = (SYSTEM_ERROR, REDIRECT, NO_LEADER, UNKNOWN)
 """Results of Consume that end the record of their partition."""
 
 DISCOVER_REASONS = {SYSTEM_ERROR: "system error", REDIRECT: "another node leads", NO_LEADER: "no leader"}
 
-CREATE_RESULTS = {
-    0: "OK",
-    1: "already exists",
-    2: "system error",
-    4: "invalid configuration",
-    5: "broker is read-only",
-    10: "invalid request",
-    11: "not supported",
-}
+CREATE_RESULTS = numbered(NAMES["create-results"])
 
-RELOAD_RESULTS = {
-    0: "OK",
-    1: "unknown topic",
-    2: "no configuration file, or I/O error",
-    3: "configuration not accepted",
-    10: "unknown partition",
-    11: "unknown topic",
-    12: "broker is in cluster mode",
-}
+RELOAD_RESULTS = numbered(NAMES["reload-results"])
 
 CONSUME_OPTIONS = {0x01: "prefer_local_replica"}
 NODE_FLAGS = {0x01: "endpoint", 0x02: "available", 0x04: "blocked"}

@@ -1,0 +1,18 @@
+"""Tables that are data: fields, and names of numbers on the wire, in TOML files beside the modules of a protocol."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+
+def data_of(package: str, file: str) -> dict[str, dict[str, Any]]:
+    """The tables of a file of a package of protocols."""
+    return tomllib.loads((files(f"wiredecode.protocols.{package}") / file).read_text("utf-8"))
+
+
+def numbered(table: Mapping[str, str]) -> dict[int, str]:
+    """A table whose keys are numbers, decimal or as ``0x2f``."""
+    return {int(number, 0): name for number, name in table.items()}
