@@ -53,7 +53,6 @@ COLUMN_TYPES = {
     "cursus.seq_start": "uint64",
     "cursus.details": "list<string>",
     "cursus.text": "string",
-    "cursus.commits": "-",  # the same as text, for lines
     "cursus_compressed.data": "binary",
 }
 
