@@ -28,70 +28,6 @@ if TYPE_CHECKING:
 
 
 BROKER = "case sender when 'client' then dst when 'server' then src end"
-QUERIES = {
-    "frames": """
-        select source, ifnull(protocol, '') protocol, type, sender, count(*) frames, sum(length) bytes,
-            count_if(status = 'partial') partial, count_if(status = 'malformed') malformed,
-            count_if(status = 'undecoded') undecoded, sum(ifnull(array_size(findings), 0)) findings
-        from {rows} group by all""",
-    "latency": """
-        with asked as (
-            select source, frame exchange, connection, protocol, {called} request, {broker} broker, {copied} copied,
-                outcome is null or outcome in ({silent}) asks
-            from {rows} where outcome is not null or {always}),
-        answers as (
-            select source, request exchange, connection, protocol, {broker} broker, {copied} copied, latency_ns
-            from {rows} where request is not null and latency_ns is not null),
-        linked as (
-            select ifnull(asked.protocol, answers.protocol) protocol, asked.request, asked.copied request_copied,
-                answers.* except (protocol), answers.connection = asked.connection same,
-                max(answers.connection = asked.connection) over (partition by source, exchange) answered
-            from answers left join asked using (source, exchange)),
-        times as (
-            select source, protocol, request, broker, latency_ns ns, 'count' what from linked
-            where answered is null or (not request_copied and if(answered, same, not copied))
-            union all
-            select source, protocol, request, broker, null, 'unanswered' from asked anti join answers
-            using (source, exchange) where asks and not copied)
-        select *, {waits} long_poll from ({spread})""",
-    "confirms": """
-        with messages as (
-            select distinct source, frame, protocol, topic stream, {broker} broker,
-                if({shared}, sequence, index) number, latency_ns, outcome
-            from {rows} where operation = '{publish}' and {publishing} and (outcome is not null or {always})),
-        times as (
-            select source, protocol, stream, broker, if(outcome = '{ok}', ifnull(latency_ns, 0), null) ns,
-                case when outcome = '{ok}' then 'confirmed' when outcome = '{refused}' then 'failed'
-                    when outcome in ({silent}) then 'unconfirmed' when outcome is null then 'unknown' end what
-            from messages)
-        {spread}""",
-    "throughput": """
-        select source, protocol, {topic} topic, operation,
-            timestamp_seconds(time_ns div {interval}000000000 * {interval}) start, count(*) messages, sum(size) bytes,
-            count(*) / {interval} messages_per_s, sum(size) / {interval} bytes_per_s
-        from {rows} group by all""",
-    "findings": """
-        select source, connection, src, dst, finding.severity, finding.group, finding.code, count(*) count,
-            timestamp_micros(min(time_ns) div 1000) first, min(finding.message) message
-        from (select *, explode(findings) finding from {rows}) group by all""",
-    "connections": """
-        with sides as (
-            select source, connection, least(src, dst) low, greatest(src, dst) high,
-                min(time_ns) first, max(time_ns) last,
-                count_if(src < dst) low_frames, ifnull(sum(length) filter (where src < dst), 0) low_bytes,
-                count_if(src > dst) high_frames, ifnull(sum(length) filter (where src > dst), 0) high_bytes,
-                nullif(array_join(array_sort(collect_set(nullif(protocol, ''))), ', '), '') protocol,
-                ifnull(min_by(if(sender = 'client', src, dst), time_ns) filter (where sender is not null),
-                    least(src, dst)) client
-            from {rows} group by source, connection, least(src, dst), greatest(src, dst))
-        select source, connection, client, if(client = low, high, low) server, protocol,
-            timestamp_micros(first div 1000) start, (last - first) / 1e9 seconds,
-            if(client = low, low_frames, high_frames) client_frames,
-            if(client = low, low_bytes, high_bytes) client_bytes,
-            if(client = low, high_frames, low_frames) server_frames,
-            if(client = low, high_bytes, low_bytes) server_bytes
-        from sides""",
-}
 SPREAD = """
     select {keys}, min(ns) / 1e3 min_us, max(ns) / 1e3 max_us, {columns}
     from (
@@ -105,9 +41,7 @@ nearest values, rounded, halves up."""
 
 def query(statistic: Statistic, interval: int, has: Callable[[str], bool]) -> str:
     """The query of a statistic, with ``{rows}`` for the table; ``has``: whether the table has a nested column."""
-    return QUERIES[statistic.name].format(
-        rows="{rows}", broker=BROKER, interval=interval, **_parts(statistic.name, has)
-    )
+    return statistic.query.format(rows="{rows}", broker=BROKER, interval=interval, **_parts(statistic.name, has))
 
 
 def sorting(statistic: Statistic) -> Iterator[tuple[str, bool]]:

@@ -1,12 +1,13 @@
-"""The statistics: their tables, columns and sources (docs/stats.md)."""
+"""The statistics: their tables, columns and sources (docs/stats.md), from ``statistics.toml``."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from wiredecode.net.spread import SPREAD
+from importlib.resources import files
+from typing import Any
 
 FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"
@@ -22,8 +23,6 @@ class Statistic:
     title: str
     level: str
     """Rows that it is counted from: frames or messages."""
-    needs: tuple[str, ...]
-    """Columns of tables that it is counted from on Spark."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
     """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
@@ -31,98 +30,21 @@ class Statistic:
     """Columns that rows are sorted by, nulls last; ``-name``: the largest first."""
     preferred: tuple[str, ...] = ()
     """Columns that go after the others, where the terminal is narrow."""
+    needs: tuple[str, ...] = ()
+    """Columns of tables that it is counted from on Spark ..."""
+    query: str = ""
+    """... and how."""
 
 
-STATISTICS = (
-    Statistic(
-        "frames",
-        "frames by type",
-        FRAMES,
-        ("protocol", "type", "sender", "status", "length", "findings"),
-        ("protocol", "type", "sender", "frames", "bytes", "partial", "malformed", "undecoded", "findings"),
-        ("type", "sender", "frames", "bytes", "findings"),
-        ("protocol", "-frames", "type", "sender"),
-    ),
-    Statistic(
-        "latency",
-        "latency of requests, in microseconds",
-        FRAMES,
-        (
-            *("frame", "connection", "protocol", "type", "layers", "sender", "src", "dst", "request", "latency_ns"),
-            "outcome",
-        ),
-        ("protocol", "request", "broker", "long_poll", "count", *SPREAD, "unanswered"),
-        ("request", "count", "p50_us", "p99_us", "unanswered"),
-        ("protocol", "long_poll", "-count", "request", "broker"),
-    ),
-    Statistic(
-        "confirms",
-        "publish to confirm of messages, in microseconds",
-        MESSAGES,
-        (
-            *("frame", "protocol", "type", "sender", "src", "dst", "topic", "operation", "index", "sequence"),
-            *("latency_ns", "outcome"),
-        ),
-        ("protocol", "stream", "broker", "confirmed", *SPREAD, "failed", "unconfirmed", "unknown"),
-        ("stream", "confirmed", "p50_us", "p99_us", "failed", "unconfirmed"),
-        ("protocol", "-confirmed", "stream", "broker"),
-    ),
-    Statistic(
-        "throughput",
-        "messages by time",
-        MESSAGES,
-        ("protocol", "topic", "operation", "time_ns", "size"),
-        ("protocol", "topic", "operation", "start", "messages", "bytes", "messages_per_s", "bytes_per_s"),
-        ("topic", "operation", "start", "messages"),
-        ("protocol", "topic", "operation", "start"),
-    ),
-    Statistic(
-        "findings",
-        "findings",
-        FRAMES,
-        ("connection", "time_ns", "src", "dst", "findings"),
-        ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message"),
-        ("connection", "severity", "code", "count", "message"),
-        ("severity", "-count", "code", "src", "dst", "connection"),
-    ),
-    Statistic(
-        "connections",
-        "connections",
-        FRAMES,
-        ("connection", "time_ns", "src", "dst", "sender", "protocol", "length"),
-        (
-            *("connection", "client", "server", "protocol", "start", "seconds"),
-            *("client_frames", "client_bytes", "server_frames", "server_bytes"),
-        ),
-        ("connection", "client", "server", "name"),
-        ("start", "client", "server", "connection"),
-        ("client_bytes", "server_bytes", "client_retransmissions", "server_retransmissions", "ended_by", "seconds"),
-    ),
-)
-CONSUMERS = Statistic(
-    "consumers",
-    "credit, lag and positions of consumers, lag of replicas",
-    FRAMES,
-    (),
-    ("protocol", "what", "of", "readings", "lowest", "highest", "last"),
-    ("what", "of", "lowest", "highest", "last"),
-    ("protocol", "what", "of"),
-)
-"""Counted frame by frame only: not of tables that were written."""
-CONNECTION_FACTS = (
-    *("client_host", "server_host", "tunnel", "outer_client", "outer_server"),
-    *("name", "user", "virtual_host", "product", "version", "role", "group", "server_name"),
-    *("began", "ended_by", "ended", "reason", "idle_us"),
-    *(
-        f"{side}_{name}"
-        for side in ("client", "server")
-        for name in (
-            *("retransmissions", "out_of_order", "duplicate_acks", "missing", "zero_windows", "zero_window_us"),
-            *("window_full", "rtt_min_us", "rtt_p50_us", "rtt_p99_us", "mss", "unacknowledged"),
-        )
-    ),
-)
+_TABLES = tomllib.loads((files(__package__) / "statistics.toml").read_text("utf-8"))
+CONNECTION_FACTS: tuple[str, ...] = tuple(_TABLES["connections"].pop("facts"))
 """Columns of connections that are known on one machine only, after the others."""
+_SAID: dict[str, dict[str, Any]] = {
+    name: {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    for name, table in _TABLES.items()
+}
+*STATISTICS, CONSUMERS = (Statistic(name, **said) for name, said in _SAID.items())
+"""``CONSUMERS`` is counted frame by frame only: not of tables that were written."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
