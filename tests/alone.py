@@ -23,7 +23,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.buckets import pairs
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
-from wiredecode.tables.confirms import CONFIRM_COLUMNS
+from wiredecode.tables.messages import CONFIRM_COLUMNS
 from wiredecode.tables.reader import TableReader
 
 DEMAND = Demand(style=Style(), stable_ids=True)

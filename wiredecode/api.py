@@ -259,7 +259,7 @@ class Dissection:
     @property
     def schema(self) -> pa.Schema:
         """The schema of tables and batches (docs/tables.md); nothing is read for it."""
-        from wiredecode.export.selection import Projection
+        from wiredecode.export.tables import Projection
 
         return Projection.of(self._reader([]).schema, self.columns).schema
 
@@ -268,7 +268,7 @@ class Dissection:
         return self._started(self._batches())
 
     def _batches(self) -> Generator[pa.RecordBatch]:
-        from wiredecode.export.selection import Projection
+        from wiredecode.export.tables import Projection
 
         reader = self._reader_in_use = self._reader(open_capture(self.paths))
         projection = Projection.of(reader.schema, self.columns)

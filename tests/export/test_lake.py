@@ -16,7 +16,7 @@ from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, run_of
-from wiredecode.export.lake.writer import LakeWriter, commit
+from wiredecode.export.lake.table import LakeWriter, commit
 from wiredecode.tables.portable import converted, portable_schema
 from wiredecode.tables.reader import TableReader
 

@@ -25,7 +25,7 @@ from wiredecode.dissect.dissector import find_answers
 from wiredecode.dissect.ledger import KnownOutcome
 from wiredecode.frames.frame import LATE
 from wiredecode.net import Limits
-from wiredecode.tables.confirms import CONFIRM_COLUMNS
+from wiredecode.tables.messages import CONFIRM_COLUMNS
 from wiredecode.tables.reader import FRAMES, MESSAGES, TableReader
 
 APART_NS = 10_000_000_000

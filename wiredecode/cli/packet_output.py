@@ -13,7 +13,7 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.cli.output import wants_color
 from wiredecode.export.json_array import JsonArray
-from wiredecode.export.selection import within
+from wiredecode.export.tables import within
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wiredecode.capture import PacketBatch
     from wiredecode.export.query import Open
-    from wiredecode.export.selection import Timed
+    from wiredecode.export.tables import Timed
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
     from wiredecode.tables.reader import TableReader
@@ -155,7 +155,7 @@ def _opener(
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
-    from wiredecode.export.selection import TIME, Timed
+    from wiredecode.export.tables import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
     span = captures.span

@@ -15,7 +15,7 @@ from wiredecode.extras import need
 from wiredecode.tables.reader import table_schema
 
 if TYPE_CHECKING:
-    from wiredecode.export.selection import Timed
+    from wiredecode.export.tables import Timed
     from wiredecode.tables.reader import TableReader
 
     Open = Callable[[str, list[str] | None], TableReader | Timed]

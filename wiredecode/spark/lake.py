@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, TableRun
-from wiredecode.export.lake.table import Places, Written
-from wiredecode.export.lake.writer import TABLES, LakeWriter, commit, remove
+from wiredecode.export.lake.table import TABLES, LakeWriter, Places, Written, commit, remove
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded
 from wiredecode.spark.pipeline import REPORTED, one_row

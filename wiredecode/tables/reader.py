@@ -20,10 +20,9 @@ from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols
-from wiredecode.tables.confirms import CONFIRM_COLUMNS, HeldMessages
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
-from wiredecode.tables.messages import BATCH_ROWS, FrameBatches, MessageBatches
+from wiredecode.tables.messages import BATCH_ROWS, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
     OTHER,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import run_of, selection
-from wiredecode.export.lake.writer import TABLES, LakeWriter, commit
+from wiredecode.export.lake.table import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
 from wiredecode.frames.escape import escape
 
