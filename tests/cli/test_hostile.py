@@ -72,7 +72,7 @@ def test_the_last_guard_lets_only_colours_through() -> None:
     assert terminal_safe("\x1b]0;owned\x07\x9b31m\u202e") == r"\x1b]0;owned\x07\x9b31m\u202e"
     for lead in "\x7f\x80\x9f\u061c\u200b\u202e\u2066\ufeff\ufffa\r":  # each UTF-8 beginning of a harmful one
         assert terminal_bytes(f"→{lead}é", "utf-8") == f"→{escape(lead)}é".encode()
-        assert terminal_bytes(f"→{lead}é", "ascii") == f"→{escape(lead)}é".encode("ascii", "backslashreplace")
+        assert terminal_bytes(f"→{lead}é", "ascii") == f">{escape(lead)}é".encode("ascii", "backslashreplace")
     for harmless in "→é\xa0日\uff01\u2100\uff5e\n":
         assert terminal_bytes(harmless, "utf-8") == harmless.encode()
 

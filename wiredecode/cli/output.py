@@ -110,7 +110,7 @@ def say(text: str) -> None:
     text = terminal_safe(text)
     try:
         print(
-            text.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode(sys.stderr.encoding or "utf-8"),
+            text.encode(sys.stderr.encoding or "utf-8", "wiredecode").decode(sys.stderr.encoding or "utf-8"),
             file=sys.stderr,
             flush=True,
         )

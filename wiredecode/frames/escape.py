@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any
 
@@ -13,6 +14,19 @@ _raw = re.compile(f"\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f{HARMFUL}]")
 _ORDINARY = bytes({*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0x100)} - {0xC2, 0xD8})
 _LEADS = re.compile(rb"\xe2[\x80\x81]").search, re.compile(rb"\xef[\xbb\xbf]").search
 """First bytes of harmful non-ASCII characters in UTF-8, besides C2 and D8: arrows on every line begin with E2, too."""
+
+
+LIKE = str.maketrans("→←↔↑↓…│║┊─━└┴┤├▶◀█▁▂▃▄▅▆▇·±µ", "><-^v~|#:--`-||><#_.,-=+*.~u")
+"""ASCII that looks like what our own lines are made of."""
+
+
+def _like(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeEncodeError) and error.object[error.start].translate(LIKE).isascii():
+        return error.object[error.start].translate(LIKE), error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error("wiredecode", _like)
 
 
 def json_safe(data: bytes) -> bytes:
@@ -28,12 +42,12 @@ def terminal_safe(text: str) -> str:
 
 
 def terminal_bytes(text: str, encoding: str) -> bytes:
-    """The same, encoded; characters missing in the encoding are escaped."""
+    """The same, encoded; characters missing in the encoding become others that look like them, or are escaped."""
     data = text.encode("utf-8", "backslashreplace")
     safe = _is_safe(data)
     if safe and encoding == "utf-8":
         return data
-    return (text if safe else _made_safe(text)).encode(encoding, "backslashreplace")
+    return (text if safe else _made_safe(text)).encode(encoding, "wiredecode")
 
 
 def _is_safe(data: bytes) -> bool:

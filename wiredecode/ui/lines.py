@@ -18,14 +18,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import LIKE, escape
 
 CURSOR, UNFOCUSED = Style(reverse=True), Style(bold=True, underline=True)
 """Seen without colours, too."""
 DISTANT = bool(os.environ.get("SSH_CONNECTION"))
 """Over a network half a page is scrolled at a time: a line is sent once, not with every key."""
 THUMB, TRACK = "█", "│"
-LIKE = str.maketrans("→←↔↑↓…│║┊─▶◀█▁▂▃▄▅▆▇·±µ", "><-^v~|#:-><#_.,-=+*.~u")
 WHEEL = 3
 """Lines that a step of the mouse wheel scrolls."""
 
