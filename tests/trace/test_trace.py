@@ -11,6 +11,7 @@ import pytest
 
 import wiredecode
 from tests.cli.conftest import Run, run
+from tests.cli.test_terminal import on_terminal
 from tests.support import beginning
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
@@ -180,7 +181,7 @@ def test_a_number_that_is_published_again_is_the_same_message() -> None:
 def test_another_frame_of_the_list_is_chosen_by_its_number(run: Run) -> None:
     result = run("trace", BASIC, "--id", "1", "--nth", "3")
     assert result.lines[0] == "5 messages fit; this is number 3"
-    assert result.lines[3].startswith(">   3  0.221791  frame 54  c43_basic-stream, sequence 1, offset 3")
+    assert result.lines[3].startswith(">   3  0.221791  frame 54  sequence 1, offset 3")
     assert max(map(len, result.lines)) <= 80
 
 
@@ -249,3 +250,11 @@ def test_a_publish_that_the_broker_dropped_as_a_duplicate_says_so(run: Run) -> N
     again, fresh = (traced(run, dedup, "--frame", 22, "--index", index)["conclusions"][0] for index in (1, 7))
     assert again.endswith(", but dropped: id 7 was already stored")
     assert "dropped" not in fresh
+
+
+def test_lines_are_as_wide_as_the_terminal_and_bodies_are_shown_where_there_is_room() -> None:
+    shown = {width: on_terminal(width, "trace", BASIC, "--frame", "54").splitlines() for width in (80, 120, 200)}
+    for width, lines in shown.items():
+        assert max(map(len, lines)) <= width
+    assert all(" 54  sequence 1, offset 3" in lines[1] and "c43_basic:batch:0" in lines[1] for lines in shown.values())
+    assert "c43_basic:batch:0:xxxxxxxxxxxxxxxxxxxxxx" in shown[120][1] and len(shown[120]) < len(shown[80])

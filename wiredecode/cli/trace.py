@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -182,10 +184,10 @@ def _show(
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
-        lines = []
+        lines, width = [], shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
         if len(messages) > 1:
             lines += [f"{len(messages):,} messages fit; this is number {nth}"]
-            lines += [*text.listed(messages, nth, session.first_ns), ""]
-        for line in (*lines, *text.lines(message, session.first_ns)):
+            lines += [*text.listed(messages, nth, session.first_ns, width), ""]
+        for line in (*lines, *text.lines(message, session.first_ns, width)):
             session.output.text(f"{line}\n")
     session.output.flush()

@@ -1,4 +1,4 @@
-"""The way of a message: its hops, what they say in a sentence, as lines of at most 80 columns, and as a record."""
+"""The way of a message: its hops, what they say in a sentence, as lines, and as a record."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def duration(ns: int) -> str:
     return f"{ns / 1e9:.6f} s" if abs(ns) >= 1_000_000_000 else f"{ns / 1e6:.3f} ms"
 
 
-def title(message: Message) -> str:
-    """``c43_basic-stream, sequence 1, offset 0, 40 bytes: c43_basic:m:0:xxx``."""
+def title(message: Message, *, topic: bool = True) -> str:
+    """``c43_basic-stream, sequence 1, offset 0, 40 bytes: c43_basic:m:0:xxx``; or without its topic."""
     first = message.first
-    parts = [first.topic or "(topic not known)"]
+    parts = [first.topic or "(topic not known)"] if topic else []
     places = {"partition": first.partition, "sequence": first.sequence, "offset": message.offset}
     parts += [f"{name} {value}" for name, value in places.items() if value is not None]
     if first.key:
@@ -112,54 +112,55 @@ def title(message: Message) -> str:
     return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
 
 
-def lines(message: Message, first_ns: int) -> Iterator[str]:
+def lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[str]:
     """The whole way. ``first_ns``: when the capture began."""
-    return (line for _, line in hop_lines(message, first_ns))
+    return (line for _, line in hop_lines(message, first_ns, width))
 
 
-def hop_lines(message: Message, first_ns: int) -> Iterator[tuple[Hop | None, str]]:
+def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[tuple[Hop | None, str]]:
     """The lines of the whole way, each with the hop that it describes; those of the summary describe none."""
     way = hops(message)
-    for line in wrapped(title(message), "", "  "):
+    for line in wrapped(title(message), "", "  ", width):
         yield None, line
     for each in conclusions(message, way):
-        for line in wrapped(each, "  - ", "    "):
+        for line in wrapped(each, "  - ", "    ", width):
             yield None, line
     yield None, ""
     for hop in way:
-        for line in _hop(hop, first_ns):
+        for line in _hop(hop, first_ns, width):
             yield hop, line
 
 
-def _hop(hop: Hop, first_ns: int) -> Iterator[str]:
-    what = hop.what
+def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
+    what, margin = hop.what, " " * INDENT
     head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
     facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
     if index := getattr(what, "index", 0):
         facts.append(f"message {index}")
     facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
-    yield from wrapped(", ".join(facts), head, " " * INDENT)
+    yield from wrapped(", ".join(facts), head, margin, width)
     ends, side = hop.connection.called, hop.what.side
     who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
-    yield from wrapped(who, " " * INDENT, " " * INDENT)
+    yield from wrapped(who, margin, margin, width)
     if what.rests_on:
-        yield from wrapped(f"matched by {what.rests_on}", " " * INDENT, " " * INDENT)
+        yield from wrapped(f"matched by {what.rests_on}", margin, margin, width)
 
 
-def listed(messages: list[Message], nth: int, first_ns: int) -> Iterator[str]:
-    """The messages that fit, numbered, a line each."""
+def listed(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH) -> Iterator[str]:
+    """The messages that fit, numbered, a line each; with their topics if these differ."""
+    several = len({message.first.topic for message in messages}) > 1
     begin = max(0, min(nth - 1 - MOST_LISTED // 2, len(messages) - MOST_LISTED))
     for number, message in enumerate(messages[begin : begin + MOST_LISTED], begin + 1):
         mark = ">" if number == nth else " "
         head = f"{mark}{number:>4}  {(message.first.time_ns - first_ns) / 1e9:.6f}  frame {message.first.frame}  "
-        yield shorten(f"{head}{escape(title(message))}", WIDTH)
+        yield shorten(f"{head}{escape(title(message, topic=several))}", width)
     if len(messages) > MOST_LISTED:
         yield f"      {len(messages):,} in all; --nth chooses"
 
 
-def wrapped(text: str, first: str, others: str) -> list[str]:
+def wrapped(text: str, first: str, others: str, width: int) -> list[str]:
     """Escaped, and wrapped."""
-    return textwrap.wrap(escape(text), WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return textwrap.wrap(escape(text), width, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 
 
 def _text(data: bytes) -> str:

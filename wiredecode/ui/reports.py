@@ -271,7 +271,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     for message in found[:MOST_TRACED]:
         made.append(ReportLine(Text()))
         before: Hop | None = None
-        for hop, line in text.hop_lines(message, model.first_ns):
+        for hop, line in text.hop_lines(message, model.first_ns, width):
             begins, before = hop is not None and hop is not before, hop
             made.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.what.frame,)))
     if len(found) > MOST_TRACED:

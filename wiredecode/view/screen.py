@@ -19,7 +19,7 @@ ELLIPSIS = "…"
 WIDE, WIDER, WIDEST = 100, 120, 160
 """From these widths on there is room for microseconds, for the protocol, and for addresses."""
 ROOMY = 45
-"""Details of this many columns always show the latency, narrower ones only if everything fits."""
+"""Details of this many columns always show the latency, narrower ones if the facts that distinguish messages fit."""
 ADDRESS = 21
 """Columns of an address. Where there is no room for addresses the number of the connection identifies."""
 MAX_TYPE = 24
@@ -142,12 +142,13 @@ class ScreenLines:
         remarks = ""
         if frame.findings or frame.status != OK:
             remarks = _remarks(frame, max(room // FINDING_SHARE, room - whole))
-        left = room - cell_len(remarks)
-        if latency and (left >= ROOMY or whole + len(latency) <= left):
+        left, first = room - cell_len(remarks), self._first(frame, pairs)
+        needed = min(cell_len(_text(pairs[:first], VALUE_WIDTHS[0])) + 3, whole)
+        if latency and (left >= ROOMY or needed + len(latency) <= left):
             left -= len(latency)
         else:
             latency = ""
-        return (fit(pairs, self._first(frame, pairs), left) + latency).lstrip(), remarks
+        return (fit(pairs, first, left) + latency).lstrip(), remarks
 
     def _pairs(self, frame: Frame) -> list[Pair]:
         """The key facts: those that distinguish messages, then others, then those of the frame around it."""
