@@ -14,7 +14,10 @@ PAGE = Path(__file__).parent / "wiredecode.1"
 REFERENCE = Path(__file__).parent / "reference" / "commands.md"
 EXIT_CODES = (
     ("0", "Success, also if nothing matched or the reader of a pipe closed it."),
-    ("1", "trace: no message matches. check --fail-on: a problem is at least this severe."),
+    (
+        "1",
+        "trace, follow, report, check -n and -Y: nothing matches. check --fail-on: a problem is at least this severe.",
+    ),
     ("2", "Usage error, or an input or output that is missing, damaged or cannot be written."),
     ("3", "check: nothing could be judged, or, with --fail-on undecoded, not everything."),
     ("70", "A bug in wiredecode; please report it."),
@@ -103,7 +106,10 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 
 def _usage(command: Any) -> str:
-    names = [f"{one.metavar}{'...' if one.nargs == -1 else ''}" for one in _some(command, "argument")]
+    names = []
+    for one in _some(command, "argument"):
+        name = one.metavar if one.required else f"[{one.metavar.strip('[]')}]"
+        names.append(f"{name}{'...' if one.nargs == -1 else ''}")
     return " ".join(["[OPTIONS]", *names])
 
 

@@ -337,12 +337,12 @@ def test_a_capture_without_packets_is_no_error(run: Run, tmp_path: Path) -> None
 def test_a_limit_can_be_changed_by_its_name(run: Run, captures: Path) -> None:
     shuffled = str(captures / "rabbitmq-stream" / "d_shuffled_dups.pcap")
     assert "limits" not in run("pcap", shuffled, "--summary").err
-    strict = run("pcap", shuffled, "--summary", "--limit", "buffered_segments=0", "--limit", "hole_seconds=0.5")
+    strict = run("pcap", shuffled, "--summary", "--limit", "buffered_segments=0", "--limit", "gap_seconds=0.5")
     assert strict.code == 0
     assert "buffered_segments" in strict.err
 
 
-@pytest.mark.parametrize("wrong", ["nonsense=1", "hole_seconds=soon", "hole_seconds", "buffered_bytes=-1"])
+@pytest.mark.parametrize("wrong", ["nonsense=1", "gap_seconds=soon", "gap_seconds", "buffered_bytes=-1"])
 def test_a_wrong_limit_is_one_line(run: Run, captures: Path, wrong: str) -> None:
     found = run("pcap", str(captures / "rabbitmq-stream" / "c43_basic.pcap"), "--limit", wrong)
     assert found.code == 2
@@ -351,7 +351,7 @@ def test_a_wrong_limit_is_one_line(run: Run, captures: Path, wrong: str) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [("--hole-timeout", "1e300"), ("--hole-timeout", "inf"), ("--limit", "hole_seconds=inf"), ("--from", "-1e300")],
+    [("--gap-timeout", "1e300"), ("--gap-timeout", "inf"), ("--limit", "gap_seconds=inf"), ("--from", "-1e300")],
     ids=" ".join,
 )
 def test_a_time_beyond_every_clock_is_refused(run: Run, basic: Path, words: tuple[str, ...]) -> None:

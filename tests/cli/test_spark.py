@@ -103,13 +103,13 @@ def test_every_option_of_spark_stats_reaches_the_run(
 
 
 def test_decoding_options_reach_the_plan(run: Run, jobs: list[SparkOptions]) -> None:
-    limits = ["--hole-timeout", 7, "--max-buffer", 9, "--limit", "closed_seconds=3"]
+    limits = ["--gap-timeout", 7, "--gap-buffer", 9, "--limit", "closed_seconds=3"]
     table = ["--level", "frames", "--columns", "length"]
     assert run(*COMMAND, "-d", "4333=nats", "-d", "1=tank", *limits, *table).code == 0
     demand = jobs[-1].demand()
     assert set(demand.decode_as) == {4333, 1}
     assert demand.decode_as[1] == "tank"
-    assert (demand.limits["hole_seconds"], demand.limits["buffered_bytes"], demand.limits["closed_seconds"]) == (
+    assert (demand.limits["gap_seconds"], demand.limits["buffered_bytes"], demand.limits["closed_seconds"]) == (
         7,
         9 << 20,
         3,

@@ -79,7 +79,7 @@ def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | Non
     talk = Talk()
     first, _, third = talk.send(0, content(0, 30), 10)
     packets = at(0.0, [first, third, *talk.close(), *[OTHER] * 50])
-    limits = Limits(hole_seconds=9.0, closed_seconds=1.0)
+    limits = Limits(gap_seconds=9.0, closed_seconds=1.0)
     network, events = Network(limits), []
     for part in batches([*packets, (8.0, OTHER), (10.5, OTHER)], size):
         events += network.feed(part)

@@ -182,12 +182,12 @@ def chaos(
 
 CHAOS = {
     "default": (Limits(), 3, ()),
-    "short": (Limits(hole_seconds=0.1, history_bytes=16, remembered_gaps=2), 3, ()),
+    "short": (Limits(gap_seconds=0.1, history_bytes=16, remembered_gaps=2), 3, ()),
     "bytes": (Limits(buffered_bytes=500), 1, ("buffered_bytes",)),
     "segments": (Limits(buffered_segments=5), 1, ("buffered_segments",)),
-    "total": (Limits(buffered_total=100, hole_seconds=1e7), 4, ("buffered_total",)),
+    "total": (Limits(buffered_total=100, gap_seconds=1e7), 4, ("buffered_total",)),
     "connections": (Limits(connections=4), 12, ("connections",)),
-    "closed": (Limits(closed_seconds=0.05, hole_seconds=0.02), 6, ()),
+    "closed": (Limits(closed_seconds=0.05, gap_seconds=0.02), 6, ()),
     "closed connections": (Limits(closed_connections=2, connections=8), 12, ("connections",)),
 }
 """Limits, number of 4-tuples, and the limits that the traffic must reach for the test to say something."""

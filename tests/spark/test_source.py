@@ -90,7 +90,7 @@ def test_rotated_files_in_any_order_are_one_capture(session: SparkSession, tmp_p
 
 
 def test_options_reach_the_engine(session: SparkSession) -> None:
-    options = {"columns": FEW, "filter": 'frame.type == "MSG"', "decodeAs": "4222=nats", "limits": "hole_seconds=2"}
+    options = {"columns": FEW, "filter": 'frame.type == "MSG"', "decodeAs": "4222=nats", "limits": "gap_seconds=2"}
     found = load(session, str(NATS), **options).toArrow()
     assert found.num_rows
     demand = TableDemand("frames", columns=FEW.split(","), filter='frame.type == "MSG"')
@@ -181,7 +181,7 @@ def test_an_empty_folder_has_no_rows_and_a_missing_one_is_an_error(session: Spar
         ({"columns": "time,nothing"}, "nothing"),
         ({"decodeAs": "5552"}, "decodeAs: '5552' is not of the form name=value"),
         ({"decodeAs": "5552=smtp"}, "no protocol is called 'smtp'"),
-        ({"limits": "hole_seconds=soon"}, "limits: hole_seconds needs a number, not 'soon'"),
+        ({"limits": "gap_seconds=soon"}, "limits: gap_seconds needs a number, not 'soon'"),
         ({"limits": "speed=1"}, "'speed' is no limit"),
         ({"filter": "frame.size > 1"}, "frame.size"),
         ({"failFast": "maybe"}, "failFast is 'maybe'; it can be true or false"),

@@ -215,7 +215,7 @@ def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Ru
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((BASIC,), "which message? Give --frame, --id, --text, --bytes or --key"),
+        ((BASIC,), "which message? Give --frame, --id, --text, --body-bytes or --key"),
         ((BASIC, "--index", "3"), "--index needs --frame"),
         ((BASIC, "--bytes", "xyz"), "is not hexadecimal"),
         ((BASIC, "--text", "batch:4", "--nth", "4"), "matching messages: 1"),

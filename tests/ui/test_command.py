@@ -39,12 +39,12 @@ def test_options_reach_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
         return 0
 
     monkeypatch.setattr(app, "run", note)
-    words = ["-d", "4711=nats", "--hole-timeout", "3", "--max-buffer", "7", "--limit", "fragment_seconds=9"]
+    words = ["-d", "4711=nats", "--gap-timeout", "3", "--gap-buffer", "7", "--limit", "fragment_seconds=9"]
     assert run(["ui", BASIC, *words, "-Y", "frame.number > 5"]) == 0
     limits = said["limits"]
     assert said["files"] == [BASIC] and said["select"].text == "frame.number > 5"
     assert said["decode_as"][4711].protocol.name == "nats"
-    assert (limits.hole_seconds, limits.buffered_bytes, limits.fragment_seconds) == (3, 7 << 20, 9)
+    assert (limits.gap_seconds, limits.buffered_bytes, limits.fragment_seconds) == (3, 7 << 20, 9)
 
 
 @pytest.mark.usefixtures("terminal")

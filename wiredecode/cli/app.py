@@ -133,7 +133,7 @@ NO_MEMORY = "failed to map segment"
 def _failure(error: Exception, words: list[str]) -> int:
     """No memory, a package that is not installed or not usable, or a mistake of ours."""
     if isinstance(error, MemoryError) or NO_MEMORY in str(error):
-        complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--max-buffer)")
+        complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--gap-buffer)")
         return USAGE
     if isinstance(error, ImportError):
         from wiredecode.extras import missing

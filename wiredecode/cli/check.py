@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.check import Problem
     from wiredecode.check.text import Layout
     from wiredecode.cli.session import Session
+    from wiredecode.net.types import Connection
     from wiredecode.view.times import Times
 
 EXAMPLES = """\b
@@ -27,6 +28,7 @@ Examples:
   wiredecode check a.pcap --json | jq .code   one object per problem
   wiredecode check a.pcap --fail-on error     exit 1 if there is an error
   wiredecode check a.pcap -w ticket.pcapng    the packets of all evidence
+  wiredecode check a.pcap -n 3                problems of connection 3
 """
 
 Severity = Literal["error", "warning", "note"]
@@ -39,6 +41,10 @@ TIME_OF_DAY = slice(11, 23)
 @with_groups
 def check(
     captures: options.Captures,
+    connection: int | None = Option(
+        None, "-n", "--connection", min=1, metavar="N", help="Only problems of the connection with this number."
+    ),
+    display_filter: options.CheckFilter = None,
     severity: Severity | None = Option(None, help="The least severity that is shown. [default: warning; with -v note]"),
     fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
         None, help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if bytes were not decoded."
@@ -58,6 +64,7 @@ def check(
 
     The last line says what was judged. In a pipe, nothing is printed if nothing is wrong and all was decoded.
     Exit code 3: nothing could be judged. Numbers of frames and packets are those of other commands and of Wireshark.
+    With -n and -Y the whole capture is judged, and problems of other connections are left out.
     """
     from wiredecode.check import SEVERITIES, Checker
     from wiredecode.check.timeline import Timeline
@@ -73,8 +80,17 @@ def check(
     files, span, verbosity = captures.files, captures.span, captures.verbosity
     over = None if when is None else when.end
     layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
+    display = options.display_filter(display_filter, utc=span.utc)
+    chosen: set[int] | None = None if connection is None and display is None else set()
+    """Numbers of the connections asked for; None: all."""
+
+    def end(one: Connection, other: str | None) -> None:
+        if chosen is not None and display is None and one.number == connection:
+            chosen.add(one.number)
+        checker.end(one, other)
+
     session = (PipeSession if is_pipe(files) else Session).of(
-        captures, files, span=span, two_passes=two_passes, analyse=True, on_end=checker.end, on_over=over
+        *(captures, files), span=span, display=display, two_passes=two_passes, analyse=True, on_end=end, on_over=over
     )
     session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
     least = severity or ("note" if verbosity.verbose else "warning")
@@ -84,6 +100,9 @@ def check(
     def work() -> None:
         try:
             for frame in judged(session, checker):
+                number = frame.connection.number
+                if chosen is not None and connection in (None, number) and (display is None or display.matches(frame)):
+                    chosen.add(number)
                 if when is not None and session.within(frame.time_ns):
                     when.frame(frame)
         finally:
@@ -92,7 +111,7 @@ def check(
 
     def conclude() -> None:
         nonlocal final
-        found.extend(checker.finish())
+        found.extend(each for each in checker.finish() if chosen is None or concerns(each, chosen))
         shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
         said = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
         final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
@@ -102,13 +121,16 @@ def check(
         elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
             session.output.text(f"{said.text}\n")
         if when is not None:
-            show_timeline(session, when, json=json)
+            show_timeline(session, when, json=json, connections=chosen)
 
     code = session.work(work)
     if checker.report.untold and not verbosity.quiet:
         say(f"and {checker.report.untold:,} more problems of the same kinds")
     if code:
         return code
+    if chosen is not None and not chosen:
+        complain("no connection matches: wiredecode follow lists them")
+        return 1
     if write is not None and (code := write_evidence(captures, found, write)):
         return code
     worst = min((SEVERITIES.index(each.severity) for each in found), default=len(SEVERITIES))
@@ -127,6 +149,12 @@ def _layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layou
         times = Times("absolute")
         clock = lambda time_ns, first_ns: times.text(time_ns, first_ns)[TIME_OF_DAY]  # noqa: E731
     return Layout(width, wants_color(color, sys.stdout), clock, files)
+
+
+def concerns(problem: Problem, connections: set[int]) -> bool:
+    """Whether a problem or one of its effects is of one of these connections; those of the whole capture are of all."""
+    members = set[int]().union(problem.members, *(each.members for each in problem.effects))
+    return not members or not members.isdisjoint(connections)
 
 
 def show(session: Session, found: list[Problem], layout: Layout, *, json: bool) -> None:

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from wiredecode.frames.frame import Frame
 
 
-def show_timeline(session: Session, timeline: Timeline, *, json: bool) -> None:
-    """Write it: a screen for people, or one JSON object."""
+def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
+    """Write it, of these connections or all: a screen for people, or one JSON object."""
     from wiredecode.check.timeline import lines, record
 
     if not timeline.last_ns:
         return
     events = [each for each in timeline.finish(session.first_ns) if session.within(each.time_ns)]
+    if connections is not None:
+        events = [each for each in events if each.connection in connections]
     if json:
         session.output.json(record(timeline, events))
         return

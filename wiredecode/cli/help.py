@@ -14,15 +14,34 @@ GROUPS = {
     "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
     "--csv-formulas --row-group --summary --json -T -e -E "
     "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
-    "Decoding": "-d -2 --hole-timeout --max-buffer --limit --keylog --keylog-dir --resolve",
+    "Decoding": "-d -2 --gap-timeout --gap-buffer --limit --keylog --keylog-dir --resolve",
     "General": "--sandbox -q -v -h --help --version",
 }
 """Heading to the options below it, each by its first name, in this order; others are above all."""
 OTHERS = "Options"
 
 
+RENAMED = {
+    "--hole-timeout": "--gap-timeout",
+    "--max-buffer": "--gap-buffer",
+    "--bytes": "--body-bytes",
+}
+"""Options by former names, which still work where a command has no option of that name."""
+
+
 class Command(typer.core.TyperCommand):
     """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with former names of options replaced; ``ctx`` is click's."""
+        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        words = [word.partition("=") for word in args]
+        end = args.index("--") if "--" in args else len(args)
+        made = [
+            RENAMED[name] + equals + value if name in RENAMED and name not in known and at < end else args[at]
+            for at, (name, equals, value) in enumerate(words)
+        ]
+        return super().parse_args(ctx, made)
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; ``ctx`` is click's."""

@@ -132,6 +132,10 @@ def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
 DisplayFilter = Annotated[
     str | None, _filter_option("Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'")
 ]
+CheckFilter = Annotated[
+    str | None,
+    _filter_option("Only problems of connections that have a frame that fits, as in 'nats.subject == \"a\"'"),
+]
 FollowFilter = Annotated[str | None, _filter_option("The connection that has a frame that fits, as in 'latency > 5ms'")]
 
 
@@ -147,15 +151,18 @@ class DecodingWithoutNames:
         autocompletion=complete_decode_as,
         help="Protocol of a TCP port, if the bytes do not identify one. Repeatable.",
     )
-    hole_timeout: float | None = Option(
+    gap_timeout: float | None = Option(
         None,
         metavar="SECONDS",
         min=0,
         help="Time to wait for missing bytes after they are acknowledged, in capture time. In one-way captures the "
-        "wait begins with the next bytes. [default: 1]",
+        "wait begins with the next bytes (limit gap_seconds). [default: 1]",
     )
-    max_buffer: int | None = Option(
-        None, metavar="MIB", min=1, help="Buffer for the bytes after a gap, per direction. [default: 4]"
+    gap_buffer: int | None = Option(
+        None,
+        metavar="MIB",
+        min=1,
+        help="Buffer for the bytes after a gap, per direction (limit buffered_bytes). [default: 4]",
     )
     limit: list[str] | None = Option(
         None,
@@ -196,7 +203,7 @@ class DecodingWithoutNames:
     @cached_property
     def limits(self) -> Limits:
         """The limits of reassembly, with the TLS secrets if some were given; a key log must be readable."""
-        limits = _limits(self.hole_timeout, self.max_buffer, self.limit)
+        limits = _limits(self.gap_timeout, self.gap_buffer, self.limit)
         keyed = bool(self.keylog) or self.keylog_dir is not None
         if not keyed and not self.resolves:
             return limits
@@ -399,7 +406,10 @@ MOST_SECONDS = 1e9
 """Some 30 years: nanoseconds of such times fit into 64 bits."""
 
 
-def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str] | None) -> Limits:
+FORMER_LIMITS = {"hole_seconds": "gap_seconds"}
+
+
+def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
     from dataclasses import asdict, replace
 
@@ -409,6 +419,7 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
     known = asdict(chosen)
     for choice in others or ():
         name, _, text = choice.partition("=")
+        name = FORMER_LIMITS.get(name, name)
         if name not in known:
             raise typer.BadParameter(f"{name!r} is no limit; there is {', '.join(known)}", param_hint="--limit")
         try:
@@ -420,11 +431,11 @@ def _limits(hole_seconds: float | None, max_buffer: int | None, others: list[str
         if name == "connections" and not value:
             raise typer.BadParameter("at least one connection has to be remembered", param_hint="--limit")
         chosen = replace(chosen, **{name: value})
-    if hole_seconds is not None:
-        if not hole_seconds <= MOST_SECONDS:
-            raise typer.BadParameter(f"{hole_seconds} is no number of seconds up to 1e9", param_hint="--hole-timeout")
-        chosen = replace(chosen, hole_seconds=hole_seconds)
-    if max_buffer is not None:
-        total = max(chosen.buffered_total, max_buffer * MIB)
-        chosen = replace(chosen, buffered_bytes=max_buffer * MIB, buffered_total=total)
+    if gap_seconds is not None:
+        if not gap_seconds <= MOST_SECONDS:
+            raise typer.BadParameter(f"{gap_seconds} is no number of seconds up to 1e9", param_hint="--gap-timeout")
+        chosen = replace(chosen, gap_seconds=gap_seconds)
+    if gap_buffer is not None:
+        total = max(chosen.buffered_total, gap_buffer * MIB)
+        chosen = replace(chosen, buffered_bytes=gap_buffer * MIB, buffered_total=total)
     return chosen

@@ -42,7 +42,7 @@ class TraceOptions(options.Captures):
     )
     topic: str | None = Option(None, metavar="NAME", help="Only of this stream, topic, subject or segment.")
     text: str | None = Option(None, metavar="TEXT", help="Its body holds this text.")
-    hexadecimal: str | None = Option(None, "--bytes", metavar="HEX", help="Its body holds these bytes.")
+    hexadecimal: str | None = Option(None, "--body-bytes", metavar="HEX", help="Its body holds these bytes.")
     key: str | None = Option(None, metavar="TEXT", help="Its key.")
     own_clocks: bool = Option(
         False, "--own-clocks", help="Several captures: by their own times, however their clocks differ."
@@ -63,9 +63,11 @@ class TraceOptions(options.Captures):
             try:
                 contents.append(bytes.fromhex(self.hexadecimal))
             except ValueError:
-                raise UsageError(f"--bytes: {self.hexadecimal!r} is not hexadecimal, as in 'de ad be ef'") from None
+                raise UsageError(
+                    f"--body-bytes: {self.hexadecimal!r} is not hexadecimal, as in 'de ad be ef'"
+                ) from None
         if self.frame is None and self.ident is None and key is None and not contents:
-            raise UsageError("which message? Give --frame, --id, --text, --bytes or --key")
+            raise UsageError("which message? Give --frame, --id, --text, --body-bytes or --key")
         return Criteria(self.frame, self.index, self.ident, self.topic, key, tuple(contents))
 
 

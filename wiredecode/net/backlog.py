@@ -169,7 +169,7 @@ class Acks:
     def __init__(self, base: int, offset: int, limits: Limits) -> None:
         """``base``: sequence number of stream offset 0; nothing before ``offset`` is of interest."""
         self._base = base
-        self._grain, self._window = int(limits.hole_seconds * 1e6), limits.window_bytes
+        self._grain, self._window = int(limits.gap_seconds * 1e6), limits.window_bytes
         self._acked = [(offset, 0)]
 
     def add(self, ack: int, clock: int) -> None:

@@ -3,7 +3,7 @@
 Capture queues reorder packets of the two directions. The acknowledgment number (RFC 9293 section 3.4) shows how much
 the sender had received, in any order of the file: such bytes precede the segment. A segment that
 acknowledges bytes not yet captured is kept aside, as if it had not arrived, until they are there; or, when they
-were never captured, for `Limits.hole_seconds`.
+were never captured, for `Limits.gap_seconds`.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Connections:
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
         self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for holes that may be filled
-        self.hole_ns = int(limits.hole_seconds * 1e9)
-        self.closed_ns = int(max(limits.closed_seconds, limits.hole_seconds) * 1e9)
+        self.hole_ns = int(limits.gap_seconds * 1e9)
+        self.closed_ns = int(max(limits.closed_seconds, limits.gap_seconds) * 1e9)
         self.shared = ReassemblyContext(limits, limits_hit)
         self.count = 0
         """Connections seen."""

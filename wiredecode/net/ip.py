@@ -78,7 +78,7 @@ class Fragments:
         self._limits_hit = limits_hit
         self._datagrams: dict[Hashable, Datagram] = {}
         self._buffered = 0
-        self._clock = Clock(int(limits.hole_seconds * 1e9))  # other packets have no part in it
+        self._clock = Clock(int(limits.gap_seconds * 1e9))  # other packets have no part in it
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether a datagram is being put together."""

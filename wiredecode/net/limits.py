@@ -19,7 +19,7 @@ class Limits:
 
     resolve: ClassVar[bool] = False
     """Whether connections get the names of their addresses found in the capture."""
-    hole_seconds: float = 1.0
+    gap_seconds: float = 1.0
     """A gap is given up this long after the other side acknowledged its bytes; this long after the first
     segment beyond it if no packet of the other side was captured. Until acknowledged, a retransmission may fill it.
 
@@ -44,7 +44,7 @@ class Limits:
     """Connections remembered; the one whose last packet is the oldest is forgotten first."""
     closed_seconds: float = 5.0
     """A connection closed by FINs or RST is forgotten this long after its last packet, at least
-    `hole_seconds`; a packet that comes later belongs to a new connection."""
+    `gap_seconds`; a packet that comes later belongs to a new connection."""
     closed_connections: int = KIB
     """Closed connections remembered (looked at every `CLOSED_CHECK_PACKETS` packets); oldest packet first out."""
     fragmented_datagrams: int = KIB

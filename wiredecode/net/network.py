@@ -114,7 +114,7 @@ class Network:
         self._bucket = bucket
         counted = bucket is None or bucket.number == 0
         self._headers = HeaderReader(limits, self.not_decoded, self.limits_hit if counted else Counter())
-        self._clock = Clock(int(limits.hole_seconds * 1e9))
+        self._clock = Clock(int(limits.gap_seconds * 1e9))
         self._analyser: Analyser | None = None
         self.tunnelled: dict[int, Connection] = {}
         """Connections in tunnels, by number, if packets are tracked; the caller forgets them."""

@@ -51,7 +51,7 @@ class ReassemblyContext:
 class Reassembler:
     """Reassembly of one direction. Events go to the list given to each call, in stream order.
 
-    A gap is given up `Limits.hole_seconds` after the other side acknowledged its bytes: for that long packets may
+    A gap is given up `Limits.gap_seconds` after the other side acknowledged its bytes: for that long packets may
     change places. Until then it may be filled at any time, within the budgets of bytes and segments.
     If nothing of the other side was ever captured, the time counts from the first segment after the gap.
     """
@@ -80,7 +80,7 @@ class Reassembler:
         self.shown: AckHistory | None = None
         """Acknowledgements of segments that had to wait for it."""
         self.limits = limits = shared.limits
-        self.hole_ns = int(limits.hole_seconds * 1e9)
+        self.hole_ns = int(limits.gap_seconds * 1e9)
         self.held_segments = 0
         """Segments of this direction that wait for the other one (see causality.py)."""
         self._held = 0  # their captured bytes

@@ -92,7 +92,7 @@ class PacketParcels:
     def __init__(self, file: File, buckets: Buckets, limits: Limits) -> None:
         self.file, self._buckets = file, buckets
         self.totals = Totals()
-        self._clock = Clock(int(limits.hole_seconds * 1e9))
+        self._clock = Clock(int(limits.gap_seconds * 1e9))
         self._headers = HeaderReader(limits, self.totals.not_decoded, self.totals.limits)
         self._vlan_tags = limits.vlan_tags
         self._place = file.place
