@@ -15,7 +15,8 @@ import pytest
 from tests.conftest import CAPTURES
 from wiredecode.capture import CaptureError, open_capture, write_pcap
 from wiredecode.capture import remote as places
-from wiredecode.capture.remote import is_capture_name, open_file
+from wiredecode.capture.listing import is_capture_name
+from wiredecode.capture.remote import open_file
 from wiredecode.spark.files import find, first_ns
 
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"

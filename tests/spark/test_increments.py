@@ -17,7 +17,7 @@ import pytest
 from tests.spark.support import capture, expected, in_order, mixed, same_rows
 from tests.spark.test_state import divided, rows
 from tests.support import packets
-from wiredecode.capture.remote import Listed
+from wiredecode.capture.listing import Listed
 from wiredecode.export.lake.run import selection
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded, TableDemand, decode

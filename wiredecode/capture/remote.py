@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote
-
-import pyarrow.fs as pafs
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.extras import NotInstalled, need
@@ -207,96 +203,3 @@ class Remote(io.RawIOBase):
         if self._file is not None:
             self._file.close()
         super().close()
-
-
-CAPTURE_NAME = re.compile(r".+\.(pcap|pcapng|cap)([.\d]*\d)?(\.(gz|zst|lz4))?", re.IGNORECASE | re.DOTALL)
-"""The name of a capture; ``.pcap0``, ``.pcap12``, ``.pcap.1`` are of rings of files."""
-HIDDEN = (".", "_")
-"""A file or folder inside a given folder whose name begins so is not for readers, as everywhere on Spark."""
-GLOB = re.compile(r"[*?[]")
-
-
-class Listed(NamedTuple):
-    """A file that is there."""
-
-    name: str
-    size: int
-    changed: float
-    """When it was last written to, in seconds since the epoch."""
-
-
-def listing(path: str) -> Iterator[Listed]:
-    """The files of a path, in order of their names. Raises CaptureError."""
-    place = place_of(path)
-    try:
-        info = place.system.get_file_info(place.path)
-        if info.type == pafs.FileType.NotFound and GLOB.search(place.path):
-            yield from sorted(_globbed(place))
-        elif info.type == pafs.FileType.NotFound:
-            raise CaptureError(place.name(place.path), "does not exist")
-        elif info.type == pafs.FileType.Directory:
-            yield from sorted(_inside(place, info.path))
-        else:
-            yield _listed(place, info)
-    except CaptureError:
-        raise
-    except Exception as error:  # every store has its own
-        raise CaptureError(place.name(place.path), f"cannot be listed: {line_of(error)}") from None
-
-
-def _listed(place: Location, info: Any) -> Listed:
-    """A file as its file system describes it. Object stores give no time: there a file is complete when it is seen."""
-    return Listed(place.name(info.path), info.size or 0, (info.mtime_ns or 0) / 1e9)
-
-
-def is_capture_name(name: str) -> bool:
-    """Whether the name of a file is that of a capture."""
-    return CAPTURE_NAME.fullmatch(name) is not None
-
-
-def is_hidden(path: str) -> bool:
-    """Whether a file or one of its folders is hidden; ``path`` is relative to what was given."""
-    return any(part.startswith(HIDDEN) for part in path.split("/"))
-
-
-def _inside(place: Location, folder: str) -> Iterator[Listed]:
-    for info in place.system.get_file_info(pafs.FileSelector(folder, recursive=True)):
-        below = info.path.removeprefix(folder).lstrip("/")
-        if info.type == pafs.FileType.File and is_capture_name(info.base_name) and not is_hidden(below):
-            yield _listed(place, info)
-
-
-def _globbed(place: Location) -> Iterator[Listed]:
-    """Files that fit, and the captures of folders that fit."""
-    parts = place.path.split("/")
-    fixed = next(index for index, part in enumerate(parts) if GLOB.search(part))
-    base = "/".join(parts[:fixed]) or "/"
-    found = list(_matching(place, base, parts[fixed:]))
-    if not found:
-        raise CaptureError(place.name(place.path), "fits no file")
-    for info in found:
-        if info.type == pafs.FileType.Directory:
-            yield from _inside(place, info.path)
-        else:
-            yield _listed(place, info)
-
-
-def _matching(place: Location, folder: str, parts: list[str]) -> Iterator[Any]:
-    head, *rest = parts
-    selector = pafs.FileSelector(folder, allow_not_found=True)
-    infos = [info for info in place.system.get_file_info(selector) if not is_hidden(info.base_name)]
-    if head == "**":
-        if rest:
-            yield from _matching(place, folder, rest)
-        for info in infos:
-            if info.type == pafs.FileType.Directory:
-                yield from _matching(place, info.path, parts)
-            elif not rest:
-                yield info
-        return
-    for info in infos:
-        if fnmatchcase(info.base_name, head):
-            if not rest:
-                yield info
-            elif info.type == pafs.FileType.Directory:
-                yield from _matching(place, info.path, rest)

@@ -51,7 +51,7 @@ def _stands_for_several(name: str) -> bool:
 
 def _captures(name: str) -> list[str]:
     from wiredecode.capture import CaptureError
-    from wiredecode.capture.remote import listing
+    from wiredecode.capture.listing import listing
 
     try:
         found = [file.name for file in listing(name)]

@@ -26,7 +26,7 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wiredecode.capture.remote import Listed
+    from wiredecode.capture.listing import Listed
     from wiredecode.cli.spark_options import SparkOptions
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand

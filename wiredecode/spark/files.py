@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.capture.remote import Listed, listing, open_file
+from wiredecode.capture.listing import Listed, listing
+from wiredecode.capture.remote import open_file
 from wiredecode.spark.packets import File
 
 NONE, FOLDER = "none", "folder"
