@@ -11,6 +11,7 @@ from unittest.mock import patch
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read
 from wiredecode.capture import PacketBatch
+from wiredecode.settings import Settings
 from wiredecode.ui import jobs, reports
 from wiredecode.ui.screens import Listing
 from wiredecode.view import theme
@@ -259,3 +260,17 @@ def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
             await ui.press("escape")
 
     drive(BASIC, test)
+
+
+def test_the_bar_is_ascii_on_terminals_without_more() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        go_on = Event()
+        with patch.object(ui.main.model, "frames", lambda *words, **named: iter([]) if go_on.wait(10) else None):
+            await ui.press("F")
+            await ui.until(lambda: "-   0%" in ui.text())
+            assert ui.text().isascii() and "+-----" in ui.text()
+            go_on.set()
+            await ui.until(lambda: "-   0%" not in ui.text())
+
+    drive(BASIC, test, settings=Settings(ascii=True))

@@ -50,6 +50,7 @@ class Inspector(App[int]):
     CSS = """
     .ascii #detail, .ascii #bytes { border-top: ascii $primary; }
     .ascii .wide #bytes { border-top: none; border-left: ascii $primary; }
+    .ascii #progress { border: ascii $primary; }
     """
 
     def __init__(

@@ -279,7 +279,7 @@ class FrameList(Lines):
         return (row.time_ns - zero_ns) / 1e9
 
     def times(self) -> str:
-        """What the times of the list are."""
+        """The meaning of the times in the list."""
         if self.zero:
             return f"time since frame {self.zero:,}: t ends"
         if self.columns or self._time is None:

@@ -10,7 +10,7 @@ from typing import Any
 from wiredecode.frames.escape import escape
 
 PARTIAL_SECONDS, PARTIAL_SHARE = 0.5, 10
-"""Results so far are made at most this often, and take at most one part of so many of the time."""
+"""Partial results are made at most this often, and take at most a tenth of the time."""
 
 
 class Stopped(Exception):
@@ -40,7 +40,7 @@ class Job:
         self.share = share
 
     def so_far(self, make: Callable[[], Any]) -> None:
-        """Now and then, let ``result`` be what ``make`` returns: what was found so far."""
+        """Now and then, set ``result`` to the partial result that ``make`` returns."""
         began = monotonic()
         if began >= self._due:
             self.result, now = make(), monotonic()

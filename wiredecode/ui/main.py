@@ -102,6 +102,7 @@ class MainScreen(Screen[None]):
         self.filtering: Job | None = None
         self._filtered: dict[str, Job] = {}
         """The last filters, so that none is repeated."""
+        self._recent: list[str] = []
         self.entry = Entry(settings)
         self.message = ""
         """The last event, in the status line."""
@@ -148,26 +149,18 @@ class MainScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE, "wide")
         self.set_class(event.size.height < SHORT, "short")
-        self.call_after_refresh(self._heading)
-
-    def _heading(self) -> None:
-        self.heading.show(self.frames.header())
+        self.call_after_refresh(self.update)
 
     # The panes.
 
     def update(self) -> None:
         """Look for new frames: called often."""
         self.frames.update()
-        self._heading()
+        self.heading.show(self.frames.header())
         saving = self.live.problem if self.live is not None else None
-        problem = self.model.problem or saving or self.frames.looks.problem
-        if problem and not self.message:
-            self.message = problem
+        self.message = self.message or self.model.problem or saving or self.frames.looks.problem or ""
         if self._late:
             self._want()
-        self._show_state()
-
-    def _show_state(self) -> None:
         self.header.show(self.state())
         self.status_line.show(self.status())
 
@@ -216,7 +209,7 @@ class MainScreen(Screen[None]):
         elif event.pane is self.fields:
             branch = self.fields.branch
             self.octets.mark(None if branch is None else branch.span)
-        self._show_state()
+        self.update()
 
     def _want(self) -> None:
         """Load the frame under the cursor; where the cursor follows a live capture not every one."""
@@ -230,7 +223,7 @@ class MainScreen(Screen[None]):
     def _stepped(self, event: BytePane.Stepped) -> None:
         if not self.fields.has_focus:
             self.fields.find(event.byte)
-        self._show_state()
+        self.update()
 
     def _loaded(self, number: int, found: Any) -> None:
         """A frame was read, or reading it failed."""
@@ -263,7 +256,8 @@ class MainScreen(Screen[None]):
 
     def _asks(self) -> None:
         """Name what is typed; below it, if that is a filter, the last ones."""
-        kind, recent = self.entry.kind, self.recent
+        kind, current = self.entry.kind, "" if self.select is None else self.select.text
+        recent = self._recent = [each for each in reversed(self.entry.history) if each != current][:RECENT]
         self.asked.show(f"{'go to' if kind == filterline.NUMBER else kind:<8}")
         self.problem_line.display = kind == filterline.FILTER and bool(recent) and self.entry.has_focus
         line = Text("recent  ")
@@ -271,22 +265,15 @@ class MainScreen(Screen[None]):
             line.append(" │ " if at else "").append(link(escape(text), f"recent({at})"))
         self.problem_line.show(line)
 
-    @property
-    def recent(self) -> list[str]:
-        """The last filters without the current one."""
-        return [each for each in reversed(self.entry.history) if not self.select or each != self.select.text][:RECENT]
-
     def action_recent(self, at: int) -> None:
-        self._entered(Entry.Entered(filterline.FILTER, self.recent[at]))
+        self._entered(Entry.Entered(filterline.FILTER, self._recent[at]))
 
-    @on(events.DescendantFocus)
-    def _focused(self, event: events.DescendantFocus) -> None:
-        if event.widget is self.entry:
+    @on(events.DescendantFocus, "#entry")
+    @on(events.DescendantBlur, "#entry")
+    def _focus_moved(self) -> None:
+        if self.entry.has_focus or not self.app.app_focus:
             self._asks()
-
-    @on(events.DescendantBlur)
-    def _blurred(self, event: events.DescendantBlur) -> None:
-        if event.widget is self.entry and self.app.app_focus:
+        else:
             self._rest()
 
     def _rest(self) -> None:
@@ -346,7 +333,7 @@ class MainScreen(Screen[None]):
             self.settings = self.entry.completion.settings = load()
             if name.partition(".")[0] == "filters" or name == "ui.columns":
                 self.frames.use(self.settings)
-                self._heading()
+                self.update()
         except SettingsError as error:
             self.say(str(error))
             return False

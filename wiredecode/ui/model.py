@@ -41,6 +41,7 @@ AHEAD, KEPT_FRAMES = 24, 128
 
 
 OnEnd = Callable[["Connection", str | None], None]
+Look = Callable[[PacketBatch], None]
 
 
 class Ends:
@@ -164,11 +165,7 @@ class CaptureModel:
         return build_dissector(demand, self.limits, analyse=analyse, on_end=Ends(on_end).over, on_over=over)
 
     def frames(
-        self,
-        dissector: Dissector,
-        job: Job,
-        look: Callable[[PacketBatch], None] = lambda batch: None,
-        so_far: Callable[[], object] | None = None,
+        self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None
     ) -> Iterator[Frame]:
         """All frames once more. What cannot be read is a problem of :meth:`run`. Raises :class:`Stopped`.
 
@@ -202,9 +199,7 @@ class CaptureModel:
     def _ended(self, job: Job) -> Stop:
         return lambda: job.stopped or self._stop.is_set()
 
-    def _frames(
-        self, dissector: Dissector, batches: Iterable[PacketBatch], stop: Stop, look: Callable[[PacketBatch], None]
-    ) -> Iterator[Frame]:
+    def _frames(self, dissector: Dissector, batches: Iterable[PacketBatch], stop: Stop, look: Look) -> Iterator[Frame]:
         with suppress(CaptureError):
             for part in self._parts(batches):
                 self._give_way()

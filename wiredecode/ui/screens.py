@@ -21,7 +21,6 @@ from wiredecode.view import theme
 
 PROGRESS_SECONDS = 0.2
 BAR = 32
-"""Columns of the bar."""
 
 
 class Listing(Lines):
@@ -74,7 +73,6 @@ class ReportScreen(BackScreen):
     DEFAULT_CSS = """
     ReportScreen { layers: below above; align: center middle; }
     ReportScreen #progress { layer: above; width: 42; height: 3; border: solid $primary; padding: 0 1; }
-    .ascii ReportScreen #progress, .ascii#progress { border: ascii $primary; }
     """
 
     def __init__(self, title: str, cursor: int) -> None:
@@ -200,12 +198,9 @@ class ColumnsScreen(Screen[list[str]]):
         self.chosen = []
         self._fill()
 
+    @on(Lines.Chosen)
     def action_take(self) -> None:
         self.dismiss(list(self.chosen))
-
-    @on(Lines.Chosen)
-    def _entered(self) -> None:
-        self.action_take()
 
 
 class HelpScreen(BackScreen):

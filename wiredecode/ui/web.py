@@ -17,12 +17,8 @@ from textual_serve.server import Server
 
 from wiredecode.frames.escape import escape
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline'; connect-src 'self' ws:; img-src 'self' data:",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "X-Frame-Options": "DENY",
-}
+POLICY = "default-src 'self' 'unsafe-inline'; connect-src 'self' ws:; img-src 'self' data:; frame-ancestors 'none'"
+HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
 """Nothing is fetched from elsewhere, and the address with its token goes nowhere."""
 
 
@@ -50,7 +46,7 @@ class TokenServer(Server):
         return page
 
     async def on_startup(self, app: web.Application) -> None:
-        """Report nothing: nobody can connect yet."""
+        """Report nothing: connections come later."""
 
     def serve_at(self, listening: socket.socket) -> None:
         """Serve until Ctrl-C, report the address, and log no requests: they name the token."""
@@ -61,7 +57,7 @@ class TokenServer(Server):
             self._say(begun)
 
         web.run_app(self._make_app(), sock=listening, print=say, access_log=None, shutdown_timeout=1)
-        sys.unraisablehook = lambda event: None  # screens that still end have no event loop any more
+        sys.unraisablehook = lambda event: None  # screens may end later than the event loop
 
 
 def serve(listen: str, words: Sequence[str], say: Callable[[str], None]) -> None:
@@ -74,7 +70,7 @@ def serve(listen: str, words: Sequence[str], say: Callable[[str], None]) -> None
         host, port = listening.getsockname()[:2]
         if not ip_address(host).is_loopback:
             say(
-                f"{escape(listen)} can be reached from other hosts, without encryption: whoever knows the address sees "
+                f"{escape(listen)} can be reached from other hosts, without encryption: anyone with the address sees "
                 f"the captures with their secrets, and saves files as {getuser()}"
             )
         if ip_address(host).is_unspecified:
