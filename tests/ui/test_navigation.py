@@ -274,3 +274,17 @@ def test_the_bar_is_ascii_on_terminals_without_more() -> None:
             await ui.until(lambda: "-   0%" not in ui.text())
 
     drive(BASIC, test, settings=Settings(ascii=True))
+
+
+def test_all_lines_of_a_title_have_the_colour_of_its_severity() -> None:
+    async def test(ui: Driver) -> None:
+        await ui.loaded()
+        await ui.press("F")
+        listing = ui.app.screen.query_one(Listing)
+        await ui.until(lambda: any("so far" not in line.text.plain for line in listing.made[:1]))
+        at = next(at for at, line in enumerate(listing.made) if line.text.plain.startswith("warning["))
+        styles = [line.text.style for line in listing.made[at : at + 3]]
+        assert listing.made[at + 2].text.plain.startswith("  when")
+        assert styles == [theme.SEVERITY["warning"]] * 2 + [""]
+
+    drive(CAPTURES / "stories/credit-starvation.pcap", test, size=(120, 36))

@@ -102,8 +102,10 @@ def _problems(problems: list[Problem], heading: str, model: CaptureModel, width:
 
     made = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
+    title = False
     for problem, line in report_lines(problems, model.first_ns, Layout(max(width, WIDTH))):
-        style = "" if problem is None or problem is before else theme.SEVERITY[problem.severity]
+        title = problem is not before or (title and line[:4].isspace())  # all lines of it
+        style = theme.SEVERITY[problem.severity] if problem is not None and title else ""
         made.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
         before = problem
     return made
