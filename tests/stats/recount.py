@@ -94,14 +94,14 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
         own = [each for each in told if each.connection is frame.connection]
         for each in own or [each for each in told if "copy_of" not in each.generated]:
             assert each.latency_ns is not None
-            values[frame.protocol, frame.type, broker(each)].append(each.latency_ns)
+            values[*request(frame), broker(each)].append(each.latency_ns)
         asked = frame.outcome is None and frame.type in asking.get(frame.protocol or "", ())
         if not answers[frame.number] and (asked or frame.outcome in ("unanswered", "late")):
-            silent[frame.protocol, frame.type, broker(frame)] += 1
+            silent[*request(frame), broker(frame)] += 1
     assert all(one.request is None or one.request in by_number for one in whole)
     return [
         {
-            **dict(zip(("protocol", "request", "broker"), key, strict=True)),
+            **dict(zip(("protocol", "request", "topic", "broker"), key, strict=True)),
             "count": len(values[key]),
             **spread(values[key]),
             "unanswered": silent[key],
@@ -148,14 +148,26 @@ def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
     ]
 
 
+def group(topic: str | None) -> str | None:
+    for begin in (begin for one in protocols() for begin in one.reply_topics):
+        if topic is not None:
+            topic = re.sub(rf"(^|\.){re.escape(begin)}.*", rf"\1{begin}*", topic, count=1, flags=re.DOTALL)
+    return topic
+
+
+def request(frame: Frame) -> tuple[Any, ...]:
+    """What a request is called, and its topic."""
+    subject = frame.values.get("subject") if frame.protocol == "nats" else None
+    if not isinstance(subject, str):
+        return frame.protocol, frame.type, None
+    api = re.match(r"\$JS\.(.+\.)?API\.(CONSUMER\.MSG\.NEXT\.)?", subject)
+    return frame.protocol, frame.type if api is None else "pull" if api[2] else "JetStream API", group(subject)
+
+
 def throughput(messages: Iterable[Row]) -> list[Row]:
     found: dict[tuple[Any, ...], list[int | None]] = defaultdict(list)
     for row in messages:
-        topic = row.get("topic")
-        for begin in (begin for one in protocols() for begin in one.reply_topics):
-            if topic is not None:
-                topic = re.sub(rf"(^|\.){re.escape(begin)}.*", rf"\1{begin}*", topic, count=1, flags=re.DOTALL)
-        found[row["protocol"], topic, row["operation"], row["time"][:19] + "Z"].append(row["size"])
+        found[row["protocol"], group(row.get("topic")), row["operation"], row["time"][:19] + "Z"].append(row["size"])
     names = ("protocol", "topic", "operation", "start")
     rows = []
     for key, sizes in found.items():

@@ -19,6 +19,7 @@ from wiredecode.protocols.registry import protocols, requests
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import Called
 from wiredecode.spark.folder import DONE, TABLES, Folder
+from wiredecode.stats.exchanges import reply_topics
 from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
 from wiredecode.tables.reader import LEVELS
 
@@ -68,7 +69,10 @@ def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
         ]
         parts["called"] = f"case {' '.join(calls)} else type end" if calls else "type"
         parts["waits"] = _among("request", ((one, kind) for one, each in checks.items() for kind in each.waits))
-        parts["spread"] = _spread("source, protocol, request, broker", "count", "unanswered")
+        topics = {one: f"layers.{one}.{each.topic}" for one, each in checks.items() if each.topic}
+        cases = " ".join(f"when protocol = '{one}' then {_group(field)}" for one, field in topics.items() if has(field))
+        parts["topic"] = f"case {cases} end" if cases else "cast(null as string)"
+        parts["spread"] = _spread("source, protocol, request, topic, broker", "count", "unanswered")
     elif name == "confirms":
         publishing = [
             _among("type", [(one, kind)])
@@ -81,11 +85,16 @@ def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
         outcomes = ("confirmed", "failed", "unconfirmed", "unknown")
         parts["spread"] = _spread("source, protocol, stream, broker", *outcomes)
     elif name == "throughput":
-        parts["topic"] = "topic"
-        for begin in dict.fromkeys(begin for one in protocols() for begin in one.reply_topics):
-            pattern, to = re.escape(begin), begin.replace("$", r"\$")
-            parts["topic"] = rf"regexp_replace({parts['topic']}, r'(?s)(^|\.){pattern}.*', r'$1{to}*')"
+        parts["topic"] = _group("topic")
     return parts
+
+
+def _group(topic: str) -> str:
+    """As ``topic_group``."""
+    for begin in reply_topics():
+        pattern, to = re.escape(begin), begin.replace("$", r"\$")
+        topic = rf"regexp_replace({topic}, r'(?s)(^|\.){pattern}.*', r'$1{to}*')"
+    return topic
 
 
 def marks() -> list[str]:

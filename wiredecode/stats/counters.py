@@ -19,18 +19,14 @@ from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.net.spread import SPREAD
-from wiredecode.protocols.registry import protocols
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.stats.exchanges import Confirms, Latency, Row
+from wiredecode.stats.exchanges import MOST_TOPICS, OTHERS, Confirms, Latency, Row, topic_group
 from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fitting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import connections_schema
 
 MOST_CELLS = 65_536
 """Topics times intervals that are counted separately, if the interval is not given: beyond it, it gets longer."""
-MOST_TOPICS = 20_000
-OTHERS = "(others)"
-"""All topics beyond these."""
 SECOND_NS = 1_000_000_000
 Key = tuple[str, str | None, str, int]
 
@@ -46,7 +42,6 @@ class Throughput:
         self._topics: set[tuple[str, str | None, str]] = set()
         self._first_ns: int | None = None
         self._last_ns = 0
-        self._begins = tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
 
     def add(self, part: FrameMessages) -> None:
         """Add the messages of the next frame, or some of its messages."""
@@ -72,9 +67,8 @@ class Throughput:
         cell[2] += size
 
     def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
-        for begin in self._begins:
-            if topic is not None and (at := f".{topic}".find(f".{begin}")) >= 0:
-                topic = f"{topic[:at]}{begin}*"
+        if topic is not None:
+            topic = topic_group(topic)
         if (protocol, topic, operation) not in self._topics:
             if len(self._topics) < MOST_TOPICS:
                 self._topics.add((protocol, topic, operation))

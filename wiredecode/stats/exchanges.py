@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from wiredecode.check.codes import offers
@@ -13,7 +14,7 @@ from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import requests
+from wiredecode.protocols.registry import protocols, requests
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Publishing
 
@@ -24,7 +25,26 @@ MOST_ANSWERED = 8_192
 Row = dict[str, Any]
 V = TypeVar("V")
 ExchangeKey = tuple[str, str | None, str | None]
-"""Protocol; type of the request, or stream; broker."""
+"""Protocol, stream, broker."""
+RequestKey = tuple[str, str | None, str | None, str | None]
+"""Protocol, type of the request, topic, broker."""
+MOST_TOPICS = 20_000
+OTHERS = "(others)"
+"""All topics beyond these."""
+
+
+def topic_group(topic: str) -> str:
+    """The topic, with ``*`` for what differs from reply to reply: ``"_INBOX.*"``."""
+    for begin in reply_topics():
+        if (at := f".{topic}".find(f".{begin}")) >= 0:
+            topic = f"{topic[:at]}{begin}*"
+    return topic
+
+
+@cache
+def reply_topics() -> tuple[str, ...]:
+    """How topics begin that are made for one reply, of all protocols."""
+    return tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
 
 
 def broker(frame: Frame) -> str | None:
@@ -57,7 +77,7 @@ class OpenRequests(Generic[V]):
 class OpenRequest:
     """A request without answer on its own connection."""
 
-    place: ExchangeKey
+    place: RequestKey
     connection: Connection
     side: int
     time_ns: int
@@ -80,11 +100,12 @@ class Latency:
     def __init__(self, *, hops: bool = False) -> None:
         self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
-        self._called = {name: checks for name, checks in offers() if checks.called}
+        self._checks = dict(offers())
         self._open = OpenRequests(self._give_up)
-        self._answered: Newest[int, tuple[ExchangeKey, Connection] | None] = Newest(MOST_ANSWERED)
+        self._answered: Newest[int, tuple[RequestKey, Connection] | None] = Newest(MOST_ANSWERED)
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._counts: defaultdict[ExchangeKey, Answered] = defaultdict(Answered)
+        self._counts: defaultdict[RequestKey, Answered] = defaultdict(Answered)
+        self._topics: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
@@ -100,17 +121,27 @@ class Latency:
         if not self._hops and "copy_of" in frame.generated:
             self._answered.put(frame.id, None)
             return
-        called = self._called.get(frame.protocol)
-        place = frame.protocol, called.request(frame) if called is not None else frame.type, broker(frame)
+        checks = self._checks.get(frame.protocol)
+        kind = checks.request(frame) if checks is not None else frame.type
+        topic = self._topic(frame.values.get(checks.topic)) if checks is not None and checks.topic else None
+        place = frame.protocol, kind, topic, broker(frame)
         asks = frame.expects_response
         self._open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
+
+    def _topic(self, topic: Any) -> str | None:
+        if not isinstance(topic, str):
+            return None
+        group = topic_group(topic)
+        if len(self._topics) >= MOST_TOPICS and group not in self._topics:
+            return OTHERS
+        self._topics.add(group)
+        return group
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
         waiting, server = self._open.waiting.get(request), broker(frame)
         if waiting is not None:
-            protocol, kind, _ = waiting.place
             if self._hops or waiting.connection is frame.connection:
-                self._counts[protocol, kind, server].latency.add(latency_ns)
+                self._counts[*waiting.place[:3], server].latency.add(latency_ns)
                 del self._open.waiting[request]
                 self._answered.put(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
@@ -118,29 +149,29 @@ class Latency:
             else:
                 waiting.asks = False
         elif request not in self._answered:
-            self._counts[frame.protocol, None, server].latency.add(latency_ns)
+            self._counts[frame.protocol, None, None, server].latency.add(latency_ns)
         elif (known := self._answered[request]) is not None:
             self._answered.move_to_end(request)
             if self._hops or known[1] is frame.connection:
-                self._counts[*known[0][:2], server].latency.add(latency_ns)
+                self._counts[*known[0][:3], server].latency.add(latency_ns)
 
     def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected from now on, on its own connection."""
-        protocol, kind, _ = waiting.place
         for server, latency_ns in waiting.elsewhere:
-            self._counts[protocol, kind, server].latency.add(latency_ns)
-        always = (protocol, kind) in self._always
+            self._counts[*waiting.place[:3], server].latency.add(latency_ns)
+        always = waiting.place[:2] in self._always
         if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
             self._counts[waiting.place].unanswered += 1
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
         self._open.close()
-        checks = dict(offers())
-        for (protocol, request, server), counted in self._counts.items():
+        checks = self._checks
+        for (protocol, request, topic, server), counted in self._counts.items():
             yield {
                 "protocol": protocol,
                 "request": request,
+                "topic": topic,
                 "broker": server,
                 "long_poll": protocol in checks and request in checks[protocol].waits,
                 "count": counted.latency.count,

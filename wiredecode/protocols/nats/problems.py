@@ -409,7 +409,11 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
 
 CHECKS = Checks(
     changes=CHANGES,
-    called=(Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),),
+    called=(
+        Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),
+        Called("JetStream API", "subject", "$JS.", ".API."),
+    ),
+    topic="subject",
     waits=frozenset({PULL}),
     passes_on=("subject", "data"),
     gauges=GAUGES,

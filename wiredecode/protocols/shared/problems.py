@@ -242,6 +242,8 @@ class Checks:
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     called: tuple[Called, ...] = ()
     """``waits`` may name them, too."""
+    topic: str = ""
+    """Field of requests by which statistics tell them apart; empty: there is none."""
     covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules report better."""
     changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
