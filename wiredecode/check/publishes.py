@@ -223,7 +223,6 @@ class Publishes(Rule):
         self.report.cite(problem, *refused.frames)
 
     def _incomplete(self, frame: Frame) -> None:
-        """The connection ended inside a publish."""
         sent = frame.length - frame.missing
         what = f"{short(frame.connection)} ended inside a {frame.type}: {sent:,} bytes of it were sent"
         problem = self.report.add(CODES["publish.incomplete"], what, frame.connection.number, frame=frame)

@@ -206,7 +206,6 @@ def _merged(events: list[Event], gap: int) -> Iterator[Event]:
 
 
 def _text(event: Event, names: list[str]) -> str:
-    """Text of events that came together."""
     times = f" ({event.count:,} times)" if event.count > 1 and len(names) == 1 else ""
     if event.kind in (OPENED, CLOSED, RESET):
         if event.count == 1:

@@ -171,7 +171,6 @@ class Folder:
         return "\n".join(["-- duckdb -init _views.sql", *found, *each, ""])
 
     def _has_layers(self) -> bool:
-        """Whether frames have the column of their fields."""
         import pyarrow.parquet as pq
 
         file = next((each.path for each in self.list(FRAMES, recursive=True) if each.path.endswith(".parquet")), None)

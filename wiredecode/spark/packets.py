@@ -291,7 +291,6 @@ def packets(parcels: Iterable[pa.RecordBatch], number: int = 1) -> Iterator[Pack
 
 
 def _merged(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
-    """Packets of several parcels, in order."""
     if len(parts) < 2:
         yield from (each.rows for each in parts)
         return

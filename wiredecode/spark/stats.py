@@ -153,7 +153,6 @@ def common(frames: DataFrame) -> DataFrame:
 
 
 def _places(out: str) -> dict[str, list[str]]:
-    """Folders or files of each table."""
     if kind_of(out) is not None:
         lake = open_lake(out)
         names = {name: FRAMES if name.startswith(f"{FRAMES}_") else name for name in lake.tables()}

@@ -90,7 +90,6 @@ class TaskWriter:
 
 
 def _tables(level: str, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each table."""
     yield level, with_day(rows)
     if level == FRAMES and len(found := findings(rows)):
         yield FINDINGS, with_day(found)

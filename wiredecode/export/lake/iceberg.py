@@ -175,7 +175,6 @@ def _place(table: Any, path: str) -> str:
 
 
 def _stream(run: TableRun) -> str:
-    """The property with the last step of a stream."""
     return f"{PREFIX}.stream.{run.stream[0]}" if run.stream is not None else ""
 
 

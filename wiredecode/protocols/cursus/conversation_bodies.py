@@ -211,7 +211,6 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _report_command(frame: Frame, name: str, named: dict[str, Any]) -> None:
-    """Report parameters that brokers do not use as intended."""
     keys = [piece["key"] for piece in frame.values.get("arguments", ()) if "key" in piece]
     if len(keys) != len(set(keys)):
         twice = sorted({printable(key) for key in keys if keys.count(key) > 1}) if len(keys) < 100 else []
@@ -247,7 +246,6 @@ def _internal_batch(frame: Frame, named: dict[str, Any], secrets: bool) -> None:
 
 
 def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
-    """The record of a batch inside a command."""
     return {
         inner.layer.filter_name: _guarded_record(
             inner.layer.present(compiler.careful(inner.layer, inner.data, 0, len(inner.data)).values, style)
@@ -371,7 +369,6 @@ HANDLERS: dict[type[Layer], Callable[[Frame, bool], dict[str, Any]]] = {
 
 
 def _batch(frame: Frame) -> dict[str, Any]:
-    """Report unusual contents of a batch."""
     frame.type = BATCH
     values = frame.values
     record = frame.layers[NAME] if frame.layers else None

@@ -302,7 +302,6 @@ class Clients(Rule):
             self.report.cite(problem, *reader.pings[frame.side])
 
     def _leaves(self, frame: Frame) -> None:
-        """A server announces that it will shut down."""
         server, said = frame.source, frame.values.get("options") or {}
         name = printable(str(said.get("server_name") or server))
         problem = self.report.add(CODES["lame-duck"], f"{name} announced that it shuts down", server, frame=frame)
