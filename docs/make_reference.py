@@ -266,7 +266,7 @@ INDEX = (
     "| [Names in filters](filters.md), [columns](tables.md), [limits](limits.md) | `docs/make_reference.py` |",
     "| [Findings](findings/index.md) | `docs/make_reference.py` |",
     "| [RabbitMQ Stream](rabbitmq_stream.md), [NATS](nats.md), [Liftbridge](liftbridge.md), [TANK](tank.md), "
-    "[Cursus](cursus.md), [Pravega](pravega.md) | `docs/make_reference.py` |",
+    "[Cursus](cursus.md), [Pravega](pravega.md), [Kafka](kafka.md) | `docs/make_reference.py` |",
     "| [Measurements](measurements.md) | `python -m tests.bench --write` |",
     "",
     "`wiredecode fields NAME` prints the same about fields, `wiredecode COMMAND --help` about options.",

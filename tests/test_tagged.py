@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from wiredecode.fields import CompactLength, Int16, Int32, NullableStruct, Struct, Text, UInt8, compiler
+from wiredecode.fields import Array, CompactLength, Int16, Int32, NullableStruct, Struct, Text, UInt8, compiler
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.tagged import TaggedFields, UnknownTag, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
@@ -22,6 +22,7 @@ class Answer(TaggedFields):
     fields_desc: ClassVar[Any] = [
         UInt8("kind"),
         NullableStruct("cursor", Node),
+        Array("parts", Int16("parts"), count=UInt8),
         tagged(2, Int32("epoch")),
         tagged(5, Struct("leader", Node)),
         UnknownTags(),
@@ -30,9 +31,13 @@ class Answer(TaggedFields):
 
 def test_tagged_fields_are_read_by_every_reader_and_built_in_their_order() -> None:
     unknown = [UnknownTag(tag=3, data=b"ab"), UnknownTag(tag=900, data=b"")]
-    answer = Answer(kind=1, cursor=Node(node_id=9), leader=Node(node_id=7, rack="a"), epoch=-1, unknown_tags=unknown)
+    answer = Answer(
+        kind=1, cursor=Node(node_id=9), parts=[6], leader=Node(node_id=7, rack="a"), epoch=-1, unknown_tags=unknown
+    )
     raw = bytes(answer)
-    assert raw == bytes.fromhex("01 01 0009 00  04  02 04 ffffffff  03 02 6162  05 07 0007 01 00 02 02 61  8407 00")
+    assert raw == bytes.fromhex(
+        "01 01 0009 00 01 0006  04  02 04 ffffffff  03 02 6162  05 07 0007 01 00 02 02 61  8407 00"
+    )
     assert readers_agree(Answer, raw)
     values = compiler.values(Answer, raw, 0, len(raw))
     assert values["leader"] == {"node_id": 7, "rack": "a"}
@@ -41,18 +46,18 @@ def test_tagged_fields_are_read_by_every_reader_and_built_in_their_order() -> No
 
 def test_a_structure_can_be_null_and_tags_can_be_absent() -> None:
     raw = bytes(Answer(kind=1, cursor=None))
-    assert raw == b"\1\xff\0"
+    assert raw == b"\1\xff\0\0"
     assert readers_agree(Answer, raw)
-    assert compiler.values(Answer, raw, 0, 3) == {"kind": 1, "cursor": None}
+    assert compiler.values(Answer, raw, 0, 4) == {"kind": 1, "cursor": None, "parts": []}
 
 
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        ("01 ff 02 0204ffffffff 0204ffffffff", "tag 2 after tag 2"),
-        ("01 ff 01 0205ffffffff00", "1 bytes after the field of tag 2"),
+        ("01 ff 00 02 0204ffffffff 0204ffffffff", "tag 2 after tag 2"),
+        ("01 ff 00 01 0205ffffffff00", "1 bytes after the field of tag 2"),
         ("01 05 00", "a presence of 5"),
-        ("01 ff 01 0204ffff", ""),
+        ("01 ff 00 01 0204ffff", ""),
     ],
 )
 def test_fields_that_cannot_be_are_malformed(raw: str, reason: str) -> None:

@@ -9,8 +9,10 @@ from tests.check import crafted
 from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
 from tests.protocols.test_tank_surprises import PING, message, plain, produce, produced
+from wiredecode.protocols.kafka.layers import layer_of as kafka_layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.shared.problems import Problem
+from wiredecode.testing import build
 
 Case = str | Callable[[], list[Problem]]
 
@@ -54,7 +56,20 @@ def produce_answered(result: bytes) -> list[Problem]:
     return tank(produce((b"orders", [(3, plain(message()))])), produced(1, result))
 
 
+def kafka(error: int) -> list[Problem]:
+    """A Produce, and its answer for one partition."""
+    asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
+    told = {"topic": "orders", "partition_responses": [{"index": 3, "error": error, "base_offset": -1}]}
+    request = build(
+        kafka_layer("ProduceRequest", 8), {"api_version": 8, "acks": 1, "client_id": "app-1", "topic_data": [asked]}
+    )
+    return talk(
+        9092, (0.1, 0, bytes(request)), (0.2, 1, bytes(build(kafka_layer("ProduceResponse", 8), {"responses": [told]})))
+    )
+
+
 CRAFTED: Mapping[str, Case] = {
+    "kafka.not-leader": partial(kafka, 6),
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
@@ -74,6 +89,8 @@ CRAFTED: Mapping[str, Case] = {
 """Codes that no capture of the repository has, and that no other test of this folder raises."""
 
 NEAR: Mapping[str, Case] = {
+    "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
+    "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in
     "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
     "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads

@@ -380,7 +380,9 @@ class TaggedLayer(Layer):
     @classmethod
     def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
         """These fields, where no faster code is generated."""
-        reader = cls()
+        reader = cls.__new__(cls)
+        reader.begin()
+        reader.fields, reader.explicit = {}, 1  # without the lists that Scapy fills in
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
             raise TruncatedField

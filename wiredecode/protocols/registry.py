@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wiredecode.extras import Unusable
-from wiredecode.protocols import cursus, liftbridge, nats, pravega, rabbitmq_stream, tank
+from wiredecode.protocols import cursus, kafka, liftbridge, nats, pravega, rabbitmq_stream, tank
 from wiredecode.protocols.base import Protocol
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GROUP = "wiredecode.protocols"
 
-BUILT_IN = (rabbitmq_stream, pravega, tank, nats, cursus)
+BUILT_IN = (rabbitmq_stream, pravega, tank, nats, cursus, kafka)
 """The least mistakable first."""
 CARRIED = (liftbridge,)
 """Those that others carry."""

@@ -322,6 +322,31 @@ def _snappy(data: bytes, limit: int) -> Decompressed:
     return Decompressed(pieces[1] if len(pieces) == 2 else b"".join(pieces))
 
 
+_XERIAL = b"\x82SNAPPY\0"
+_XERIAL_HEADER = 16
+
+
+def _snappy_java(data: bytes, limit: int) -> Decompressed:
+    """The framing of snappy-java: a header, then raw blocks with their 32-bit lengths; without it one raw block."""
+    if not data.startswith(_XERIAL):
+        return _snappy_raw(data, limit)
+    pieces: list[bytes] = []
+    position, left = _XERIAL_HEADER, limit
+    try:
+        while position < len(data):
+            start = position + 4
+            position = start + int.from_bytes(data[position:start])
+            if position > len(data):
+                raise _DamageError(ENDS_EARLY)
+            if _snappy_length(data[start:position]) > left:
+                return _over(b"".join(pieces), limit)
+            pieces.append(_snappy_block(data[start:position]))
+            left -= len(pieces[-1])
+    except _DamageError as error:
+        return Decompressed(b"".join(pieces), Status.CORRUPT, str(error))
+    return Decompressed(b"".join(pieces))
+
+
 def masked_crc(data: bytes) -> int:
     """CRC-32C as chunks of snappy and S2 carry it: rotated by 15 bits, plus a constant."""
     from crc32c import crc32c
@@ -354,6 +379,7 @@ CODECS: dict[str, Callable[[bytes, int], Decompressed]] = {
     "gzip": _GZIP.decompress,
     "snappy": _snappy,
     "snappy-raw": _snappy_raw,
+    "snappy-java": _snappy_java,
     "lz4": _lz4,
     "zstd": _zstd,
 }

@@ -1,0 +1,125 @@
+"""Kafka: a capture with real clients held against tshark, and against what the clients did."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.all import Ether, wrpcap
+
+from tests.protocols.test_kafka_parity import CAPTURE
+from wiredecode.api import read
+from wiredecode.capture import open_capture
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.protocols.kafka.protocol import Kafka
+from wiredecode.testing import Part, batches, build, craft, dissect, every
+
+needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+
+
+@cache
+def frames() -> list[Frame]:
+    return list(read(CAPTURE))
+
+
+def rows(what: str) -> list[FrameMessages]:
+    out = Messages()
+    dissect(open_capture([CAPTURE]), known=(Kafka(),), messages=out)
+    return [part for part in out.parts if isinstance(part, FrameMessages) and part.operation == what]
+
+
+def test_everything_is_decoded() -> None:
+    assert len(frames()) == 510
+    assert {frame.status for frame in frames()} == {"ok"}
+    assert len({frame.type for frame in frames()}) == 48
+    assert {finding.group for frame in frames() for finding in frame.findings} == {"response", "protocol"}
+
+
+def test_every_response_names_its_request() -> None:
+    by_id = {frame.id: frame for frame in frames()}
+    answered = [frame for frame in frames() if frame.sender == "server"]
+    assert len(answered) == 254
+    for frame in answered:
+        assert frame.type == by_id[frame.request or 0].type.replace("Request", "Response")
+    unanswered = [frame for frame in frames() if frame.sender == "client" and frame.outcome is None]
+    assert {frame.values.get("acks") for frame in unanswered} == {0}
+
+
+@needs_tshark
+def test_frames_are_those_of_tshark() -> None:
+    """API, version and correlation id of every request and response."""
+    fields = ["kafka.api_key", "kafka.api_version", "kafka.correlation_id", "kafka.len"]
+    command = ["tshark", "-r", str(CAPTURE), "-d", "tcp.port==9094,kafka", "-Ykafka", "-Tfields"]
+    command += [word for field in fields for word in ("-e", field)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    theirs: Counter[tuple[str, str]] = Counter()
+    for line in shown.splitlines():
+        _, _, ids, sizes = line.split("\t")
+        theirs.update(zip(ids.split(","), sizes.split(","), strict=True))
+    ours = Counter((str(frame.values["correlation_id"]), str(frame.values["size"])) for frame in frames())
+    assert ours == theirs
+
+
+@needs_tshark
+def test_records_are_those_of_tshark(tmp_path: Path) -> None:
+    """The batches of the clients, in requests of a version that tshark knows."""
+    parts = []
+    for frame in frames():
+        if frame.type == "ProduceRequest":
+            values = {**frame.values, "api_version": 8, "acks": 0, "client_id": "app", "transactional_id": None}
+            plain = {
+                name: values[name] for name in ("api_version", "acks", "client_id", "transactional_id", "topic_data")
+            }
+            parts.append(Part(1, 0, bytes(build(layer_of("ProduceRequest", 8), plain))))
+    packets = craft(parts, every(60_000), 9092)
+    wrpcap(str(tmp_path / "a.pcap"), [Ether(raw) for raw in packets])
+    command = ["tshark", "-r", str(tmp_path / "a.pcap"), "-Ykafka", "-Tfields", "-Eaggregator=,"]
+    for name in ("message_key", "message_value", "header_key"):
+        command += ["-e", f"kafka.{name}"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    theirs: list[list[str]] = [[], [], []]
+    for line in shown.splitlines():
+        for found, words in zip(theirs, line.split("\t"), strict=True):
+            found += [word for word in words.split(",") if word not in ("", "<MISSING>")]
+    ours: list[list[str]] = [[], [], []]
+    for frame in dissect(batches(packets), known=(Kafka(),)).frames:
+        assert frame.layers is not None
+        for record in records_in(frame.layers["kafka"]["topic_data"]):
+            ours[0] += [record["key"]] if record["key"] else []
+            ours[1] += [record["value"]] if record["value"] else []
+            ours[2] += [header["key"] for header in record["headers"]]
+    assert len(ours[1]) == 326
+    assert ours == theirs
+
+
+def records_in(topics: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for partition in (each for topic in topics for each in topic["partition_data"]):
+        for batch in partition["batches"]:
+            yield from batch["records"]
+
+
+def test_messages_are_what_the_clients_sent() -> None:
+    sent = [(part.topic, part.compression, part.count) for part in rows("publish")]
+    count: Counter[tuple[str | None, str | None]] = Counter()
+    for topic, codec, number in sent:
+        count[topic, codec] += number
+    assert {codec: count["orders", codec] for codec in (None, "gzip", "snappy", "lz4", "zstd")} == {
+        None: 20,
+        "gzip": 70,
+        "snappy": 20,
+        "lz4": 40,
+        "zstd": 20,
+    }
+    first = rows("publish")[0]
+    assert set(first.keys or ()) <= {b"k%d" % number for number in range(20)}
+    assert all(body and body.startswith(b'{"n": ') for body in first.bodies)
+    assert first.headers is not None and first.headers[0] is not None
+    assert first.headers[0][0][0] == "trace"

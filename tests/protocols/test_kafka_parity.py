@@ -1,0 +1,44 @@
+"""Kafka through the kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from wiredecode.fields.tagged import UnknownTag
+from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.protocols.kafka.protocol import Kafka
+from wiredecode.testing import Part, ProtocolTests
+
+CAPTURE = Path(__file__).parents[2] / "captures" / "kafka" / "small.pcap"
+
+
+def asked(name: str, version: int, correlation: int, **fields: Any) -> Part:
+    layer = layer_of(f"{name}Request", version)
+    return Part(1, 0, bytes(layer(api_version=version, correlation_id=correlation, client_id="app-1", **fields)))
+
+
+def told(name: str, version: int, correlation: int, **fields: Any) -> Part:
+    return Part(1, 1, bytes(layer_of(f"{name}Response", version)(correlation_id=correlation, **fields)))
+
+
+DIALOGUE = [
+    asked("ApiVersions", 3, 1, client_software_name="app", client_software_version="1.0"),
+    told("ApiVersions", 3, 1),
+    asked("Metadata", 12, 2, topics=None),
+    told("Metadata", 12, 2, cluster_id="c"),
+    asked("Heartbeat", 4, 3, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
+    asked("Heartbeat", 4, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None),
+    told("Heartbeat", 4, 3, error=27),
+    told("Heartbeat", 4, 4),
+]
+
+
+class TestKafka(ProtocolTests):
+    protocol = Kafka
+    captures: ClassVar = [CAPTURE]
+    dialogues: ClassVar = {"a group": DIALOGUE}
+    steady: ClassVar = frozenset({"size", "api_key", "api_version", "correlation_id", "error"})
+    values: ClassVar = {
+        "UnknownTags": lambda chance: [UnknownTag(tag=chance.randrange(1000, 9999), data=chance.randbytes(3))],
+    }

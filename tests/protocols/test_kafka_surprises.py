@@ -1,0 +1,235 @@
+"""Kafka at its edges: late starts, SASL, versions, formats and codecs of records, damage."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from typing import Any
+
+import pytest
+
+from tests.protocols.test_kafka_parity import DIALOGUE, asked, told
+from wiredecode.fields import compiler
+from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.protocols.kafka.layers import layer_of, versions
+from wiredecode.protocols.kafka.layers_records import (
+    CompressedBatch,
+    Header,
+    MessageV0,
+    MessageV1,
+    Record,
+    RecordBatch,
+    Records,
+    read_batches,
+)
+from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES
+from wiredecode.protocols.kafka.protocol import Kafka
+from wiredecode.testing import Part, batches, build, craft, dissect, every, readers_agree, samples
+from wiredecode.testing.dissection import Result
+
+
+def run(*parts: Part, port: int = 9092, **options: Any) -> Result:
+    return dissect(batches(craft(list(parts), every(1460), port)), known=(Kafka(),), **options)
+
+
+def types(result: Result) -> list[str | None]:
+    return [frame.type for frame in result.frames]
+
+
+def test_the_table_has_all_apis_and_their_versions() -> None:
+    assert len(REQUESTS) == len(RESPONSES) == 93
+    assert set(REQUESTS) == set(RESPONSES)
+    for key, message in REQUESTS.items():
+        assert message.versions == RESPONSES[key].versions, message.name
+    assert MESSAGES["FetchRequest"].versions == (0, 18)
+    assert sum(len(versions(name).layers()) for name, each in MESSAGES.items() if each.key >= 0) == 468
+
+
+def test_requests_are_known_on_any_port_and_responses_are_typed_from_the_first_request_on() -> None:
+    assert types(run(*DIALOGUE, port=7777)) == [
+        *("ApiVersionsRequest", "ApiVersionsResponse", "MetadataRequest", "MetadataResponse"),
+        *("HeartbeatRequest", "HeartbeatRequest", "HeartbeatResponse", "HeartbeatResponse"),
+    ]
+
+
+def late(parts: list[Part], first: int) -> list[bytes]:
+    """Packets of a connection whose front was not captured."""
+    packets = craft(parts, every(1460), 9092)
+    return [packet for packet in packets if len(packet) > 60][first:]
+
+
+@pytest.mark.parametrize("first", range(1, 8))
+def test_a_late_start_loses_no_byte_and_types_what_has_a_request(first: int) -> None:
+    result = dissect(batches(late(DIALOGUE, first)), known=(Kafka(),))
+    whole = run(*DIALOGUE)
+    assert result.totals.undecoded == 0
+    assert len(result.frames) == len(whole.frames) - first
+    for one, two in zip(result.frames, whole.frames[first:], strict=True):
+        answers_earlier = two.request is not None and two.request <= first
+        assert one.type == ("Response" if answers_earlier else two.type)
+
+
+def test_a_produce_that_asks_for_no_answer_does_not_wait() -> None:
+    frames = run(asked("Produce", 9, 1, acks=0), asked("Heartbeat", 4, 2), told("Heartbeat", 4, 2)).frames
+    assert [frame.expects_response for frame in frames] == [False, True, False]
+
+
+def test_a_broker_that_does_not_know_the_version_answers_in_the_first_one() -> None:
+    request = asked("ApiVersions", 4, 1, client_software_name="a", client_software_version="1")
+    answer = layer_of("ApiVersionsResponse", 0)(correlation_id=1, error=35)
+    (_, frame) = run(request, Part(1, 1, bytes(answer))).frames
+    assert frame.values["error"] == 35
+    assert [finding.message for finding in frame.findings] == ["the request was refused: UNSUPPORTED_VERSION"]
+
+
+def test_versions_that_are_not_known_keep_their_header_and_hide_the_rest() -> None:
+    raw = bytearray(asked("Heartbeat", 4, 5, group_id="secret-group").data)
+    raw[6:8] = struct.pack(">h", 6)
+    frame = run(Part(1, 0, bytes(raw)), asked("Heartbeat", 4, 6)).frames[0]
+    assert frame.type == "HeartbeatRequest"
+    assert frame.layers is not None
+    assert frame.layers["kafka"]["undecided"].startswith("<redacted")
+    assert [finding.code for finding in frame.findings] == ["unknown-version"]
+
+
+def test_tokens_of_sasl_are_hidden_with_and_without_a_header() -> None:
+    token = b"\0alice\0alice-secret"
+    plain = [
+        asked("SaslHandshake", 0, 1, mechanism="PLAIN"),
+        told("SaslHandshake", 0, 1, mechanisms=["PLAIN"]),
+        Part(1, 0, struct.pack(">i", len(token)) + token),
+        Part(1, 1, b"\0\0\0\0"),
+        asked("Metadata", 4, 2, topics=None),
+        told("Metadata", 4, 2),
+    ]
+    new = [asked("SaslAuthenticate", 2, 1, auth_bytes=token), told("SaslAuthenticate", 2, 1, auth_bytes=token)]
+    for parts in (plain, new):
+        frames = run(*parts).frames
+        shown = str([frame.layers for frame in frames])
+        assert "alice" not in shown and token.hex() not in shown and b"alice".hex() not in shown
+    assert types(run(*plain))[2:] == ["SaslToken", "SaslToken", "MetadataRequest", "MetadataResponse"]
+
+
+# Records.
+
+RECORDS = [
+    Record(timestamp_delta=0, offset_delta=0, key=b"k", value=b"v", headers=[Header(key="h", value=None)]),
+    Record(timestamp_delta=5, offset_delta=1, key=None, value=None, headers=[]),
+]
+EXPECTED = [(40, "2023-11-14T22:13:20.000Z", "6b", "76"), (41, "2023-11-14T22:13:20.005Z", None, None)]
+TIME = 1_700_000_000_000
+
+
+def batch(layer: type[Layer], **more: Any) -> bytes:
+    common = {"base_offset": 40, "base_timestamp": TIME, "max_timestamp": TIME + 5, "last_offset_delta": 1}
+    return bytes(layer(**common, **more))
+
+
+def snappy_java(data: bytes) -> bytes:
+    import cramjam
+
+    block = bytes(cramjam.snappy.compress_raw(data))
+    return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + struct.pack(">i", len(block)) + block
+
+
+def compressed(codec: int, data: bytes) -> bytes:
+    import cramjam
+    import lz4.frame
+    import zstandard
+
+    pack = {
+        1: gzip.compress,
+        2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
+        3: lz4.frame.compress,
+        4: zstandard.ZstdCompressor().compress,
+    }
+    return bytes(pack[codec](data))
+
+
+def shown(raw: bytes) -> list[tuple[Any, ...]]:
+    record = read_batches(raw, Style(), {})
+    records = [each for one in record["batches"] for each in one["records"]]
+    return [(each["offset"], each["timestamp"], each["key"], each["value"]) for each in records]
+
+
+def test_batches_of_every_codec_hold_the_same_records() -> None:
+    contents = bytes(Records(records=RECORDS))
+    assert shown(batch(RecordBatch, records=RECORDS)) == EXPECTED
+    for codec in (1, 2, 3, 4):
+        raw = batch(CompressedBatch, compression=codec, record_count=2, compressed=compressed(codec, contents))
+        assert shown(raw) == EXPECTED
+    raw = batch(CompressedBatch, compression=2, record_count=2, compressed=snappy_java(contents))
+    assert shown(raw) == EXPECTED
+    assert read_batches(raw, Style(), {})["batches"][0]["crc_status"] == "good"
+
+
+def test_times_of_a_log_that_stamps_them_itself_are_those_of_the_batch() -> None:
+    assert {row[1] for row in shown(batch(RecordBatch, records=RECORDS, timestamp_type=1))} == {EXPECTED[1][1]}
+
+
+def test_messages_of_old_formats_are_read_alone_and_compressed() -> None:
+    first = bytes(MessageV1(base_offset=0, timestamp=TIME, key=b"k", value=b"v"))
+    second = bytes(MessageV1(base_offset=1, timestamp=TIME + 5, key=None, value=None))
+    wrapper = MessageV1(
+        base_offset=41, timestamp=TIME + 5, compression=1, key=None, value=gzip.compress(first + second)
+    )
+    assert shown(bytes(wrapper)) == EXPECTED
+    assert shown(bytes(MessageV0(base_offset=7, key=b"k", value=b"v"))) == [(7, None, "6b", "76")]
+
+
+@pytest.mark.parametrize("layer", [RecordBatch, CompressedBatch, MessageV0, MessageV1, Records])
+def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
+    found = samples(layer)
+    assert found
+    assert all(readers_agree(layer, raw) for raw in found)
+
+
+def test_a_batch_that_is_cut_is_partial_and_one_that_is_damaged_is_named() -> None:
+    raw = batch(RecordBatch, records=RECORDS)
+    record = read_batches(raw + raw[:30], Style(), {})
+    assert (len(record["batches"]), record["partial_batch_bytes"]) == (1, 30)
+    damaged = raw[:-1] + b"\x09"
+    assert read_batches(damaged, Style(), {})["batches"][0]["crc_status"] == "bad"
+    assert "batches_problem" in read_batches(b"\xff" * 80, Style(), {})
+    bomb = batch(CompressedBatch, compression=1, record_count=9, compressed=compressed(1, b"\0" * 99))
+    assert "problem" in read_batches(bomb, Style(), {})["batches"][0]
+
+
+def produced(raw: bytes) -> Part:
+    data = [{"topic": "orders", "partition_data": [{"index": 3, "batches": raw}]}]
+    layer = layer_of("ProduceRequest", 9)
+    values = {"api_version": 9, "correlation_id": 1, "client_id": "app-1", "acks": 1, "topic_data": data}
+    return Part(1, 0, bytes(build(layer, values)))
+
+
+def test_a_wrong_checksum_is_a_finding() -> None:
+    raw = batch(RecordBatch, records=RECORDS)
+    (frame,) = run(produced(raw)).frames
+    assert frame.findings == ()
+    (frame,) = run(produced(raw[:-1] + b"\x09")).frames
+    assert [(finding.group, finding.code) for finding in frame.findings] == [("checksum", "crc")]
+
+
+def test_headers_that_carry_credentials_are_hidden_in_records_and_rows() -> None:
+    headers = [Header(key="authorization", value=b"Bearer abcdef0123456789"), Header(key="trace", value=b"t-1")]
+    part = produced(batch(RecordBatch, records=[Record(key=None, value=b"v", headers=headers)]))
+    out = Messages()
+    result = run(part, messages=out)
+    assert b"abcdef0123456789".hex() not in str(run(part).frames[0].layers)
+    (rows,) = [each for each in out.parts if isinstance(each, FrameMessages)]
+    assert rows.headers == [[("authorization", b"<redacted 23 bytes>"), ("trace", b"t-1")]]
+    assert len(result.frames) == 1
+
+
+def test_markers_of_transactions_are_no_messages() -> None:
+    out = Messages()
+    run(produced(batch(RecordBatch, records=RECORDS, control=1)), messages=out)
+    assert out.parts == []
+
+
+def test_null_and_empty_arrays_mean_different_things() -> None:
+    for topics in (None, []):
+        part = asked("Metadata", 9, 1, topics=topics)
+        layer = layer_of("MetadataRequest", 9)
+        assert compiler.values(layer, part.data, 0, len(part.data))["topics"] == topics

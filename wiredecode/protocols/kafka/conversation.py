@@ -1,0 +1,190 @@
+"""One connection to a broker: requests, the responses by their correlation ids, and SASL."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from wiredecode.frames.frame import Frame
+from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.kafka import NAME, names
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, places, raw_batches
+from wiredecode.protocols.kafka.evidence import REQUEST, RESPONSE, judge_request
+from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
+from wiredecode.protocols.kafka.layers_records import is_intact, slots
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS
+from wiredecode.protocols.kafka.messages import add_messages
+from wiredecode.protocols.reading import FrameDecoder
+from wiredecode.protocols.shared.framing import GOOD
+from wiredecode.protocols.shared.pairing import Newest, Outstanding, link
+
+if TYPE_CHECKING:
+    from wiredecode.fields.layer import Style
+    from wiredecode.frames.message import Messages
+    from wiredecode.net.types import Connection
+
+MOST_TOPICS = 10_000
+"""Topic ids with known names of a connection."""
+MOST_NAMED = 3
+"""Partitions that a line names."""
+TOKEN = FrameDecoder(SaslToken, "SaslToken")
+UNKNOWN = FrameDecoder(UnknownResponse, "Response")
+
+
+@cache
+def decoder(name: str, version: int) -> FrameDecoder:
+    """The reader of a message; versions of equal layout share the code. Brokers ignore bytes after a request."""
+    return FrameDecoder(
+        layer_of(name, version), name, None, "brokers ignore them" if name.endswith("Request") else None
+    )
+
+
+@cache
+def unknown_request(key: int) -> FrameDecoder:
+    return FrameDecoder(UnknownRequest, f"{APIS[key]}Request" if key in APIS else "Request")
+
+
+class KafkaConversation(Conversation):
+    """State of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.client = connection.initiator
+        self.whole = connection.initiator is not None
+        self.waiting: Outstanding[int, Asked] = Outstanding()
+        self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
+        self.answered: Asked | None = None
+        """The request that the frame just decoded answers."""
+        self.raw_sasl = False
+        """Tokens without headers follow."""
+
+    def decode(self, frame: Frame, style: Style | None) -> None:
+        frame.protocol = NAME
+        if self.client is None:
+            seen = judge_request(frame.buffer[frame.start : frame.stop], 0)
+            self.client = frame.side if seen.level >= GOOD else 1 - frame.side
+        frame.sender = self.sender(frame)
+        self.answered = None
+        if self.raw_sasl and self._is_token(frame):
+            TOKEN.read(frame, style)
+        elif frame.side == self.client:
+            self._request(frame, style)
+        else:
+            self._response(frame, style)
+        if "error" not in frame.values or frame.values["error"] != 0 or frame.type == "ProduceResponse":
+            self._report_errors(frame)
+
+    def messages(self, frame: Frame, out: Messages) -> None:
+        add_messages(frame, self.answered, self.topics, out)
+
+    def _is_token(self, frame: Frame) -> bool:
+        """Until the client sends a request again."""
+        if frame.side == self.client and judge_request(frame.buffer[frame.start : frame.stop], 0).level >= GOOD:
+            self.raw_sasl = False
+        return self.raw_sasl
+
+    # Requests.
+
+    def _request(self, frame: Frame, style: Style | None) -> None:
+        if frame.stop - frame.start < REQUEST.size - 2:
+            unknown_request(-1).read(frame, style)
+            return
+        _, key, version, correlation, _ = REQUEST.unpack(
+            frame.buffer[frame.start : frame.stop][: REQUEST.size].ljust(REQUEST.size, b"\0")
+        )
+        frame.code = key
+        message = REQUESTS.get(key)
+        if message is None or version not in versions(message.name):
+            unknown_request(key).read(frame, style)
+            text = (
+                f"version {version} of API {key} is not known" if message is None else f"version {version} is not known"
+            )
+            frame.find("note", "protocol", "unknown-version", text, "api_version", (6, 8))
+        else:
+            decoder(message.name, version).read(frame, style)
+        values = frame.values
+        self._name_topics(frame)
+        self._check_batches(frame)
+        if key == names.PRODUCE and values.get("acks", 1) == 0:
+            return  # no response follows
+        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, kept(key, values)))
+
+    # Responses.
+
+    def _response(self, frame: Frame, style: Style | None) -> None:
+        if frame.stop - frame.start < RESPONSE.size:
+            UNKNOWN.read(frame, style)
+            return
+        correlation = RESPONSE.unpack_from(frame.buffer, frame.start)[1]
+        asked = self.answered = self.waiting.pop(correlation)
+        if asked is None:
+            UNKNOWN.read(frame, style)
+            if self.whole and frame.all_seen(1 - frame.side):
+                message = f"no request with correlation id {correlation} was captured"
+                frame.find("note", "protocol", "no-request", message, "correlation_id", (4, 8))
+            return
+        frame.code = asked.key
+        link(frame, asked)
+        self._reader(frame, asked).read(frame, style)
+        self._name_topics(frame)
+        self._learn(frame, asked)
+        self._check_batches(frame)
+
+    def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
+        name, version = f"{APIS.get(asked.key, '')}Response", asked.version
+        at = frame.start + RESPONSE.size
+        refused = int.from_bytes(frame.buffer[at : at + 2]) == names.UNSUPPORTED_VERSION
+        if asked.key == names.API_VERSIONS and (refused or version not in versions(name)):
+            version = 0  # what brokers answer to versions that they do not know
+        if asked.key not in APIS or version not in versions(name):
+            return UNKNOWN
+        return decoder(name, version)
+
+    def _learn(self, frame: Frame, asked: Asked) -> None:
+        """What later frames depend on."""
+        values = frame.values
+        if asked.key == names.METADATA:
+            for topic in values.get("topics") or ():
+                if isinstance(topic.get("topic_id"), bytes) and topic.get("topic"):
+                    self.topics.put(topic["topic_id"], topic["topic"])
+        elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
+            self.raw_sasl = values.get("error") == 0
+
+    # Facts and findings.
+
+    def _name_topics(self, frame: Frame) -> None:
+        """The first partitions that a frame is about."""
+        found: list[str] = []
+        for topic, each in places(frame.values, self.topics):
+            if len(found) == MOST_NAMED:
+                found.append("...")
+                break
+            found.append(topic if each is None else f"{topic}[{each}]")
+        if found:
+            frame.generate("topics_named", " ".join(found))
+
+    def _check_batches(self, frame: Frame) -> None:
+        """Checksums of batches, and bytes that are none."""
+        for raw in raw_batches(frame.values):
+            found, rest, problem = slots(raw)
+            if problem:
+                frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")
+            bad = sum(not is_intact(raw, slot) for slot in found)
+            if bad:
+                frame.find(
+                    "error", "checksum", "crc", f"{bad} of {len(found)} batches have a wrong checksum", "batches"
+                )
+
+    def _report_errors(self, frame: Frame) -> None:
+        """The outcome of a request, by the error codes of its response."""
+        if frame.side == self.client:
+            return
+        found: dict[int, int] = {}
+        for code in errors_in(frame.values):
+            found[code] = found.get(code, 0) + 1
+        if found:
+            texts = [
+                f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in found.items()
+            ]
+            message = f"the request was refused: {', '.join(texts)}"
+            frame.find("note", "response", "refused", message, "error" if "error" in frame.values else None)

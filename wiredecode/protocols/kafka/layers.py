@@ -1,0 +1,206 @@
+"""Requests and responses as layers: one for each layout, made from the table when it is first met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Any, ClassVar
+
+from wiredecode.fields import (
+    Array,
+    Binary,
+    Boolean,
+    CompactLength,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Kind,
+    LengthOf,
+    NullableStruct,
+    Rest,
+    Struct,
+    Text,
+    UInt16,
+    Uuid,
+)
+from wiredecode.fields.layer import Layer
+from wiredecode.fields.sized import Inner
+from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
+from wiredecode.fields.versions import Versions
+from wiredecode.protocols.kafka import NAME, names
+from wiredecode.protocols.kafka.layers_records import read_batches
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, REQUESTS, RESPONSES, Layout, Part
+
+NUMBERS = {
+    "i8": Int8,
+    "i16": Int16,
+    "i32": Int32,
+    "i64": Int64,
+    "u16": UInt16,
+    "bool": Boolean,
+    "f64": Float64,
+    "uuid": Uuid,
+}
+Header = tuple[int, int]
+"""Number of the API (-1: a message inside a field) and version of the header."""
+
+
+def header_of(name: str, version: int, *, flexible: bool) -> Header:
+    """ApiVersions answers without tags: the client cannot know yet what the broker speaks."""
+    key = MESSAGES[name].key
+    if key < 0:
+        return key, 0
+    if name.endswith("Response"):
+        return key, int(flexible and key != names.API_VERSIONS)
+    if key == names.CONTROLLED_SHUTDOWN and version == 0:
+        return key, 0
+    return key, 2 if flexible else 1
+
+
+def begin(name: str, header: Header) -> list[Kind]:
+    """The header of a message."""
+    key, version = header
+    if key < 0:
+        return []
+    size = Int32("size", "bytes that follow", unit="bytes", fill=LengthOf())
+    correlation = Int32("correlation_id", "ties a response to its request")
+    tags = [header_tags()] if version == (1 if name.endswith("Response") else 2) else []
+    if name.endswith("Response"):
+        return [size, correlation, *tags]
+    api = [
+        Int16("api_key", "what is asked for", names=APIS, default=key),
+        Int16("api_version", "version of request and response"),
+    ]
+    client = [Text("client_id", "name that the client gives itself", length=Int16, null=-1)]
+    return [size, *api, correlation, *(client if version else []), *tags]
+
+
+class HeaderTags(TaggedFields):
+    """Tagged fields of a header; none is known."""
+
+    fields_desc: ClassVar[Any] = [UnknownTags()]
+
+
+def header_tags() -> Kind:
+    return Struct("header_tags", HeaderTags, "tagged fields of the header")
+
+
+@cache
+def structure(name: str, layout: Layout, owner: str) -> type[Layer]:
+    """A structure inside a message; ``owner`` matters where values may be secrets."""
+    flexible, parts = layout
+    kinds: list[Any] = [field(part, flexible, owner) for part in parts]
+    base = TaggedFields if flexible else Layer
+    return type(
+        name.title().replace("_", ""), (base,), {"fields_desc": [*kinds, *([UnknownTags()] if flexible else [])]}
+    )
+
+
+def field(part: Part, flexible: bool, owner: str) -> Kind:
+    """One field of a structure."""
+    name, kind, array, null, tag, layout = part
+    doc = name.replace("_", " ")
+    length, nothing = CompactLength if flexible else Int32, -1 if null else None
+    made: Kind
+    if array:
+        inner = structure(name, layout, owner) if layout is not None else scalar(name, kind, doc, flexible, None, owner)
+        made = Array(name, inner, doc, count=length, null=nothing)
+    elif layout is not None:
+        made = (NullableStruct if null else Struct)(name, structure(name, layout, owner), doc)
+    else:
+        made = scalar(name, kind, doc, flexible, nothing, owner)
+    return made if tag is None else tagged(tag, made)
+
+
+def scalar(name: str, kind: str, doc: str, flexible: bool, null: int | None, owner: str) -> Kind:
+    if kind in ("str", "bytes", "records"):
+        hidden = name in names.HIDDEN or (name == "value" and owner in names.HIDDEN_VALUES)
+        length = CompactLength if flexible else Int16 if kind == "str" else Int32
+        if kind == "str":
+            return Text(name, doc, length=length, null=null, secret=hidden, free=name in names.FREE)
+        inner: Inner | None = read_batches if name == "batches" else None
+        return Binary(name, doc, length=length, null=null, secret=hidden, inner=inner)
+    if kind == "i16" and (name == "error" or name.endswith("_error")):
+        return Int16(name, doc, names=ERRORS)
+    if kind == "i16" and name == "api_key":
+        return Int16(name, doc, names=APIS)
+    number: Kind = NUMBERS[kind](name, doc)
+    return number
+
+
+def layout_of(name: str, version: int) -> tuple[Header, Layout]:
+    layout = MESSAGES[name].layout(version)
+    return header_of(name, version, flexible=layout[0]), layout
+
+
+def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
+    header, (flexible, parts) = layout
+    kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name) for part in parts)]
+    known = {kind.name for kind in kinds}
+    members = {
+        "fields_desc": [*kinds, *([UnknownTags()] if flexible else [])],
+        "filter_name": NAME,
+        "facts": tuple(each for each in names.FACTS if each in known or each == "topics_named")[:6],
+        "remade": (layer_of, (name, version)),
+        "__doc__": f"{name}, version {version} and those of equal layout.",
+    }
+    return type(f"{name}V{version}", (TaggedFields if flexible else Layer,), members)
+
+
+def layer_of(name: str, version: int) -> type[Layer]:
+    """The layer of a message in one version; KeyError if there is none."""
+    return versions(name).layer(version)
+
+
+@cache
+def versions(name: str) -> Versions:
+    """A message in all its versions."""
+    first, last = MESSAGES[name].versions
+    return Versions(name, first, last, cache(partial(layout_of, name)), partial(make, name))
+
+
+class UnknownRequest(Layer):
+    """A request of an API or version that is not in the table."""
+
+    filter_name = NAME
+    facts = ("api_key", "api_version")
+    fields_desc: ClassVar[Any] = [
+        *begin("FetchRequest", (names.FETCH, 0)),
+        Rest("undecided", "client id and the fields of a version that is not known", secret=True),
+    ]
+
+
+class UnknownResponse(Layer):
+    """A response whose request is not known."""
+
+    filter_name = NAME
+    facts = ("correlation_id",)
+    fields_desc: ClassVar[Any] = [
+        *begin("FetchResponse", (names.FETCH, 0)),
+        Rest("undecided", "fields of a response whose request is not known", secret=True),
+    ]
+
+
+class SaslToken(Layer):
+    """A token of SASL without a header, after SaslHandshake of version 0."""
+
+    filter_name = NAME
+    facts = ("size",)
+    fields_desc: ClassVar[Any] = [
+        Int32("size", "bytes that follow", unit="bytes", fill=LengthOf()),
+        Rest("token", "token of the mechanism", secret=True),
+    ]
+
+
+OTHERS: tuple[type[Layer], ...] = (UnknownRequest, UnknownResponse, SaslToken)
+
+
+@cache
+def every_layer() -> Iterable[type[Layer]]:
+    """The layers of all messages and versions."""
+    found = [
+        layer for message in (*REQUESTS.values(), *RESPONSES.values()) for layer in versions(message.name).layers()
+    ]
+    return (*found, *OTHERS)

@@ -1,0 +1,144 @@
+"""Recognising Kafka, cutting it into frames, and finding the next frame after a gap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wiredecode.fields import Array, Number, Struct
+from wiredecode.fields.layer import Layer
+from wiredecode.net.types import Connection
+from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.kafka import NAME, PORTS
+from wiredecode.protocols.kafka.conversation import KafkaConversation
+from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
+from wiredecode.protocols.kafka.layers import every_layer
+from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
+from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, LengthPrefix
+from wiredecode.protocols.shared.framing import Number as Length
+
+PLACES = ("kafka.topic_data.partition_data", "kafka.responses.partitions")
+"""Structures with batches."""
+
+
+def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
+    """The fields of a layer inside bytes, as generated ones."""
+    for kind in layer.fields_desc:
+        name, inner = f"{prefix}.{kind.name}", kind.element if isinstance(kind, Array) else kind
+        if isinstance(inner, Struct):
+            yield name, Generated("list<struct>", kind.doc)
+            yield from members(inner.layer, name)
+        elif isinstance(kind, Number) and kind.code_name:
+            yield name, Generated("string", kind.doc)
+            yield f"{prefix}.{kind.code_name}", Generated(kind.column, f"number of {kind.name}")
+        else:
+            yield name, Generated(kind.column, kind.doc)
+
+
+def inside(place: str) -> dict[str, Generated]:
+    """The fields that batches add to a structure."""
+    batch = f"{place}.batches"
+    fields = {
+        name: field for layer in (MessageV1, RecordBatch, CompressedBatch) for name, field in members(layer, batch)
+    }
+    return fields | {
+        f"{place}.partial_batch_bytes": Generated("int64", "bytes of a last batch that the broker did not send whole"),
+        f"{place}.batches_problem": Generated("string", "why the bytes after the last batch cannot be read"),
+        f"{batch}.crc_status": Generated("string", "good or bad"),
+        f"{batch}.problem": Generated("string", "why records could not be read"),
+        f"{batch}.records.offset": Generated("int64", "offset of the record"),
+        f"{batch}.records.timestamp": Generated("timestamp[ms, UTC]", "time of the record"),
+    }
+
+
+GENERATED = {
+    "kafka.topics_named": Generated("string", "the first topics and partitions that the frame is about"),
+    **{name: field for place in PLACES for name, field in inside(place).items()},
+}
+COLUMN_TYPES = {f"{place}.batches": "list<struct>" for place in PLACES}
+
+SEARCH_BYTES = 256 * 1024
+"""While searching, no frame is waited for that is longer."""
+REQUEST_FRONT = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x60]\x00[\x00-\x18])", re.DOTALL)
+RESPONSE_FRONT = re.compile(rb"(?=\x00[\x00-\xff]{3}[\x00-\x7f])", re.DOTALL)
+
+
+class Kafka(Protocol):
+    """Apache Kafka: clients, brokers and controllers speak the same protocol."""
+
+    name = NAME
+    title = "Apache Kafka"
+    ports = PORTS
+    header_bytes = 8
+    framing = LengthPrefix(
+        Length(0, 4, 0, MOST_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
+    )
+    requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
+    summary_keys = ("error", "topics_named", "api_version", "group_id")
+    generated, column_types = GENERATED, COLUMN_TYPES
+
+    def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
+        """A request shows its protocol; responses do so on the protocol's port only."""
+        asked = RequestChain(data, 0)
+        if asked.best >= GOOD or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
+            return Verdict(0, client=True)
+        if started and asked.last.level != BAD and not final:
+            return Undecided()
+        if started and not port:
+            return Rejected()
+        if port:
+            answered = ResponseChain(data, 0)
+            if answered.whole and (answered.enough() or answered.end == len(data)) and (final or not started):
+                return Verdict(0, client=False)
+        found = self._find(data, final)
+        if found.found and (port or RequestChain(data, found.position).best >= GOOD):
+            client = RequestChain(data, found.position).best >= GOOD
+            return Verdict(found.position, client=client)
+        return Rejected() if final else Undecided(found.position)
+
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """A request, or responses whose correlation ids go up."""
+        return self._find(data, final)
+
+    def begin(self, data: bytes, *, final: bool) -> Found:
+        """A segment that ends where a response does."""
+        chain = ResponseChain(data, 0)
+        if chain.whole and chain.end == len(data):
+            return Found(0, True)
+        return self._find(data, final)
+
+    def _find(self, data: bytes, final: bool) -> Found:
+        fronts = [REQUEST_FRONT.finditer(data), RESPONSE_FRONT.finditer(data)]
+        asked = next((at for match in fronts[0] if (at := match.start()) >= 0 and self._asks(data, at)), len(data))
+        for match in fronts[1]:
+            position = match.start()
+            if position >= asked:
+                break
+            chain = ResponseChain(data, position)
+            if chain.enough() or (chain.whole >= 2 and chain.end == len(data)):
+                return Found(position, True)
+            waits = chain.last.level == CUT or chain.last.end > len(data)
+            if chain.whole and waits and not final and chain.last.end - position < SEARCH_BYTES:
+                return Found(position, False)
+        if asked < len(data):
+            return Found(asked, True)
+        return Found(max(0, len(data) - 16), False)
+
+    @staticmethod
+    def _asks(data: bytes, position: int) -> bool:
+        return RequestChain(data, position).best >= GOOD
+
+    def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
+        return KafkaConversation(connection)
+
+    def layers(self) -> Iterable[type[Layer]]:
+        return every_layer()
+
+    def type_names(self) -> Iterable[str]:
+        names = [message.name for message in (*REQUESTS.values(), *RESPONSES.values())]
+        return (*names, "Request", "Response", "SaslToken")
+
+
+PROTOCOL: Any = Kafka
