@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.kafka import NAME, PORTS
 from wiredecode.protocols.kafka.conversation import KafkaConversation
-from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
+from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain, judge_request
 from wiredecode.protocols.kafka.layers import every_layer
 from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
@@ -65,6 +65,14 @@ REQUEST_FRONT = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x60]\x00[\x
 RESPONSE_FRONT = re.compile(rb"(?=\x00[\x00-\xff]{3}[\x00-\x7f])", re.DOTALL)
 
 
+def in_a_row(data: bytes, chain: RequestChain) -> bool:
+    """Whether a request is followed by another one, or is all that there is: by chance bytes look like a single one."""
+    if chain.best < GOOD or not chain.whole:
+        return False
+    alone = chain.start == 0 and chain.end == len(data)
+    return alone or judge_request(data, chain.end).level >= GOOD
+
+
 class Kafka(Protocol):
     """Apache Kafka: clients, brokers and controllers speak the same protocol."""
 
@@ -82,7 +90,8 @@ class Kafka(Protocol):
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
         asked = RequestChain(data, 0)
-        if asked.best >= GOOD or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
+        good = asked.best >= GOOD and (started or port or in_a_row(data, asked))
+        if good or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
             return Verdict(0, client=True)
         if started and asked.last.level != BAD and not final:
             return Undecided()
@@ -93,10 +102,10 @@ class Kafka(Protocol):
             if answered.whole and (answered.enough() or answered.end == len(data)) and (final or not started):
                 return Verdict(0, client=False)
         found = self._find(data, final)
-        if found.found and (port or RequestChain(data, found.position).best >= GOOD):
-            client = RequestChain(data, found.position).best >= GOOD
-            return Verdict(found.position, client=client)
-        return Rejected() if final else Undecided(found.position)
+        chain = RequestChain(data, found.position)
+        if found.found and (port or in_a_row(data, chain)):
+            return Verdict(found.position, client=chain.best >= GOOD)
+        return Rejected() if final else Undecided(0 if found.found else found.position)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """A request, or responses whose correlation ids go up."""
