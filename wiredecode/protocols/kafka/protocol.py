@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields import Array, Number, Struct
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict
+from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain, judge_request
@@ -43,18 +43,13 @@ def inside(place: str) -> dict[str, Generated]:
     fields = {
         name: field for layer in (MessageV1, RecordBatch, CompressedBatch) for name, field in members(layer, batch)
     }
-    return fields | {
-        f"{place}.partial_batch_bytes": Generated("int64", "bytes of a last batch that the broker did not send whole"),
-        f"{place}.batches_problem": Generated("string", "why the bytes after the last batch cannot be read"),
-        f"{batch}.crc_status": Generated("string", "good or bad"),
-        f"{batch}.problem": Generated("string", "why records could not be read"),
-        f"{batch}.records.offset": Generated("int64", "offset of the record"),
-        f"{batch}.records.timestamp": Generated("timestamp[ms, UTC]", "time of the record"),
-    }
+    return fields | {f"{place}{name.removeprefix('place')}": field for name, field in ADDED.items()}
 
 
+TOLD = generated_of("kafka")
+ADDED = {name: field for name, field in TOLD.items() if name.startswith("place.")}
 GENERATED = {
-    "kafka.topics_named": Generated("string", "the first topics and partitions that the frame is about"),
+    **{name: field for name, field in TOLD.items() if name not in ADDED},
     **{name: field for place in PLACES for name, field in inside(place).items()},
 }
 COLUMN_TYPES = {f"{place}.batches": "list<struct>" for place in PLACES}
