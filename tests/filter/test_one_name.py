@@ -116,7 +116,7 @@ def test_the_nearest_name_is_one_that_makes_sense(asked: str, near: str) -> None
     ("asked", "hint"),
     [
         ("subject", "; did you mean 'liftbridge.subject' or 'nats.subject'?"),
-        ("kafka.topic", "; did you mean 'cursus.topic' or 'tank.topic'?"),
+        ("pulsar.topic", "; did you mean 'cursus.topic' or 'tank.topic'?"),
         ("tls.handshake", "; wiredecode fields tls lists those that there are"),
         ("zzz", ""),
     ],
