@@ -254,7 +254,7 @@ class TlsConnection:
             label = "CLIENT_TRAFFIC_SECRET_0" if side == self.client else "SERVER_TRAFFIC_SECRET_0"
             self._use(half, self._secret(label))
         elif kind == KEY_UPDATE and self.version == TLS_1_3 and half.secret:
-            from wiredecode.tls.half import SUITES, next_secret
+            from wiredecode.tls.ciphers import SUITES, next_secret
 
             self._use(half, next_secret(SUITES[self.suite], half.secret))
 
@@ -274,7 +274,7 @@ class TlsConnection:
         if secret is None:
             half.dead = True
             return
-        from wiredecode.tls.half import SUITES, opener_1_3
+        from wiredecode.tls.ciphers import SUITES, opener_1_3
 
         suite = SUITES.get(self.suite)
         if suite is None or len(secret) != suite.prf().digest_size:
@@ -288,7 +288,7 @@ class TlsConnection:
         if master is None or len(master) != 48 or self.version != TLS_1_3 - 1:
             half.dead = True
             return
-        from wiredecode.tls.half import SUITES, openers_1_2
+        from wiredecode.tls.ciphers import SUITES, openers_1_2
 
         suite = SUITES.get(self.suite)
         if suite is None:

@@ -75,7 +75,7 @@ def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
         return None, 0
     from cryptography.exceptions import InvalidTag
 
-    from wiredecode.tls.half import SUITES, opener_1_3
+    from wiredecode.tls.ciphers import SUITES, opener_1_3
 
     header, body = record[:HEADER], record[HEADER:]
     likely = []
