@@ -68,6 +68,12 @@ TABLE = (
         ("publish.unconfirmed",),
     ),
     Outage("rabbit_no_permission.pcap", "rabbitmq_stream.not-started", ("DeclarePublisher to s", "Access refused")),
+    Outage("pravega_heal.pcap", "tcp.no-ack", ("stopped acknowledging for 7.724 s", "path or host down")),
+    Outage(
+        "pravega_kill9.pcap",
+        *("tcp.refused", ("127.0.0.1:6000 went down: it refused 39", "ended 13 connections")),
+        ("publish.unconfirmed",),
+    ),
     Outage(
         "cursus_term.pcap",
         *("tcp.refused", ("127.0.0.1:9000 went down: it refused 33", "ended 5 connections")),

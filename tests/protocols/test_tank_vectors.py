@@ -11,7 +11,7 @@ from tests.protocols.tank_vectors import BY_NAME, VECTORS, Vector
 from tests.support import at, build
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame, merge_generated
 from wiredecode.net.types import Connection
 from wiredecode.protocols.tank.conversation import TankConversation
 from wiredecode.protocols.tank.layers import REQUESTS, RESPONSES
@@ -43,6 +43,7 @@ def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
         talk.decode(frame_of(talk, BY_NAME[vector.after].data, 0), style)
     frame = frame_of(talk, vector.data, int(vector.sender == "server"), 2)
     talk.decode(frame, style)
+    merge_generated(frame)  # as the dissector does
     return frame
 
 

@@ -145,7 +145,7 @@ def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.Fix
 def test_a_finding_says_what_is_likely_and_what_follows_from_it(tmp_path: Path) -> None:
     page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
     assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
-    assert "tcp.reset (once): the client reset billing (#3)" in page.text["findings"]
+    assert "tcp.reset (3 times): the client reset billing (#3)" in page.text["findings"]
 
 
 def test_a_browser_would_complain(tmp_path: Path, starved: tuple[Path, Page]) -> None:

@@ -83,8 +83,14 @@ def _problem(problem: Problem, first_ns: int, layout: Layout) -> Iterator[str]:
 
 
 def effects(problem: Problem) -> list[str]:
-    """The consequences of a problem, one line each."""
-    found = [f"{each.name} ({times(each.count)}): {each.what}" for each in problem.effects]
+    """The consequences of a problem, one line per code, with the title of the heaviest."""
+    by_name: dict[str, list[Problem]] = {}
+    for effect in problem.effects:
+        by_name.setdefault(effect.name, []).append(effect)
+    found = [
+        f"{name} ({times(sum(each.count for each in some))}): {max(some, key=lambda each: each.weight).what}"
+        for name, some in by_name.items()
+    ]
     if len(found) > MOST_EVIDENCE:
         found[MOST_EVIDENCE - 1 :] = [f"and {counted(len(found) - MOST_EVIDENCE + 1, 'more', '')}"]
     return found
