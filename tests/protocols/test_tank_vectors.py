@@ -43,7 +43,7 @@ def decoded(vector: Vector, style: Style | None = STYLE) -> Frame:
         talk.decode(frame_of(talk, BY_NAME[vector.after].data, 0), style)
     frame = frame_of(talk, vector.data, int(vector.sender == "server"), 2)
     talk.decode(frame, style)
-    merge_generated(frame, Tank.unshown)  # as the dissector does
+    merge_generated(frame, Tank().unshown)  # as the dissector does
     return frame
 
 
