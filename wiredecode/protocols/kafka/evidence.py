@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from wiredecode.fields import compiler
+from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
 from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, WEAK, Chain, Evidence
 
@@ -17,10 +19,15 @@ MOST_STEP = 1000
 VERSIONS = {key: message.versions for key, message in REQUESTS.items()}
 NEWER = 3
 """Versions above the last known one that a request may have."""
+MOST_REST = 3
+"""Bytes after the last field: librdkafka sends some, and brokers ignore them."""
 
 
 def judge_request(data: bytes, position: int) -> Evidence:
-    """A request names its API, a version and a client: few other bytes do."""
+    """A request names its API, a version and a client, and its fields fill it: few other bytes do.
+
+    Requests of RabbitMQ Stream have the same header, and a text in place of the client.
+    """
     if len(data) - position < REQUEST.size:
         front = data[position : position + 8]
         short = len(front) < 8
@@ -36,7 +43,19 @@ def judge_request(data: bytes, position: int) -> Evidence:
     name = data[start : start + max(length, 0)]
     if not all(32 <= byte < 127 for byte in name):
         return Evidence(BAD)
+    if end <= len(data) and not _is_filled(key, version, data, position, end):
+        return Evidence(BAD)
     return Evidence(GOOD if length > 2 and len(name) == length else WEAK, end, True)
+
+
+def _is_filled(key: int, version: int, data: bytes, position: int, end: int) -> bool:
+    if version > VERSIONS[key][1]:
+        return True
+    try:
+        reached = compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
+    except compiler.FAILED:
+        return False
+    return end - reached <= MOST_REST
 
 
 def _is_known(size: int, key: int, version: int) -> bool:
@@ -45,15 +64,26 @@ def _is_known(size: int, key: int, version: int) -> bool:
 
 
 class RequestChain(Chain):
-    """Requests in a row."""
+    """Requests in a row: they name one client."""
 
     most = 3
 
+    def __init__(self, data: bytes, position: int) -> None:
+        self.named: bytes | None = None
+        super().__init__(data, position)
+
     def judge(self, data: bytes, position: int) -> Evidence:
-        return judge_request(data, position)
+        seen, start = judge_request(data, position), position + REQUEST.size
+        if seen.level != GOOD:
+            return seen
+        name = data[start : start + REQUEST.unpack_from(data, position)[-1]]
+        if self.named not in (None, name):
+            return Evidence(BAD)
+        self.named = name
+        return seen
 
     def enough(self) -> bool:
-        return self.best >= GOOD
+        return self.best >= GOOD and self.whole > 1
 
 
 class ResponseChain(Chain):

@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS
 from wiredecode.protocols.kafka.conversation import KafkaConversation
-from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain, judge_request
+from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import every_layer
 from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
@@ -60,12 +60,9 @@ REQUEST_FRONT = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x60]\x00[\x
 RESPONSE_FRONT = re.compile(rb"(?=\x00[\x00-\xff]{3}[\x00-\x7f])", re.DOTALL)
 
 
-def in_a_row(data: bytes, chain: RequestChain) -> bool:
-    """Whether a request is followed by another one, or is all that there is: by chance bytes look like a single one."""
-    if chain.best < GOOD or not chain.whole:
-        return False
-    alone = chain.start == 0 and chain.end == len(data)
-    return alone or judge_request(data, chain.end).level >= GOOD
+def in_a_row(chain: RequestChain) -> bool:
+    """Whether a request is followed by another one: bytes of other protocols look like a single one."""
+    return chain.best >= GOOD and chain.whole > 1
 
 
 class Kafka(Protocol):
@@ -85,7 +82,7 @@ class Kafka(Protocol):
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
         asked = RequestChain(data, 0)
-        good = asked.best >= GOOD and (started or port or in_a_row(data, asked))
+        good = asked.best >= GOOD and (started or port or in_a_row(asked))
         if good or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
             return Verdict(0, client=True)
         if started and asked.last.level != BAD and not final:
@@ -98,7 +95,7 @@ class Kafka(Protocol):
                 return Verdict(0, client=False)
         found = self._find(data, final)
         chain = RequestChain(data, found.position)
-        if found.found and (port or in_a_row(data, chain)):
+        if found.found and (port or in_a_row(chain)):
             return Verdict(found.position, client=chain.best >= GOOD)
         return Rejected() if final else Undecided(0 if found.found else found.position)
 
