@@ -63,9 +63,9 @@ def test_fields_have_type_messages_and_meaning(run: Run) -> None:
 
 
 def test_an_unknown_prefix_is_an_error(run: Run) -> None:
-    result = run("fields", "amqp")
+    result = run("fields", "mqtt")
     assert (result.code, result.raw) == (2, b"")
-    assert "no field begins with 'amqp'" in result.err
+    assert "no field begins with 'mqtt'" in result.err
 
 
 def test_fields_fit_into_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
