@@ -18,6 +18,7 @@ from tests.fuzz.properties import holds
 from tests.fuzz.shapes import PacketsInput, TalkInput
 from tests.net.script import run as run_network
 from tests.protocols.test_cursus_parity import TestCursus
+from tests.protocols.test_kafka_parity import TestKafka
 from tests.protocols.test_nats_parity import TestNats
 from tests.protocols.test_pravega_parity import TestPravega
 from tests.protocols.test_rabbitmq_parity import TestRabbitMQStream
@@ -30,7 +31,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 TALK_BYTES, TALKS = 1500, 40
 """Of a seed, and seeds of a protocol."""
 KITS: dict[str, type[ProtocolTests]] = {
-    kit.protocol.name: kit for kit in (TestRabbitMQStream, TestNats, TestTank, TestCursus, TestPravega)
+    kit.protocol.name: kit for kit in (TestRabbitMQStream, TestNats, TestTank, TestCursus, TestPravega, TestKafka)
 }
 
 Mutate = Callable[[bytes, random.Random], bytes]
