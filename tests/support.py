@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from wiredecode.capture import PacketBatch, open_capture, write_pcap
 from wiredecode.frames.frame import Frame
@@ -49,6 +52,8 @@ __all__ = [
 ]
 
 RABBITMQ = Path(__file__).parent.parent / "captures" / "rabbitmq-stream"
+
+needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import wiredecode
 from tests.capture.build import pcap, record
 from tests.conftest import sampled
+from tests.support import needs_tshark
 from wiredecode.anonymize import disguises
 from wiredecode.capture import open_capture
 from wiredecode.capture.errors import CaptureError
@@ -151,7 +151,7 @@ def test_texts_in_places_of_the_protocol_are_replaced_unless_they_are_words_of_i
     assert len(frames(out)) == len(frames(source)) >= len(STRANGE_LINES)
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+@needs_tshark
 @pytest.mark.parametrize("name", ["rabbitmq-stream/c43_basic.pcap", "nats/02-auth.pcap"])
 def test_checksums_of_ip_and_tcp_are_right(name: str, key: Path) -> None:
     out = anonymized(CAPTURES / name, key, "--names", "--bodies")

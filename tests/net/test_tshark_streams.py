@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,6 +13,7 @@ import pytest
 from tests.conftest import sampled
 from tests.net.craft import ACK, FIN, RST, SYN, Talk
 from tests.net.script import content, run
+from tests.support import needs_tshark
 from wiredecode.capture import write_pcap
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk
@@ -121,7 +121,7 @@ def of_tshark(path: Path, stream: int) -> list[bytes]:
     return sides
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not there")
+@needs_tshark
 @pytest.mark.parametrize("name", sampled(CASES, 2))
 def test_streams_are_those_of_tshark(name: str, tmp_path: Path) -> None:
     packets = CASES[name]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -10,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from scapy.all import Ether, wrpcap
 
 from tests.protocols.test_kafka_parity import CAPTURE
+from tests.support import needs_tshark
 from wiredecode.api import read
 from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
@@ -21,8 +20,6 @@ from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.testing import Part, batches, build, craft, dissect, every
-
-needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from random import Random
@@ -12,6 +11,7 @@ import pytest
 from scapy.all import Ether, wrpcap
 
 import wiredecode
+from tests.support import needs_tshark
 from tests.toy.kv import KV
 from tests.wireshark.compare import Agreement, compare
 from wiredecode.fields import (
@@ -53,7 +53,6 @@ FOLDERS = {
     "cursus": ("cursus",),
 }
 PCAP = (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1")
-needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
 
 
 @pytest.fixture(scope="module")

@@ -203,8 +203,12 @@ class Stall:
     silent: set[int] = field(default_factory=set)
     to_end: bool = False
     """The server sent nothing until the end."""
-    continued: bool = False
-    """It continued to serve others."""
+    heard_later: bool = False
+    """It sent nothing here until the end, and went on elsewhere."""
+
+    @property
+    def served_others(self) -> bool:
+        return bool(self.alive) or self.heard_later
 
 
 class Stalls(Rule):
@@ -233,7 +237,7 @@ class Stalls(Rule):
         stall.to_end |= to_end
         edge = (silence.until_ns - silence.since_ns) // EDGE
         heard_ns = self._silences.servers[silence.server].heard_ns
-        stall.continued |= to_end and silence.since_ns + edge < heard_ns <= silence.until_ns
+        stall.heard_later |= to_end and silence.since_ns + edge < heard_ns <= silence.until_ns
         for number, other in self._silences.servers[silence.server].connections.items():
             if other.connection is not silence.connection and other.heard_ns:
                 alive = other.alive(silence.since_ns, silence.until_ns)
@@ -268,12 +272,11 @@ class Stalls(Rule):
         silences = [each for each in stall.silences if not _held_back(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
-        alive = bool(stall.alive) or stall.continued
         number = len({each.connection.number for each in silences})
         unserved = not any(each.served for each in silences)
-        if waiting < LEAST_WAITING and (number < 2 or alive):
+        if waiting < LEAST_WAITING and (number < 2 or stall.served_others):
             return
-        if alive and published < waiting and not unserved:
+        if stall.served_others and published < waiting and not unserved:
             return
         whys = [_why(each) for each in silences]
         if None in whys or any(why and "tcp.no-ack" in why for why in whys):
@@ -299,11 +302,11 @@ class Stalls(Rule):
             numbers = (*each.frames[:2], each.frame)
             self.report.cite(problem, *(FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
-        if alive and unserved:
+        if stall.served_others and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
         else:
             problem.likely = self._likely(stall, whole=published == waiting and not late)
-        if alive:
+        if stall.served_others:
             others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
             problem.detail(f"it continued to serve {others}")
         elif stall.silent:
@@ -314,7 +317,7 @@ class Stalls(Rule):
     @staticmethod
     def _likely(stall: Stall, *, whole: bool) -> str:
         """``whole``: nothing but publishes waited."""
-        if stall.alive or stall.continued:
+        if stall.served_others:
             return "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
         if whole:
             return (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from wiredecode.cli.output import terminal
 
 if TYPE_CHECKING:
     from wiredecode.check import Checker
@@ -26,8 +26,7 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool, connectio
     if json:
         session.output.json(record(timeline, events))
         return
-    screen = shutil.get_terminal_size() if sys.stdout.isatty() else None
-    for line in lines(timeline, events, screen):
+    for line in lines(timeline, events, terminal()):
         session.output.text(f"{line}\n")
 
 

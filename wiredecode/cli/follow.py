@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -14,7 +13,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import record_lines
 from wiredecode.cli.groups import group, with_groups
-from wiredecode.cli.output import complain, say, wants_color
+from wiredecode.cli.output import complain, say, terminal, wants_color
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
@@ -151,7 +150,8 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             chosen.extend(spoken)
             session.shows_totals = False  # the second pass shows them
             return
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        screen = terminal()
+        width = None if screen is None else screen.columns
         for line in table(rows, width) if rows else ():
             session.output.text(line + "\n")
         damage.raise_again()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
@@ -13,6 +14,11 @@ from wiredecode.frames.escape import terminal_bytes, terminal_safe
 
 BLOCK_BYTES = 64 * 1024
 """Bytes that are written together."""
+
+
+def terminal() -> os.terminal_size | None:
+    """The size of the terminal that standard output is; None: it is none."""
+    return shutil.get_terminal_size() if sys.stdout.isatty() else None
 
 
 class Closed(Exception):

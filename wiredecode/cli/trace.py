@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ from wiredecode.cli import options
 from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import say
+from wiredecode.cli.output import say, terminal
 
 if TYPE_CHECKING:
     from wiredecode.cli.session import Session
@@ -186,7 +184,8 @@ def _show(
         record["clocks"] = [each._asdict() for each in clocks if each is not None] if len(clocks) > 1 else []
         session.output.write(dumps(record))
     else:
-        lines, width = [], shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
+        lines, screen = [], terminal()
+        width = text.WIDTH if screen is None else screen.columns
         if len(messages) > 1:
             lines += [f"{len(messages):,} messages fit; this is number {nth}"]
             lines += [*text.listed(messages, nth, session.first_ns, width), ""]

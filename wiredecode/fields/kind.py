@@ -70,7 +70,7 @@ class Kind(Field[Any, Any]):
     """The Arrow type of its column."""
     hidden: ClassVar[bool] = False
     """Whether records leave it out: bytes that only hold a message together, such as the end of a line."""
-    tagged: ClassVar[bool] = False
+    tagged: bool = False
     """Found by a tag or key, in any order: read by :meth:`Layer.read_tagged`."""
 
     delimited: ClassVar[bool] = False

@@ -354,8 +354,11 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
     """Put the generated fields of a frame that no layer of its record has into the record of its outermost layer."""
     layers, layer = frame.layers, frame.layer
     if layers and layer is not None and layer.filter_name in layers:
-        known = unshown | {name for record in layers.values() for name in record}
-        layers[layer.filter_name].update({name: value for name, value in frame.generated.items() if name not in known})
+        outermost = layers[layer.filter_name]
+        for name, value in frame.generated.items():
+            if name in outermost or name in unshown or any(name in record for record in layers.values()):
+                continue
+            outermost[name] = value
 
 
 def presenter() -> Any:

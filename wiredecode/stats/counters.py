@@ -20,7 +20,7 @@ from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.net.spread import SPREAD
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.stats.exchanges import MOST_TOPICS, OTHERS, Confirms, Latency, Row, topic_group
+from wiredecode.stats.exchanges import Confirms, Latency, Row, topic_group, within_limit
 from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fitting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import connections_schema
@@ -69,11 +69,7 @@ class Throughput:
     def _cell(self, protocol: str, topic: str | None, operation: str, start: int) -> list[int]:
         if topic is not None:
             topic = topic_group(topic)
-        if (protocol, topic, operation) not in self._topics:
-            if len(self._topics) < MOST_TOPICS:
-                self._topics.add((protocol, topic, operation))
-            else:
-                topic = OTHERS
+        topic = within_limit(self._topics, (protocol, topic, operation), topic)
         while self._fits and len(self._cells) > MOST_CELLS and self._lengthen():
             start -= start % self._interval
         return self._cells.setdefault((protocol, topic, operation, start), [0, 0, 0])

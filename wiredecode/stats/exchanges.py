@@ -41,6 +41,14 @@ def topic_group(topic: str) -> str:
     return topic
 
 
+def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
+    """The topic; :data:`OTHERS` if ``known`` is full without the key that holds it."""
+    if key not in known and len(known) >= MOST_TOPICS:
+        return OTHERS
+    known.add(key)
+    return topic
+
+
 @cache
 def reply_topics() -> tuple[str, ...]:
     """How topics begin that are made for one reply, of all protocols."""
@@ -132,10 +140,7 @@ class Latency:
         if not isinstance(topic, str):
             return None
         group = topic_group(topic)
-        if len(self._topics) >= MOST_TOPICS and group not in self._topics:
-            return OTHERS
-        self._topics.add(group)
-        return group
+        return within_limit(self._topics, group, group)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
         waiting, server = self._open.waiting.get(request), broker(frame)
@@ -166,14 +171,13 @@ class Latency:
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
         self._open.close()
-        checks = self._checks
         for (protocol, request, topic, server), counted in self._counts.items():
             yield {
                 "protocol": protocol,
                 "request": request,
                 "topic": topic,
                 "broker": server,
-                "long_poll": protocol in checks and request in checks[protocol].waits,
+                "long_poll": protocol in self._checks and request in self._checks[protocol].waits,
                 "count": counted.latency.count,
                 **counted.latency.columns(),
                 "unanswered": counted.unanswered,
