@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.protocols.test_kafka_parity import DIALOGUE, asked, told
+from tests import damage
+from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, asked, told
+from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
+from wiredecode.frames.frame import PARTIAL
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.kafka.layers import layer_of, versions
 from wiredecode.protocols.kafka.layers_records import (
@@ -233,3 +236,16 @@ def test_null_and_empty_arrays_mean_different_things() -> None:
         part = asked("Metadata", 9, 1, topics=topics)
         layer = layer_of("MetadataRequest", 9)
         assert compiler.values(layer, part.data, 0, len(part.data))["topics"] == topics
+
+
+def test_a_truncated_frame_says_that_more_topics_may_follow() -> None:
+    packets = list(open_capture([CAPTURE]))
+    whole = dissect(packets, known=(Kafka(),)).frames
+    cut = dissect([damage.cut_packets(each, 96) for each in packets], known=(Kafka(),)).frames
+    said = {frame.packets[0]: frame.generated.get("topics_named") for frame in whole}
+    shorter = [frame for frame in cut if frame.status == PARTIAL and "topics_named" in frame.generated]
+    assert len(shorter) > 10
+    for frame in shorter:
+        front, dots = frame.generated["topics_named"][:-4], frame.generated["topics_named"][-4:]
+        assert dots == " ..."
+        assert (said[frame.packets[0]] or "").startswith(front) or "-" in front

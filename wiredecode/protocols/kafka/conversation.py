@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, places, raw_batches
@@ -153,14 +154,14 @@ class KafkaConversation(Conversation):
     # Facts and findings.
 
     def _name_topics(self, frame: Frame) -> None:
-        """The first partitions that a frame is about."""
-        found: list[str] = []
-        for topic, each in places(frame.values, self.topics):
-            if len(found) == MOST_NAMED:
-                found.append("...")
-                break
-            found.append(topic if each is None else f"{topic}[{each}]")
+        """The first partitions that a frame is about; of a truncated frame there may be more."""
+        found = [
+            topic if each is None else f"{topic}[{each}]"
+            for topic, each in islice(places(frame.values, self.topics), MOST_NAMED + 1)
+        ]
         if found:
+            if len(found) > MOST_NAMED or frame.status != OK:
+                found[MOST_NAMED:] = ["..."]
             frame.generate("topics_named", " ".join(found))
 
     def _check_batches(self, frame: Frame) -> None:
