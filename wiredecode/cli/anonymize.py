@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.export.atomic import NewFile
 
-EXAMPLES = """\b
-Examples:
-  wiredecode anonymize a.pcap shared.pcapng                     without secrets and addresses
-  wiredecode anonymize a.pcap shared.pcapng --names --bodies    for strangers
-  head -c 32 /dev/urandom > key; wiredecode anonymize a.pcap b.pcapng --key key
-"""
-
 
 @group
 class AnonymizeOptions(options.Reading):

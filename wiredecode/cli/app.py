@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from wiredecode.cli import interrupt
-from wiredecode.cli.commands import Commands
+from wiredecode.cli.commands import TREE, Commands, epilog
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
@@ -26,32 +26,11 @@ OK, USAGE, BUG = 0, 2, 70
 DEBUG = "WIREDECODE_DEBUG"
 """Environment variable: show the traceback of a failure."""
 
-EXAMPLES = """\b
-Examples:
-  wiredecode pcap capture.pcap                       trees
-  wiredecode pcap capture.pcap --summary             one line per frame
-  wiredecode pcap capture.pcap --json | jq .type     records
-  wiredecode fields rabbitmq_stream.chunk            what is in a chunk
-"""
-
-FIRST = """\
-wiredecode decodes what clients and streaming brokers say to each other.
-The first three things to do:
-
-  wiredecode capture.pcap --summary    what was said, a line per message
-  wiredecode check capture.pcap        what is wrong, why, and what to do
-  wiredecode stats capture.pcap        what is in it: counts, latencies, who
-
-wiredecode sniff -i any --summary shows the same live.
-
-wiredecode --help lists all commands; wiredecode COMMAND --help has examples."""
-"""Text for a call without arguments."""
-
 app = typer.Typer(
     name="wiredecode",
     cls=Commands,
     help="Decode what clients and streaming brokers say to each other, from packet captures.",
-    epilog=EXAMPLES,
+    epilog=epilog(TREE["examples"]),
     rich_markup_mode=None,  # plain help: a third faster to show, and [brackets] stay
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -118,7 +97,7 @@ def _usage(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         alone = context is not None and context.parent is None
-        typer.echo(FIRST if alone else text, err=True)
+        typer.echo(TREE["first"] if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
     text = " ".join(text.split()).replace("Value error, ", "")  # typer's validator speaks of itself

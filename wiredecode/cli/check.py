@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Connection
     from wiredecode.view.times import Times
 
-EXAMPLES = """\b
-Examples:
-  wiredecode check a.pcap                     what is wrong, the worst first
-  wiredecode check a.pcap --severity note     remarks, too
-  wiredecode check a.pcap --json | jq .code   one object per problem
-  wiredecode check a.pcap --fail-on error     exit 1 if there is an error
-  wiredecode check a.pcap -w ticket.pcapng    the packets of all evidence
-  wiredecode check a.pcap -n 3                problems of connection 3
-"""
-
 Severity = Literal["error", "warning", "note"]
 LEAST_WIDTH, MOST_WIDTH = 60, 160
 """Columns of the report on a terminal."""

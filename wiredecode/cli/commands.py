@@ -1,9 +1,12 @@
-"""All commands: what they are called, and where they are. A command is imported when it is called."""
+"""All commands, listed in ``commands.toml``. A command is imported when it is called."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.resources import files
+from textwrap import indent
 from typing import Any, NamedTuple
 
 import typer
@@ -12,14 +15,20 @@ from typer.core import TyperGroup
 from wiredecode.cli.help import Command
 
 
+def epilog(examples: str) -> str | None:
+    """The text below a help; click leaves the lines after a backspace as they are."""
+    return "\b\nExamples:\n" + indent(examples, "  ") if examples else None
+
+
 class Entry(NamedTuple):
-    """A command; ``EXAMPLES`` of its module are below its help, and ``COMMAND`` is its class if it has one."""
+    """A command; ``COMMAND`` of its module is its class if it has one."""
 
     place: str
     """Module in ``wiredecode.cli``, and function."""
     short_help: str
     bare: bool = False
     """It does something without arguments."""
+    examples: str = ""
 
     def load(self, name: str) -> Any:
         """Import the command."""
@@ -31,32 +40,15 @@ class Entry(NamedTuple):
             callback=getattr(module, function),
             short_help=self.short_help,
             no_args_is_help=not self.bare,
-            epilog=getattr(module, "EXAMPLES", None),
+            epilog=epilog(self.examples),
         )
         return typer.main.get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-COMMANDS = {
-    "pcap": Entry("pcap.pcap", "Decode captures: trees, lines or JSON records."),
-    "sniff": Entry("sniff.sniff", "Decode what passes an interface, live."),
-    "interfaces": Entry("interfaces.interfaces", "Where sniff can listen.", bare=True),
-    "follow": Entry("follow.follow", "One connection as a dialogue."),
-    "export": Entry("export.export", "Write files for other programs: Parquet, Arrow, CSV, JSON."),
-    "stats": Entry("stats.stats", "Counts, latencies, throughput: what captures hold."),
-    "check": Entry("check.check", "Find problems, with causes and advice."),
-    "trace": Entry("trace.trace", "Follow one message to its consumers."),
-    "report": Entry("report.report", "One HTML page for a ticket or a colleague."),
-    "ui": Entry("ui.ui", "Look through captures on a full screen."),
-    "anonymize": Entry("anonymize.anonymize", "The same capture without secrets and addresses."),
-    "sql": Entry("sql.sql", "Ask captures in SQL (DuckDB)."),
-    "spark": Entry("spark.spark", "Captures of any size to Parquet, on Spark."),
-    "spark stats": Entry("spark_stats.stats", "The same counts of tables that spark wrote."),
-    "config": Entry("config.config", "Saved filters, colour rules, how times are shown.", bare=True),
-    "wireshark": Entry("wireshark.wireshark", "A dissector for Wireshark, with the same fields."),
-    "extcap": Entry("extcap.extcap", "Live capture for Wireshark."),
-    "protocols": Entry("protocols.protocols", "List protocols, their ports and dialects.", bare=True),
-    "fields": Entry("fields.fields", "Every field: name, type, meaning.", bare=True),
-}
+_TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
+TREE: dict[str, str] = _TABLES.pop("wiredecode")
+"""Texts of ``wiredecode`` itself."""
+COMMANDS = {name: Entry(**table) for name, table in _TABLES.items()}
 
 
 class Loading(Mapping[str, Any]):

@@ -12,15 +12,6 @@ from wiredecode import settings
 from wiredecode.cli.options import UsageError
 from wiredecode.frames.escape import escape
 
-EXAMPLES = """\b
-Examples:
-  wiredecode config                                    show the file and its contents
-  wiredecode config filters.slow 'latency > 5ms'       from now on: -Y @slow
-  wiredecode config colors.slow 'bold yellow: @slow'   such frames in this colour
-  wiredecode config time absolute                      as --time absolute, always
-  wiredecode config filters.slow --unset
-"""
-
 
 def config(
     name: str | None = Argument(None, metavar="NAME", show_default=False, help="A setting."),

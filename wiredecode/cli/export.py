@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.export.job import Export, ExportJob
     from wiredecode.filter import Filter
-
-EXAMPLES = """\b
-Examples:
-  wiredecode export a.pcap -o frames.parquet                a row per frame
-  wiredecode export a.pcap* -o m.parquet --level messages   a row per message
-  wiredecode export a.pcap -o frames.ndjson.gz              records, compressed
-  wiredecode export a.pcap -o t.csv --columns time,type,layers.nats.subject
-  wiredecode export a.pcap -o e.ndjson -Y 'finding or latency > 5ms'
-  wiredecode export a.pcap -o lake --format parquet --partition-by protocol,hour
-  wiredecode export a.pcap -o delta:lake --level messages   added to tables; iceberg:CATALOG as well
-  tcpdump -w - | wiredecode export - -o - --format arrows | my-program
-"""
 STANDARD_OUTPUT = "-"
 UNREADABLE = 2
 """Exit code."""

@@ -17,13 +17,6 @@ from wiredecode.cli.output import complain
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.interfaces import Device
-
-EXAMPLES = """\b
-Examples:
-  wiredecode extcap --extcap-interfaces
-  wiredecode extcap --extcap-interface wiredecode-lo --extcap-dlts
-  wiredecode extcap --extcap-interface wiredecode-lo --capture --fifo /tmp/pipe
-"""
 PREFIX = "wiredecode-"
 """Before the name of an interface: Wireshark lists the interfaces of all programs, and its own, together."""
 LINKTYPE_CODES = {1: "EN10MB", 101: "RAW", 276: "LINUX_SLL2"}

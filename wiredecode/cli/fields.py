@@ -14,12 +14,6 @@ from wiredecode.cli.output import Output, complain
 
 if TYPE_CHECKING:
     from wiredecode.protocols.catalogue import FieldEntry
-
-EXAMPLES = """\b
-Examples:
-  wiredecode fields rabbitmq_stream.chunk
-  wiredecode fields --json | jq 'select(.secret)'
-"""
 NAMED_MESSAGES = 2
 """Message types named in the table; beyond it only the number is shown."""
 WIDE = 100

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Event
     from wiredecode.view.follow import ConnectionFilter
     from wiredecode.view.theme import TreeOptions
-
-EXAMPLES = """\b
-Examples:
-  wiredecode follow a.pcap                         the connection, or a list
-  wiredecode follow a.pcap -n 3                    connection 3 as a dialogue
-  wiredecode follow a.pcap --address 10.0.0.7 --hex
-  wiredecode follow a.pcap -Y 'finding.severity == "error"'
-  wiredecode follow a.pcap -n 3 --messages --bytes text
-  wiredecode follow a.pcap -n 3 --raw --side client > requests.bin
-  tcpdump -U -w - port 5552 | wiredecode follow - -n 1
-"""
 MAX_HOLES = 10
 """Gaps that are reported individually."""
 

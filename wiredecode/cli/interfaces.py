@@ -6,12 +6,6 @@ from typer import Option
 
 from wiredecode.cli.output import Output, say
 
-EXAMPLES = """\b
-Examples:
-  wiredecode interfaces
-  wiredecode interfaces --json | jq -r 'select(.state == "up").name'
-"""
-
 
 def interfaces(
     json: bool = Option(False, "--json", help="One JSON object per interface (NDJSON)."),

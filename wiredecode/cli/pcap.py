@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from wiredecode.capture import Capture
     from wiredecode.cli.session import Session
 
-EXAMPLES = """\b
-Examples:
-  wiredecode pcap a.pcap -c 20                     the first 20 frames as trees
-  wiredecode pcap a.pcap --summary | grep Publish  one line per frame
-  wiredecode pcap a.pcap.* --json > a.ndjson       records; rotated files join
-  wiredecode pcap a.pcap -Y 'latency > 5ms or finding.severity == "error"'
-  wiredecode pcap a.pcap --from 10 --to 12.5       two and a half seconds
-  wiredecode pcap a.pcap -d 15552=rabbitmq_stream  say what a port speaks
-  tcpdump -U -w - port 5552 | wiredecode pcap - --summary
-"""
-
 
 @with_groups
 def pcap(

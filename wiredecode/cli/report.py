@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from wiredecode.report.gather import Gathering
     from wiredecode.report.sequence import Sequence
 
-EXAMPLES = """\b
-Examples:
-  wiredecode report a.pcap -o report.html              one page, for any browser
-  wiredecode report a.pcap -o r.html --connection 3    the sequence of connection 3
-  wiredecode report a.pcap -o r.html -Y 'ip.addr == 10.0.0.7'
-  wiredecode report a.pcap* -o r.html --from 60 --to 90 --title 'Ticket 4711'
-"""
-
 
 @group
 class ReportOptions(options.Captures):

@@ -10,16 +10,6 @@ from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import say
 
-EXAMPLES = """\b
-Examples:
-  wiredecode sniff -i lo -f 'port 5552'                 trees, until Ctrl-C
-  wiredecode sniff -i eth0 --summary --duration 30      half a minute, a line per frame
-  wiredecode sniff -i any --json -Y 'latency > 5ms'     slow responses only
-  wiredecode sniff -i lo --via dumpcap --summary        dumpcap has the rights
-  wiredecode sniff -i eth0 -w x.pcapng --ring-size 100 --ring-files 10 -q --summary
-  ssh HOST tcpdump -U -w - port 5552 | wiredecode pcap -
-"""
-
 
 @with_groups
 def sniff(

@@ -8,17 +8,6 @@ from wiredecode.cli.groups import with_groups
 from wiredecode.cli.help import Command
 from wiredecode.cli.spark_options import SparkOptions
 
-EXAMPLES = """\b
-Examples:
-  wiredecode spark captures/ -o lake                        this machine, all cores
-  wiredecode spark 'ring/*.pcap.gz' -o lake --level messages
-  wiredecode spark client/ broker/ -o lake --source folder  two capture points
-  wiredecode spark ring/ -o delta:lake --increment states   every night: what is new
-  wiredecode spark ring/ -o delta:lake --stream states      every minute, until Ctrl-C
-  wiredecode spark s3://bucket/ring -o s3://bucket/lake --master spark://host:7077
-  wiredecode spark captures/ -o lake --master 'local[2]' --conf spark.local.dir=/scratch
-"""
-
 
 class SparkCommand(Command):
     """``spark``, and the commands called ``spark stats`` and so on: their second word comes where an INPUT would."""

@@ -20,14 +20,6 @@ from wiredecode.frames.escape import escape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = """\b
-Examples:
-  wiredecode spark stats lake                        all tables
-  wiredecode spark stats lake --table latency --table confirms
-  wiredecode spark stats frames-lake messages-lake --table throughput --interval 15m
-  wiredecode spark stats delta:lake                  tables of Delta or Iceberg
-"""
-
 
 @with_groups
 def stats(

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from wiredecode.export.writers import Settings
     from wiredecode.filter import Filter
     from wiredecode.tables.reader import TableReader
-
-EXAMPLES = """\b
-Examples:
-  wiredecode sql a.pcap "select type, count(*) from frames group by all"
-  wiredecode sql a.pcap "select topic, sum(size) from messages group by topic"
-  wiredecode sql a.pcap "select layers.nats.subject from frames limit 5"
-  wiredecode sql a.pcap "describe messages"           the columns of a table
-  wiredecode sql a.pcap --format vertical "from frames limit 1"
-  wiredecode sql a.pcap -Y 'ip.addr == 10.0.0.7' "select count(*) from frames"
-  wiredecode sql a.pcap* -o slow.csv \\
-      "select time, type, latency_ns from frames where latency_ns > 5e6"
-"""
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 MAX_ROWS = 1_000
 """Of a table on a terminal."""

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from wiredecode.stats.counters import Counters
     from wiredecode.stats.tables import Statistic
 
-EXAMPLES = """\b
-Examples:
-  wiredecode stats a.pcap                            all tables
-  wiredecode stats a.pcap* --table latency --table confirms
-  wiredecode stats a.pcap --table throughput --interval 1m
-  wiredecode stats a.pcap -Y 'ip.addr == 10.0.0.7' --from 60
-  wiredecode stats a.pcap --timeline                 what changed when
-  wiredecode stats a.pcap --json | jq '.confirms[].p99_us'
-  wiredecode stats a.pcap --table latency --csv > latency.csv
-"""
-
 
 @group
 class CaptureOptions(options.Captures):

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from wiredecode.trace import Collector, Criteria, Finder, Message
     from wiredecode.trace.clocks import Offset
 
-EXAMPLES = """\b
-Examples:
-  wiredecode trace a.pcap --text order-4711       the message that holds this text
-  wiredecode trace a.pcap --id 42 --topic orders  publishing id, offset, sequence
-  wiredecode trace a.pcap --frame 31 --index 2    message 2 (from 0) of frame 31
-  wiredecode trace a.pcap --key k1 --nth 3        the third that has this key
-"""
-
 
 @group
 class TraceOptions(options.Captures):

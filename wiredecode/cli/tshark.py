@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import deque
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,48 +20,10 @@ VALUED = OUR_VALUED + "rRoNzOjJKHXCFSWUGtuifabBsy"
 """Short options that a value follows, as in tshark."""
 NOTHING_TO_DO = frozenset("nl")
 """Names are never resolved, and lines are written as they come."""
-TIMES = {
-    "r": ["relative"],
-    "a": ["absolute"],
-    "ad": ["absolute"],
-    "d": ["delta"],
-    "dd": ["delta"],
-    "e": ["epoch"],
-    "u": ["absolute", "--utc"],
-    "ud": ["absolute", "--utc"],
-}
+_TABLES = tomllib.loads((files(__package__) / "tshark.toml").read_text("utf-8"))
+TIMES: dict[str, list[str]] = _TABLES["times"]
 """Formats of ``-t``."""
-WAYS = {
-    "-R": "-R is -Y here: one pass knows the responses",
-    "-o": "there are no preferences: limits are --limit NAME=VALUE, ports -d PORT=PROTOCOL",
-    "-N": "addresses are shown as they are: leave -N out",
-    "-O": "to see some fields only use -T fields -e NAME, or --json with jq",
-    "-j": "to see some fields only use -T fields -e NAME, or --json with jq",
-    "-J": "to see some fields only use -T fields -e NAME, or --json with jq",
-    "-H": "addresses are shown as they are: leave -H out",
-    "-X": "protocols are added as Python packages (see docs/add-a-protocol.md), not with -X",
-    "-C": "there are no profiles: leave -C out",
-    "-S": "lines end with a newline; -T fields -E separator=X separates fields",
-    "-W": "-w writes pcapng: leave -W out",
-    "-U": "PDUs are not exported: wiredecode export writes frames and messages",
-    "-K": "keys of TLS sessions are read with --keylog FILE where that is known; Kerberos is not",
-    "-D": "wiredecode interfaces lists where sniff can listen",
-    "-G": "wiredecode fields lists all fields, wiredecode protocols the protocols",
-    "-P": "-w shows nothing: run the same again without -w",
-    "-L": "wiredecode interfaces lists where sniff can listen",
-    "-I": "monitor mode has to be set before: wiredecode sniff -i INTERFACE takes what comes",
-    "-a": "wiredecode sniff ends with -c N or --duration SECONDS",
-    "-b": "rings of files are wiredecode sniff -w FILE --ring-size MIB --ring-seconds SECONDS --ring-files N",
-    "-y": "the link type is that of the interface: leave -y out",
-    "--list-interfaces": "wiredecode interfaces lists where sniff can listen",
-    "--export-objects": "bodies of messages come with wiredecode export FILE --level messages -o OUT",
-    "--enable-protocol": "all protocols are tried; -d PORT=PROTOCOL sets the protocol of a port",
-    "--disable-protocol": "all protocols are tried; -d PORT=PROTOCOL sets the protocol of a port",
-    "--only-protocols": "all protocols are tried; -Y PROTOCOL shows one",
-    "--hexdump": "hex dumps are -x",
-    "--no-duplicate-keys": "keys of records are unique: leave it out",
-    "--elastic-mapping-filter": "records have a schema: wiredecode export -o OUT.parquet, docs/records.md",
-}
+WAYS: dict[str, str] = _TABLES["ways"]
 """Options of tshark's that are not taken, and what to type instead."""
 LONG = {"--read-file": "r", "--interface": "i", "--capture-filter": "f"}
 AS = re.compile(r"tcp\.port==(\d+),(.+)")

@@ -19,16 +19,6 @@ from wiredecode.cli.groups import group, with_groups
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
-
-EXAMPLES = """\b
-Examples:
-  wiredecode ui a.pcap                          frames, tree and bytes; ? shows the keys
-  wiredecode ui a.pcap -Y 'latency > 5ms'       begin with a filter
-  wiredecode ui a.pcap* -d 4222=nats            rotated files are one capture
-  wiredecode ui -i eth0 -f 'port 5552'          what passes an interface, as it comes
-  wiredecode ui a.pcapng --follow-file          a file that another program writes
-  wiredecode ui --web a.pcap                    the same in a browser
-"""
 RING_MIB, RING_FILES = 256, 8
 """A live capture that is not saved by -w keeps this many files of this size while the screen is open."""
 

@@ -13,14 +13,6 @@ from wiredecode.cli.output import Output, complain, say
 if TYPE_CHECKING:
     from wiredecode.wireshark.places import Places
 
-EXAMPLES = """\b
-Examples:
-  wiredecode wireshark --install                 then start Wireshark again
-  wiredecode wireshark -o wiredecode.lua         a file; tshark -X lua_script:wiredecode.lua
-  wiredecode wireshark --print | less
-  wiredecode wireshark --uninstall
-"""
-
 
 def wireshark(
     install: bool = Option(False, "--install", help="Put the dissector, and the live capture, where Wireshark looks."),

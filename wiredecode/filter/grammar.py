@@ -1,4 +1,4 @@
-"""The grammar of display filters, as Wireshark's user guide describes the language; the parser is lark's."""
+"""Reads display filters: the grammar is ``grammar.lark``, the parser lark's."""
 
 from __future__ import annotations
 
@@ -18,77 +18,6 @@ MAX_CHARACTERS = 64 * 1024
 """Longest filter."""
 MAX_NESTING = 50
 """Deepest nesting of brackets and operators in front."""
-
-GRAMMAR = r"""
-start: disjunction
-?disjunction: exclusion (_OR exclusion)*                       -> disjunction
-?exclusion: conjunction (_XOR conjunction)*                    -> exclusion
-?conjunction: negation (_AND negation)*                        -> conjunction
-?negation: NOT negation                                        -> negation
-         | relation
-?relation: value
-         | [QUANTIFIER] value comparison value                 -> compared
-         | [QUANTIFIER] value [NOT] _IN "{" member ((",")? member)* "}" -> member_of
-!comparison: EQ | NE | ALL_EQ | ANY_NE | GT | LT | GE | LE | CONTAINS | MATCHES
-member: value (".." value)?
-?value: value "&" sum                                          -> bits
-      | sum
-?sum: sum PLUS product                                         -> arithmetic
-    | sum MINUS product                                        -> arithmetic
-    | product
-?product: product TIMES sign                                   -> arithmetic
-        | sign
-?sign: MINUS sign                                              -> negative
-     | PLUS sign                                               -> positive
-     | part
-?part: atom
-     | part "[" range ("," range)* "]"                         -> slice
-?atom: WORD "(" (disjunction ("," disjunction)*)? ")"          -> call
-     | WORD                                                    -> word
-     | (DATE | UUID | COLONS | IPV4 | NUMBER)                  -> plain
-     | STRING                                                  -> string
-     | RAW                                                     -> raw
-     | "(" disjunction ")"                                     -> group
-     | "{" value "}"                                           -> group
-range: INDEX                                                   -> at
-     | INDEX ":" INDEX                                         -> counted
-     | INDEX SPAN                                              -> spanned
-     | INDEX ":"                                               -> onwards
-     | ":" INDEX                                               -> upto
-
-_OR.2: /or(?![\w.-])|\|\|/
-_XOR.2: /xor(?![\w.-])|\^\^/
-_AND.2: /and(?![\w.-])|&&/
-_IN.2: /in(?![\w.-])/
-NOT.2: /not(?![\w.-])|!(?!=)/
-QUANTIFIER.2: /(any|all)(?![\w.-])/
-ALL_EQ.4: /all_eq(?!\w)|===/
-ANY_NE.4: /any_ne(?!\w)|~=|!==/
-EQ.3: /eq(?!\w)|any_eq(?!\w)|==/
-NE.3: /ne(?!\w)|all_ne(?!\w)|!=/
-GE.3: /ge(?!\w)|>=/
-LE.3: /le(?!\w)|<=/
-GT.2: /gt(?!\w)|>/
-LT.2: /lt(?!\w)|</
-CONTAINS.2: /contains(?!\w)/
-MATCHES.2: /matches(?!\w)|~/
-PLUS: "+"
-MINUS: "-"
-TIMES: "*" | "/" | "%"
-DATE.6: /\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?(?![\w:-]|\.(?!\.))/
-UUID.6: /[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])/
-COLONS.5: /(?=[0-9A-Fa-f]*:)[0-9A-Fa-f:]*[0-9A-Fa-f:](\d*\.\d+\.\d+\.\d+)?(\/\d+)?(?!\w)/
-IPV4.4: /\d+\.\d+\.\d+\.\d+(\/\d+)?(?![\w])/
-NUMBER.3: /0[xX][0-9A-Fa-f]+|0b[01]+|(\d+\.\d+|\d+|\.\d+)([eE][+-]?\d+)?[A-Za-z\u00b5]*/
-WORD: /[A-Za-z_]\w*([.-]\w+)*/
-STRING: /"([^"\\]|\\.)*"/s
-RAW.4: /[rR]"([^"\\]|\\.)*"/s
-INDEX.7: /-?(0[xX][0-9A-Fa-f]+|\d+)/
-SPAN.7: /-\s*-?\d+/
-%ignore /\s+/
-"""
-
-
 OPERATORS = {
     "EQ": "==", "NE": "!=", "ALL_EQ": "===", "ANY_NE": "!==", "GT": ">", "LT": "<", "GE": ">=", "LE": "<=",
     "CONTAINS": "contains", "MATCHES": "matches",
@@ -135,7 +64,7 @@ def parse(text: str) -> Node:
 
 @cache
 def _parser() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", lexer="contextual", propagate_positions=True)
+    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
 def _unexpected(error: UnexpectedInput, text: str) -> FilterError:

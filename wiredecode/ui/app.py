@@ -47,11 +47,7 @@ class Inspector(App[int]):
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "wiredecode"
-    CSS = """
-    .ascii #detail, .ascii #bytes { border-top: ascii $primary; }
-    .ascii .wide #bytes { border-top: none; border-left: ascii $primary; }
-    .ascii #progress { border: ascii $primary; }
-    """
+    CSS_PATH = "app.tcss"
 
     def __init__(
         self,

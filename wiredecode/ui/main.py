@@ -64,23 +64,6 @@ CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
 class MainScreen(Screen[None]):
     """Everything of one capture."""
 
-    DEFAULT_CSS = """
-    MainScreen #header { text-style: bold reverse; }
-    MainScreen #heading { text-style: bold; }
-    MainScreen #bar { height: 1; }
-    MainScreen.short #bar { display: none; }
-    MainScreen #bar:focus-within, MainScreen.filtered #bar { display: block; }
-    MainScreen #asked { width: 8; text-style: bold; }
-    MainScreen #entry { width: 1fr; }
-    MainScreen #frames { height: 1fr; }
-    MainScreen #detail { height: 1fr; layout: vertical; border-top: solid $primary; }
-    MainScreen #tree { height: 3fr; }
-    MainScreen #bytes { height: 2fr; border-top: solid $primary; }
-    MainScreen.wide #detail { layout: horizontal; }
-    MainScreen.wide #tree { width: 1fr; height: 100%; }
-    MainScreen.wide #bytes { width: 80; height: 100%; border-top: none; border-left: solid $primary; }
-    MainScreen #problem { display: none; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
     def __init__(

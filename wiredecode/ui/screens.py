@@ -70,11 +70,6 @@ class BackScreen(Screen[int]):
 class ReportScreen(BackScreen):
     """Lines of one of :data:`wiredecode.ui.reports.MAKERS`; Enter goes to the frame of a line."""
 
-    DEFAULT_CSS = """
-    ReportScreen { layers: below above; align: center middle; }
-    ReportScreen #progress { layer: above; width: 42; height: 3; border: solid $primary; padding: 0 1; }
-    """
-
     def __init__(self, title: str, cursor: int) -> None:
         super().__init__()
         self.heading, self._cursor = title, cursor
