@@ -16,6 +16,8 @@ EXTRAS = {
     "jinja2": "report",
     "markupsafe": "report",
     "matplotlib": "report",
+    "opentelemetry": "metrics",
+    "prometheus_client": "metrics",
     "pyiceberg": "iceberg",
     "pyspark": "spark",
     "s3fs": "remote",

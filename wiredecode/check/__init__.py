@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
@@ -105,6 +106,10 @@ class Checker:
         for rule in self._rules:
             self._guarded(rule.finish)
         return grouped(self.report.problems.values())
+
+    def so_far(self) -> list[Problem]:
+        """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
+        return deepcopy(self).finish()
 
     def _reach(self, connection: Connection) -> None:
         """The capture lasts at least until the last packet of a connection."""

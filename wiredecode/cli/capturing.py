@@ -59,6 +59,13 @@ class LiveCapture:
 
 
 @group
+class OptionalLive(LiveCapture):
+    """Where and how packets are captured, if they are."""
+
+    interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]  # files, else
+
+
+@group
 class Saving:
     """Where packets are saved."""
 

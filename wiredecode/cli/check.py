@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.capturing import OptionalLive
+from wiredecode.cli.groups import group, with_groups
 from wiredecode.cli.output import complain, say, wants_color
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ TIME_OF_DAY = slice(11, 23)
 """Its place in a local time, with milliseconds."""
 
 
+@group
+class Checked(options.Captures):
+    """Captures, or an interface."""
+
+    files: options.OptionalFiles = None  # type: ignore[assignment]  # else an interface
+    live: OptionalLive
+
+
 @with_groups
 def check(
-    captures: options.Captures,
+    captures: Checked,
     connection: int | None = Option(
         None, "-n", "--connection", min=1, metavar="N", help="Only problems of the connection with this number."
     ),
@@ -54,8 +63,26 @@ def check(
 
     The last line says what was judged. In a pipe, nothing is printed if nothing is wrong and all was decoded.
     Exit code 3: nothing could be judged. Numbers of frames and packets are those of other commands and of Wireshark.
-    With -n and -Y the whole capture is judged, and problems of other connections are left out.
+    With -n and -Y the whole capture is judged, and problems of other connections are left out. With -i problems of an
+    interface are told as they begin and as they end, until Ctrl-C.
     """
+    live = captures.live
+    least = severity or ("note" if captures.verbosity.verbose else "warning")
+    if live.interface is not None:
+        alone = connection or display_filter or write or two_passes or timeline or not captures.span.is_whole
+        options.refuse(
+            (captures.files, "-i checks an interface: leave out files"),
+            (alone, "-n, -Y, -w, -2, --timeline, --from and --to go with files"),
+        )
+        from wiredecode.cli.check_live import watch
+
+        clock = options.times(time or (None if json else "absolute"), utc=captures.span.utc, records=json)
+        return watch(captures, live, least=least, fail_on=fail_on, json=json, times=clock, color=color)
+    files, span, verbosity = captures.files or [], captures.span, captures.verbosity
+    options.refuse(
+        (not files, "nothing to check: give capture files, or -i IFACE"),
+        (live.capture_filter or live.duration is not None or live.via is not None, "-f, --duration and --via need -i"),
+    )
     from wiredecode.check import SEVERITIES, Checker
     from wiredecode.check.timeline import Timeline
     from wiredecode.check.verdict import NOT_JUDGED, verdict
@@ -64,10 +91,9 @@ def check(
     from wiredecode.cli.session import Session
 
     if write is not None:
-        options.check_writing(captures.files, write)
+        options.check_writing(files, write)
     checker = Checker()
     when = Timeline() if timeline else None
-    files, span, verbosity = captures.files, captures.span, captures.verbosity
     over = None if when is None else when.end
     layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
     display = options.display_filter(display_filter, utc=span.utc)
@@ -83,7 +109,6 @@ def check(
         *(captures, files), span=span, display=display, two_passes=two_passes, analyse=True, on_end=end, on_over=over
     )
     session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
-    least = severity or ("note" if verbosity.verbose else "warning")
     found: list[Problem] = []
     final = NOT_JUDGED
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from wiredecode.cli.output import terminal
 
 if TYPE_CHECKING:
+    from wiredecode.capture.batch import PacketBatch
     from wiredecode.check import Checker
     from wiredecode.check.timeline import Timeline
     from wiredecode.cli.session import Session
@@ -30,10 +31,19 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool, connectio
         session.output.text(f"{line}\n")
 
 
-def judged(session: Session, checker: Checker) -> Iterator[Frame]:
-    """All frames, each after the checker got it; from the first one on the beginning of the capture is known."""
+def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
+    """All frames, each after the checker got it; from the first one on the beginning of the capture is known.
+
+    ``also``: is shown the packets, too.
+    """
     report = checker.report
-    session.look = checker.look
+
+    def look(batch: PacketBatch) -> None:
+        checker.look(batch)
+        if also is not None:
+            also(batch)
+
+    session.look = look
     try:
         for frame in session.decoded():
             if not report.first_ns:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import LiveCapture, Saving, interface_option, open_live
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.capturing import OptionalLive, Saving, open_live
+from wiredecode.cli.groups import with_groups
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
@@ -23,23 +23,6 @@ RING_MIB, RING_FILES = 256, 8
 """A live capture that is not saved by -w keeps this many files of this size while the screen is open."""
 
 
-@group
-class OptionalLive(LiveCapture):
-    """Where and how packets are captured, if they are."""
-
-    interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]  # files, else
-
-
-Files = Annotated[
-    list[str] | None,
-    Argument(
-        metavar="FILE",
-        show_default=False,
-        callback=options.listed,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files, or those of a folder or of a quoted "
-        "pattern, are one capture in time order.",
-    ),
-]
 THIS_HOST = "127.0.0.1:0"
 """A free port, for this host only."""
 SERVED = "TEXTUAL_DRIVER"
@@ -64,7 +47,7 @@ def ui(
     live: OptionalLive,
     saving: Saving,
     decoding: options.Decoding,
-    files: Files = None,
+    files: options.OptionalFiles = None,
     display_filter: options.DisplayFilter = None,
     follow_file: FollowFile = False,
     web: Web = False,

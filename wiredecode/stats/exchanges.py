@@ -6,7 +6,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from wiredecode.check.codes import offers
 from wiredecode.dissect.ledger import confirmations, reply_captured
@@ -23,7 +23,15 @@ MOST_WAITING = 131_072
 MOST_ANSWERED = 8_192
 """Requests that were answered, and may be again."""
 Row = dict[str, Any]
-V = TypeVar("V")
+
+
+class Waiting(Protocol):
+    """A request that waits for its answer."""
+
+    time_ns: int
+
+
+V = TypeVar("V", bound=Waiting)
 ExchangeKey = tuple[str, str | None, str | None]
 """Protocol, stream, broker."""
 RequestKey = tuple[str, str | None, str | None, str | None]
@@ -75,6 +83,11 @@ class OpenRequests(Generic[V]):
         if len(self.waiting) > MOST_WAITING:
             self._give_up(self.waiting.popitem(last=False)[1])
 
+    def expire(self, before_ns: int) -> None:
+        """Give up requests that are older: whoever asks for results while more comes decides how long they wait."""
+        while self.waiting and next(iter(self.waiting.values())).time_ns < before_ns:
+            self._give_up(self.waiting.popitem(last=False)[1])
+
     def close(self) -> None:
         """Give up all requests: nothing more comes."""
         while self.waiting:
@@ -103,16 +116,19 @@ class Answered:
 
 
 class Latency:
-    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do."""
+    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do.
 
-    def __init__(self, *, hops: bool = False) -> None:
+    ``counts``: makes and keeps the outcomes by key.
+    """
+
+    def __init__(self, *, hops: bool = False, counts: dict[RequestKey, Answered] | None = None) -> None:
         self._hops = hops
         self._always = {(name, kind) for name, types in requests().items() for kind in types}
         self._checks = dict(offers())
-        self._open = OpenRequests(self._give_up)
+        self.open = OpenRequests(self._give_up)
         self._answered: Newest[int, tuple[RequestKey, Connection] | None] = Newest(MOST_ANSWERED)
         """Requests that were answered, and copies (None): their answers do not count."""
-        self._counts: defaultdict[RequestKey, Answered] = defaultdict(Answered)
+        self._counts: dict[RequestKey, Answered] = defaultdict(Answered) if counts is None else counts
         self._topics: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
@@ -120,7 +136,7 @@ class Latency:
         if frame.request is not None and frame.latency_ns is not None:
             self._answer(frame, frame.request, frame.latency_ns)
             for other in frame.confirmations[1:]:  # the others have their answer, too: latency is that of the oldest
-                if other.final is not None and (waiting := self._open.waiting.pop(other.request, None)) is not None:
+                if other.final is not None and (waiting := self.open.waiting.pop(other.request, None)) is not None:
                     self._answered.put(other.request, (waiting.place, waiting.connection))
         if frame.expects_response or (frame.protocol, frame.type) in self._always:
             self._request(frame)
@@ -134,7 +150,7 @@ class Latency:
         topic = self._topic(frame.values.get(checks.topic)) if checks is not None and checks.topic else None
         place = frame.protocol, kind, topic, broker(frame)
         asks = frame.expects_response
-        self._open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
+        self.open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
 
     def _topic(self, topic: Any) -> str | None:
         if not isinstance(topic, str):
@@ -143,11 +159,11 @@ class Latency:
         return within_limit(self._topics, group, group)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        waiting, server = self._open.waiting.get(request), broker(frame)
+        waiting, server = self.open.waiting.get(request), broker(frame)
         if waiting is not None:
             if self._hops or waiting.connection is frame.connection:
                 self._counts[*waiting.place[:3], server].latency.add(latency_ns)
-                del self._open.waiting[request]
+                del self.open.waiting[request]
                 self._answered.put(request, (waiting.place, waiting.connection))
             elif "copy_of" not in frame.generated:
                 waiting.elsewhere.append((server, latency_ns))
@@ -170,7 +186,7 @@ class Latency:
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        self._open.close()
+        self.open.close()
         for (protocol, request, topic, server), counted in self._counts.items():
             yield {
                 "protocol": protocol,
@@ -217,20 +233,23 @@ class Publication:
 
 
 class Confirms:
-    """From publishes to what confirms or refuses them, by protocol, stream and broker."""
+    """From publishes to what confirms or refuses them, by protocol, stream and broker.
 
-    def __init__(self, *, hops: bool = False) -> None:
+    ``rows``: makes and keeps the outcomes by key.
+    """
+
+    def __init__(self, *, hops: bool = False, rows: dict[ExchangeKey, Confirmed] | None = None) -> None:
         self._hops = hops
         self._confirming: dict[tuple[str, str | None], Publishing] = {
             (name, kind): how for name, checks in offers() for kind, how in checks.publishes.items()
         }
-        self._rows: defaultdict[ExchangeKey, Confirmed] = defaultdict(Confirmed)
-        self._published = OpenRequests(self._give_up)
+        self._rows: dict[ExchangeKey, Confirmed] = defaultdict(Confirmed) if rows is None else rows
+        self.open = OpenRequests(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
         """The next frame, and its messages."""
         if frame.request is not None:
-            for confirmation in confirmations(frame, self._published.waiting):
+            for confirmation in confirmations(frame, self.open.waiting):
                 self._confirm(frame, confirmation)
         if not parts or not frame.expects_response or (frame.protocol, frame.type) not in self._confirming:
             return
@@ -254,10 +273,10 @@ class Confirms:
             found.append(Published(to, count, length, length))
             count += length
         if found:
-            self._published.add(frame.id, Publication(frame.connection, frame.side, frame.time_ns, found))
+            self.open.add(frame.id, Publication(frame.connection, frame.side, frame.time_ns, found))
 
     def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
-        publication = self._published.waiting[confirmation.request]
+        publication = self.open.waiting[confirmation.request]
         for some in publication.messages:
             stop = min(confirmation.first + confirmation.length, some.first + some.length)
             count = min(some.left, stop - max(confirmation.first, some.first))
@@ -269,7 +288,7 @@ class Confirms:
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)
         if not any(some.left for some in publication.messages):
-            del self._published.waiting[confirmation.request]
+            del self.open.waiting[confirmation.request]
 
     @staticmethod
     def _give_up(publication: Publication) -> None:
@@ -283,7 +302,7 @@ class Confirms:
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        self._published.close()
+        self.open.close()
         for (protocol, stream, server), confirmed in self._rows.items():
             if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {

@@ -160,6 +160,12 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
+    def forget(self, before_ns: int) -> None:
+        """Drop problems that were last seen before: a live capture has no end."""
+        for place, problem in [*self.problems.items()]:
+            if problem.last_ns is not None and problem.last_ns < before_ns and not problem.to_end:
+                del self.problems[place]
+
     def covers(self, time_ns: int) -> bool:
         """Whether the user asked about that time."""
         start, end = self.span

@@ -1,0 +1,212 @@
+"""``wiredecode metrics``: numbers for Prometheus and OTLP."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from wiredecode.cli import options
+from wiredecode.cli.capturing import OptionalLive, Saving, open_live
+from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.output import say
+
+if TYPE_CHECKING:
+    from wiredecode.capture.batch import PacketBatch
+    from wiredecode.check import Checker
+    from wiredecode.check.live import Watch
+    from wiredecode.metrics.instruments import Instruments
+
+EXAMPLES = """\b
+Examples:
+  wiredecode metrics -i eth0                              serve http://127.0.0.1:9464/metrics until Ctrl-C
+  wiredecode metrics -i eth0 --listen 0.0.0.0:9464        for a Prometheus elsewhere
+  wiredecode metrics -i eth0 --otlp http://10.0.0.7:4318  send them every 10 s
+  wiredecode metrics -i eth0 -w ring.pcapng --ring-size 100 --ring-files 10 --save-evidence tickets
+  wiredecode metrics a.pcap --step 10s -o metrics.txt     for promtool tsdb create-blocks-from openmetrics
+"""
+HERE = "127.0.0.1:9464"
+SECOND_NS = 1_000_000_000
+
+
+@group
+class MetricsOptions(options.Reading):
+    """What is counted, and where the numbers go."""
+
+    live: OptionalLive
+    saving: Saving
+    listen: str | None = Option(
+        None, metavar="ADDR:PORT", help=f"With -i: serve them there. [default: {HERE}, unless --otlp is given]"
+    )
+    otlp: str | None = Option(None, metavar="URL", help="Send them to an OTLP receiver (HTTP).")
+    output: str = Option("-", "-o", "--output", metavar="FILE", help="With files: write OpenMetrics there.")
+    step: str = Option("10s", metavar="TIME", help="With files: time between values.")
+    timeout: float = Option(30.0, metavar="SECONDS", min=0.1, help="After this time a request is unanswered.")
+    max_series: int = Option(2000, metavar="N", min=1, help="Label sets of all metrics; the rest counts as other.")
+    label_rule: Annotated[
+        list[str] | None,
+        Option(metavar="REGEX=TEXT", help="Replace this in topics of labels; ids and inboxes become * anyway."),
+    ] = None
+    save_evidence: Path | None = Option(
+        None, metavar="DIR", help="With -i: write the last 60 s of packets between the hosts of each new error there."
+    )
+
+    def check(self, files: list[str]) -> None:
+        """Refuse what does not go together."""
+        live = self.live
+        of_live = live.capture_filter or live.duration is not None or live.via is not None
+        of_live = of_live or self.saving.save is not None or self.listen is not None or self.save_evidence is not None
+        options.refuse(
+            (not files and live.interface is None, "nothing to count: give capture files, or -i IFACE"),
+            (files and live.interface is not None, "-i counts an interface: leave out files"),
+            (files and of_live, "-f, -w, --duration, --via, --listen and --save-evidence need -i"),
+            (live.interface is not None and self.output != "-", "-o goes with files; -i serves numbers"),
+        )
+        _ = self.saving.rotation
+
+
+@with_groups
+def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> int:
+    """Serve latencies, counts and problems of broker traffic as metrics, without touching broker or client.
+
+    With -i they are served to Prometheus, or sent by OTLP, until Ctrl-C. Of files they are written as OpenMetrics with
+    times. Needs the extra metrics.
+    """
+    from wiredecode.extras import need
+
+    settings.check(files or [])
+    need("opentelemetry", "metrics")
+    from wiredecode.check import Checker
+    from wiredecode.check.live import Watch
+    from wiredecode.metrics.instruments import Instruments
+    from wiredecode.metrics.readers import otlp, prometheus
+    from wiredecode.metrics.series import Series, rule
+    from wiredecode.tables import bound_memory
+
+    bound_memory()
+    reader, registry = prometheus()
+    try:
+        series = Series(settings.max_series, [*map(rule, settings.label_rule or ())])
+        readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
+    except ValueError as error:
+        raise options.UsageError(str(error)) from None
+    instruments, checker = Instruments(readers, series, round(settings.timeout * SECOND_NS)), Checker()
+    watch = Watch(checker)
+    instruments.problems = lambda: watch.problems
+    try:
+        if files:
+            return _of_files(settings, files, instruments, checker, watch, registry)
+        return _live(settings, instruments, checker, watch, registry)
+    finally:
+        instruments.shutdown()
+        if series.refused:
+            say(f"{'limit':<10}--max-series {series.most:,}: {series.refused:,} values count as other")
+
+
+def watched(instruments: Instruments, checker: Checker) -> dict[str, Any]:
+    """What a session passes on to both."""
+    return {
+        "messages": instruments.messages,
+        "analyse": True,
+        "on_end": checker.end,
+        "on_over": instruments.end,
+    }
+
+
+def _of_files(
+    settings: MetricsOptions, files: list[str], instruments: Instruments, checker: Checker, watch: Watch, registry: Any
+) -> int:
+    from wiredecode.cli.checking import judged
+    from wiredecode.cli.session import Session
+    from wiredecode.metrics.readers import Steps
+    from wiredecode.stats.tables import seconds
+
+    try:
+        step_ns = seconds(settings.step) * SECOND_NS
+    except ValueError as error:
+        raise options.UsageError(f"--step: {error}") from None
+    session = Session.of(settings, files, **watched(instruments, checker))
+    steps = Steps(registry)
+
+    def work() -> None:
+        due = 0
+        for frame in judged(session, checker):
+            if frame.time_ns >= due:
+                if due:
+                    instruments.expire(frame.time_ns)
+                    watch.look(frame.time_ns)
+                    steps.take(due)
+                due = frame.time_ns // step_ns * step_ns + step_ns
+            instruments.frame(frame)
+        instruments.close()
+        watch.finish()
+        if session.totals.packets:
+            steps.take(session.totals.last_ns)
+
+    code = session.work(work)
+    if session.totals.packets:
+        _write(settings.output, steps.text())
+    return code
+
+
+def _write(name: str, text: bytes) -> None:
+    from wiredecode.export.atomic import NewFile
+
+    if name == "-":
+        sys.stdout.write(text.decode())
+        return
+    target = NewFile(Path(name))
+    try:
+        target.stream.write(text)
+        target.commit()
+    finally:
+        target.discard()
+
+
+def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:
+    from wiredecode.cli.checking import judged
+    from wiredecode.cli.live import PATIENCE_NS, SniffSession
+    from wiredecode.metrics.evidence import Evidence
+    from wiredecode.metrics.readers import serve
+
+    live, saving = settings.live, settings.saving
+    evidence = None if settings.save_evidence is None else Evidence(settings.save_evidence)
+    saves = saving.save is not None or evidence is not None
+    sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
+    if sniffer is None:
+        return 2
+    try:
+        if not saving.begin(sniffer):
+            return 2
+        session = SniffSession.of(settings, sniffer, wait_ns=PATIENCE_NS, **watched(instruments, checker))
+        instruments.packets = lambda: asdict(sniffer.counts)
+        listen = settings.listen or (None if settings.otlp else HERE)
+        if listen is not None:
+            try:
+                say(f"serving {serve(registry, listen)}; Ctrl-C ends it")
+            except (OSError, ValueError, OverflowError) as error:
+                raise options.UsageError(f"--listen {listen}: {error}") from None
+
+        def look(batch: PacketBatch) -> None:
+            instruments.expire(time.time_ns())
+            watch.look(time.time_ns())
+            if evidence is not None:
+                evidence.look(batch, session.capture.info.interfaces)
+                for each in evidence.save(watch.problems):
+                    say(each)
+
+        def work() -> None:
+            for frame in judged(session, checker, look):
+                instruments.frame(frame)
+            instruments.close()
+            watch.finish()
+            for each in evidence.save(watch.problems) if evidence is not None else ():
+                say(each)
+
+        return session.work(work)
+    finally:
+        sniffer.close()

@@ -1,0 +1,268 @@
+"""Instruments of ``wiredecode metrics``, fed from frames, messages, connections and problems.
+
+Names, units and buckets: OpenTelemetry's semantic conventions for messaging, else ``wiredecode.*``.
+Histograms are recorded as answers come. Readers ask for everything else, in threads of their own: what they see is
+copied first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from opentelemetry.metrics import CallbackOptions, Histogram, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.resources import Resource
+
+from wiredecode.check.codes import offers
+from wiredecode.check.gauges import Gauges
+from wiredecode.extras import version_number
+from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
+from wiredecode.frames.message import DELIVER, PUBLISH, Messages
+from wiredecode.frames.who import client_side, ended
+from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
+from wiredecode.net.health import RETRANSMISSION
+from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.gauges import CREDIT, LAG
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
+from wiredecode.protocols.shared.problems import Problem
+from wiredecode.stats.exchanges import Answered, Confirmed, Confirms, Latency, broker
+
+ADVISED = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *ADVISED)
+"""Seconds: those of the conventions, and five before them, as brokers in one room answer within a millisecond."""
+DURATION, REQUEST = "messaging.client.operation.duration", "wiredecode.request.duration"
+SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
+REFUSALS, CLOSED = "wiredecode.responses.refused", "wiredecode.connections.closed"
+RESENT, ZERO_WINDOW = "wiredecode.tcp.retransmissions", "wiredecode.tcp.zero_window"
+CAPTURED, MISSING, UNDECODED_BYTES = (f"wiredecode.bytes.{name}" for name in ("captured", "missing", "undecoded"))
+OF_CONNECTIONS = (RESENT, ZERO_WINDOW, CAPTURED, MISSING)
+OF_FRAMES = (SENT, CONSUMED, REFUSALS, CLOSED, UNDECODED_BYTES)
+LEVELS = {CREDIT: "wiredecode.consumer.credit", LAG: "wiredecode.consumer.lag"}
+MESSAGES = {PUBLISH: SENT, DELIVER: CONSUMED}
+Values = Iterable[tuple[Labels, float]]
+Outcomes = TypeVar("Outcomes", Answered, Confirmed)
+
+
+class Recorder:
+    """Records durations of one label set; it adds as a Spread does."""
+
+    def __init__(self, histogram: Histogram, labels: Labels) -> None:
+        self._record, self._labels = histogram.record, dict(labels)
+
+    def add(self, ns: int, count: int = 1) -> None:
+        for _ in range(count):
+            self._record(ns / 1e9, self._labels)
+
+
+class Recorded(dict[Any, Outcomes]):
+    """Outcomes by key, made when first asked for. Keys with equal labels share them; ``most`` keys are kept."""
+
+    def __init__(self, make: type[Outcomes], labels: Callable[..., Labels], histogram: Histogram, most: int) -> None:
+        super().__init__()
+        self._make: type[Outcomes] = make
+        self._labels, self._histogram, self._most = labels, histogram, most
+        self.by_labels: dict[Labels, Outcomes] = {}
+
+    def __missing__(self, key: Any) -> Outcomes:
+        labels = self._labels(*key)
+        if (made := self.by_labels.get(labels)) is None:
+            made = self.by_labels[labels] = self._make(Recorder(self._histogram, labels))  # type: ignore[arg-type]
+        if len(self) < self._most:
+            self[key] = made
+        return made
+
+
+class Instruments:
+    """Feed frames with :meth:`frame`, connections that are over with :meth:`end`; ``readers`` show the values.
+
+    ``timeout_ns``: after this time without an answer a request is unanswered.
+    """
+
+    def __init__(self, readers: Iterable[MetricReader], series: Series, timeout_ns: int) -> None:
+        resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
+        self._provider = MeterProvider(metric_readers=[*readers], resource=resource, shutdown_on_exit=False)
+        self._meter = self._provider.get_meter("wiredecode", version_number())
+        self.packets: Callable[[], Mapping[str, int]] = dict
+        """Packets of a live capture, by what became of them."""
+        self.problems: Callable[[], Iterable[Problem]] = tuple
+        self.messages = Messages()
+        self._series, self._timeout_ns = series, timeout_ns
+        self._counts: dict[str, Counter[Labels]] = {name: Counter() for name in (*OF_FRAMES, *OF_CONNECTIONS)}
+        self._gauges = Gauges()
+        self._levels: dict[str, dict[Labels, float]] = {name: {} for name in LEVELS.values()}
+        self._open: dict[int, Connection] = {}
+        self._seen: Counter[tuple[str, str, str]] = Counter()
+        self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
+        confirmed = self._histogram(DURATION, "From a published message to what confirms it")
+        answered = self._histogram(REQUEST, "From a request to its answer")
+        self._confirmed = Recorded(Confirmed, self._publish_labels, confirmed, series.most)
+        self._answered = Recorded(Answered, self._request_labels, answered, series.most)
+        self._confirms, self._latency = Confirms(rows=self._confirmed), Latency(counts=self._answered)
+        self._observe()
+
+    def _histogram(self, name: str, meaning: str) -> Histogram:
+        return self._meter.create_histogram(name, "s", meaning, explicit_bucket_boundaries_advisory=BUCKETS)
+
+    def _publish_labels(self, system: str, topic: str | None, server: str | None) -> Labels:
+        return self._series.labels(DURATION, system, topic=topic, server=server, operation=PUBLISH)
+
+    def _request_labels(self, system: str, kind: str | None, topic: str | None, server: str | None) -> Labels:
+        return self._series.labels(REQUEST, system, operation=kind, topic=topic, server=server)
+
+    # Feeding.
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame."""
+        parts = self.messages.of(frame)
+        if frame.status == UNDECODED:
+            self._count(UNDECODED_BYTES, frame.length, frame.protocol)
+        self._latency.frame(frame)
+        self._confirms.frame(frame, parts)
+        self._open.setdefault(frame.connection.number, frame.connection)
+        self._seen[frame.protocol, frame.type or "", frame.status] += 1
+        for part in parts if "copy_of" not in frame.generated else ():
+            if (name := MESSAGES.get(part.operation)) is not None:
+                where = {"topic": part.topic, "operation": part.operation, "server": broker(frame)}
+                self._count(name, part.count, frame.protocol, **where)
+        if frame.request is not None and outcome_of(frame) == REFUSED:
+            self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more={ERROR: refusal_of(frame)})
+        for what, of, value, _ in self._gauges.read(frame):
+            if (name := LEVELS.get(what)) is not None:
+                labels = self._series.labels(name, frame.protocol, more={"wiredecode.consumer": of})
+                self._levels[name][labels] = value
+
+    def end(self, connection: Connection, other: str | None = None) -> None:
+        """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""
+        self._open.pop(connection.number, None)
+        system = spoken(connection, other)
+        how = " ".join(ended(connection, client_side(connection)) or (connection.closed or "not seen",))
+        self._count(CLOSED, 1, system, more={"wiredecode.ended": how})
+        for name, value in facts(connection).items():
+            self._count(name, value, system)
+
+    def expire(self, now_ns: int) -> None:
+        """Requests that have waited for too long are unanswered."""
+        for each in (self._confirms.open, self._latency.open):
+            each.expire(now_ns - self._timeout_ns)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._confirms.open.close()
+        self._latency.open.close()
+
+    def shutdown(self) -> None:
+        """Readers send the last values, and end."""
+        self._provider.shutdown()
+
+    def _count(self, name: str, value: float, system: str, **labels: Any) -> None:
+        self._counts[name][self._series.labels(name, system, **labels)] += value  # type: ignore[assignment]
+
+    # Reading.
+
+    def _observe(self) -> None:
+        """Declare everything that readers ask for."""
+        counter, gauge = self._meter.create_observable_counter, self._meter.create_observable_gauge
+        of, level = self._of, self._level
+        for declare, name, unit, meaning, values in (
+            (counter, SENT, "{message}", "Messages that clients published; copies by servers do not count", of(SENT)),
+            (counter, CONSUMED, "{message}", "Messages that were delivered to clients", of(CONSUMED)),
+            (counter, REFUSALS, "{response}", "Answers that refuse", of(REFUSALS)),
+            (counter, CLOSED, "{connection}", "Connections that are over, by who ended them and how", of(CLOSED)),
+            (counter, RESENT, "{segment}", "TCP segments that were sent again", partial(self._facts, RESENT)),
+            (counter, ZERO_WINDOW, "s", "Time with a closed receive window", partial(self._facts, ZERO_WINDOW)),
+            (counter, "wiredecode.requests.unanswered", "{request}", "Requests without an answer", self._unanswered),
+            (counter, "wiredecode.publish.failed", "{message}", "Publishes that were refused", self._failed),
+            (counter, "wiredecode.publish.unconfirmed", "{message}", "Publishes without a confirm", self._unconfirmed),
+            (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", level(CREDIT)),
+            (gauge, LEVELS[LAG], "1", "How far a consumer or replica is behind", level(LAG)),
+            (gauge, "wiredecode.connections.open", "{connection}", "Connections with frames", self._connections),
+            (counter, CAPTURED, "By", "TCP payload that was captured", partial(self._facts, CAPTURED)),
+            (counter, MISSING, "By", "TCP payload that was not captured", partial(self._facts, MISSING)),
+            (counter, UNDECODED_BYTES, "By", "TCP payload in no frame that is known", of(UNDECODED_BYTES)),
+            (counter, "wiredecode.frames", "{frame}", "Frames, by type and status", self._frames),
+            (counter, "wiredecode.packets", "{packet}", "Packets that were read, or dropped", self._packets),
+            (gauge, "wiredecode.problems", "{problem}", "Problems that check finds", self._problems),
+            (gauge, "wiredecode.problem.last_time", "s", "When it was last seen, since 1970", self._problem_times),
+            (gauge, "wiredecode.problem.last_frame", "1", "Number of a frame that shows it", self._problem_frames),
+            (counter, "wiredecode.series.refused", "1", "Values in label sets beyond --max-series", self._refused),
+        ):
+            declare(name, [partial(_observations, values)], unit, meaning)
+
+    def _of(self, name: str) -> Callable[[], Values]:
+        return lambda: self._counts[name].copy().items()
+
+    def _level(self, what: str) -> Callable[[], Values]:
+        return lambda: self._levels[LEVELS[what]].copy().items()
+
+    def _facts(self, name: str) -> Values:
+        """What was counted of connections that are over, and of those that are not."""
+        found = self._counts[name].copy()
+        for connection in [*self._open.values()]:
+            found[((SYSTEM, spoken(connection)),)] += facts(connection)[name]  # type: ignore[assignment]
+        return found.items()
+
+    def _unanswered(self) -> Values:
+        for labels, answered in [*self._answered.by_labels.items()]:
+            known = dict(labels)
+            if (known[SYSTEM], known.get(OPERATION)) not in self._long_polls:
+                yield labels, answered.unanswered
+
+    def _failed(self) -> Values:
+        return ((labels, each.failed) for labels, each in [*self._confirmed.by_labels.items()])
+
+    def _unconfirmed(self) -> Values:
+        return ((labels, each.unconfirmed) for labels, each in [*self._confirmed.by_labels.items()])
+
+    def _connections(self) -> Values:
+        return Counter(((SYSTEM, spoken(each)),) for each in [*self._open.values()]).items()
+
+    def _frames(self) -> Values:
+        for (system, kind, status), count in self._seen.copy().items():
+            yield ((SYSTEM, system), (OPERATION, kind), ("wiredecode.status", status)), count
+
+    def _packets(self) -> Values:
+        return (((("wiredecode.state", state),), count) for state, count in self.packets().items())
+
+    def _by_code(self) -> dict[Labels, list[Problem]]:
+        found: dict[Labels, list[Problem]] = {}
+        for each in [*self.problems()]:
+            found.setdefault((("wiredecode.code", each.name), ("wiredecode.severity", each.severity)), []).append(each)
+        return found
+
+    def _problems(self) -> Values:
+        return ((labels, sum(one.count for one in each)) for labels, each in self._by_code().items())
+
+    def _problem_times(self) -> Values:
+        for labels, each in self._by_code().items():
+            yield labels, max(one.last_ns or 0 for one in each) / 1e9
+
+    def _problem_frames(self) -> Values:
+        for labels, each in self._by_code().items():
+            if frames := [number for one in each for number in one.frames[-1:]]:
+                yield labels, max(frames)
+
+    def _refused(self) -> Values:
+        return (((), self._series.refused),)
+
+
+def _observations(values: Callable[[], Values], _: CallbackOptions) -> Iterator[Observation]:
+    return (Observation(value, dict(labels)) for labels, value in values())
+
+
+def spoken(connection: Connection, other: str | None = None) -> str:
+    return next(iter(connection.protocols), None) or other or "unknown"
+
+
+def facts(connection: Connection) -> dict[str, float]:
+    """What is counted of both directions: their bytes, and what TCP analysis has found."""
+    sides = () if connection.health is None else connection.health.directions
+    return {
+        RESENT: sum(each.number_of(RETRANSMISSION) for each in sides),
+        ZERO_WINDOW: sum(each.zero_window_ns for each in sides) / 1e9,
+        CAPTURED: sum(each.captured for each in connection.directions),
+        MISSING: sum(each.missing for each in connection.directions),
+    }

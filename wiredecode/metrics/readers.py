@@ -1,0 +1,84 @@
+"""Where metrics go: a page that Prometheus scrapes, an OTLP receiver, or a file in OpenMetrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
+
+OTLP_PATH = "/v1/metrics"
+EVERY_MS = 10_000
+"""Between two exports by OTLP."""
+
+
+class Point(NamedTuple):
+    """A sample at a time: labels without ``le``, time in seconds, its place in the family, name, labels, value."""
+
+    series: tuple[tuple[str, str], ...]
+    time: float
+    place: int
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+def prometheus() -> tuple[PrometheusMetricReader, CollectorRegistry]:
+    """A reader, and the registry that shows its metrics."""
+    registry = CollectorRegistry()
+    return PrometheusMetricReader(registry=registry, scope_info_enabled=False), registry
+
+
+def serve(registry: CollectorRegistry, listen: str) -> str:
+    """Serve metrics on ``ADDR:PORT`` in a thread; the address of the page. Raises ValueError, OSError."""
+    address, _, port = listen.rpartition(":")
+    if not port.isdigit() or int(port) > 0xFFFF:
+        raise ValueError("ADDR:PORT is needed")
+    host = address.strip("[]") or "127.0.0.1"
+    server, _thread = start_http_server(int(port), host, registry)
+    return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
+
+
+def otlp(url: str) -> MetricReader:
+    """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address of OTLP over HTTP is needed, such as http://127.0.0.1:4318")
+    endpoint = url if parts.path.strip("/") else url.rstrip("/") + OTLP_PATH
+    return PeriodicExportingMetricReader(OTLPMetricExporter(endpoint), EVERY_MS)
+
+
+@dataclass
+class Steps:
+    """Collects what a registry shows at several times; :meth:`text` is all of it in OpenMetrics."""
+
+    registry: CollectorRegistry
+    _families: dict[str, tuple[Metric, list[Point]]] = field(default_factory=dict)
+
+    def take(self, time_ns: int) -> None:
+        """Values at a time, ns since 1970."""
+        for family in self.registry.collect():
+            _, points = self._families.setdefault(family.name, (family, []))
+            for place, sample in enumerate(family.samples):
+                series = tuple(sorted((name, value) for name, value in sample.labels.items() if name != "le"))
+                points.append(Point(series, time_ns / 1e9, place, sample.name, sample.labels, sample.value))
+
+    def text(self) -> bytes:
+        """OpenMetrics: the values of a label set follow each other, in time order."""
+        text: bytes = generate_latest(self)  # type: ignore[no-untyped-call]
+        return text
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, as a registry has them."""
+        for family, points in self._families.values():
+            made = Metric(family.name, family.documentation, family.type, family.unit)
+            for each in sorted(points, key=lambda point: point[:3]):
+                made.add_sample(each.name, each.labels, each.value, timestamp=each.time)
+            yield made

@@ -1,0 +1,85 @@
+"""Label sets of metrics: bounded in number, with topics cut to what stays the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from wiredecode.frames.escape import valid
+from wiredecode.stats.exchanges import topic_group
+
+Labels = tuple[tuple[str, str | int], ...]
+"""Names and values of attributes."""
+OTHER = "other"
+"""All label sets beyond the limit, by messaging system."""
+SYSTEM, DESTINATION, OPERATION = "messaging.system", "messaging.destination.name", "messaging.operation.name"
+ERROR = "error.type"
+UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+TOKEN = re.compile(rf"(?<![^.\-_/])(?:{UUID}|[A-Za-z0-9]{{20,}}|\d{{4,}})(?![^.\-_/])")
+"""Ids inside topics: UUIDs, long random words with a digit, long numbers."""
+Rule = tuple[re.Pattern[str], str]
+
+
+def rule(text: str) -> Rule:
+    """``REGEX=REPLACEMENT``. Raises ValueError."""
+    pattern, found, replacement = text.partition("=")
+    if not found:
+        raise ValueError(f"{text!r} has no '=': give REGEX=REPLACEMENT")
+    try:
+        made = re.compile(pattern)
+        made.sub(replacement, "")
+    except (re.error, IndexError) as error:
+        raise ValueError(f"{text!r}: {error}") from None
+    return made, replacement
+
+
+def topic_label(rules: Sequence[Rule]) -> Callable[[str], str]:
+    """What a topic is called in labels: the rules' result, then without inboxes and ids."""
+
+    def called(topic: str) -> str:
+        for pattern, replacement in rules:
+            topic = pattern.sub(replacement, topic)
+        return TOKEN.sub(lambda found: "*" if any(map(str.isdigit, found[0])) else found[0], topic_group(topic))
+
+    return called
+
+
+class Series:
+    """The label sets of all metrics together: at most ``most``, then one more per metric and messaging system."""
+
+    def __init__(self, most: int, rules: Sequence[Rule] = ()) -> None:
+        self.most = most
+        self._topic = topic_label(rules)
+        self._known: set[tuple[str, Labels]] = set()
+        self.refused = 0
+        """Times that a label set was one too many."""
+
+    def labels(
+        self,
+        metric: str,
+        system: str,
+        *,
+        topic: str | None = None,
+        operation: str | None = None,
+        server: str | None = None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Labels:
+        """The label set of a metric; ``server``: ``address:port``; ``more``: other attributes."""
+        address, _, port = (server or "").rpartition(":")
+        values = {
+            SYSTEM: system,
+            OPERATION: operation,
+            DESTINATION: None if topic is None else self._topic(topic),
+            "server.address": address.strip("[]") or None,
+            "server.port": int(port) if port.isdigit() else None,
+            **more,
+        }
+        found: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
+        if (metric, found) in self._known:
+            return found
+        if len(self._known) >= self.most:
+            self.refused += 1
+            return tuple((name, value if name == SYSTEM else OTHER) for name, value in found if name != "server.port")
+        self._known.add((metric, found))
+        return found
