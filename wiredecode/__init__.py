@@ -1,4 +1,4 @@
-"""Dissector for streaming-broker protocols: ``wiredecode.read(path)`` (docs/python.md), and a command line.
+"""Dissector for streaming-broker protocols: ``wiredecode.read(path)`` and ``watch(interface)`` (docs/python.md).
 
 Importing this module imports nothing else.
 """
@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wiredecode.api import Dissection as Dissection
     from wiredecode.api import read as read
+    from wiredecode.check.live import watch as watch
 
-__all__ = ["Dissection", "read"]
+PLACES = {"Dissection": "wiredecode.api", "read": "wiredecode.api", "watch": "wiredecode.check.live"}
+__all__ = ["Dissection", "read", "watch"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from wiredecode import api
+    if name in PLACES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -153,6 +153,7 @@ QUICK = {
     "export": "-o out.ndjson",
     "stats": "-q --table frames",
     "check": "--severity note",
+    "metrics": "--step 24h",
     "trace": "--id 1",
     "anonymize": f"out.pcapng --key {FILES['basic']}",
     "report": "-o r.html",
@@ -228,6 +229,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
         "--keylog-dir": has(r"published: Publish"),
         "--resolve": has(r"nats-1\.example"),
     },
+    "metrics": TOTALS | {"--resolve": has(r"nats-1\.example")},
     "anonymize": TOTALS,
     "report": TOTALS | {"--resolve": has(r"nats-1\.example", of="r.html")},
     "sql": {
@@ -249,6 +251,14 @@ SHOWN: dict[str, dict[str, Shows]] = {
         "--resolve": has(r"\bresolve[= ]True\b", of="err"),
     },
 }
+
+
+METRICS = "tests/metrics/test_metrics.py"
+ON_INTERFACE: dict[str, Case | See] = dict.fromkeys(
+    ("-i", "-f", "-p", "--duration", "--via", "-s", "-B"),
+    See(f"{METRICS}::test_an_interface_is_opened_as_asked_for"),
+)
+"""Options of commands that read an interface, too."""
 
 
 def reading(command: str) -> dict[str, Case | See]:
@@ -615,6 +625,27 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--json": Case("{shuffled}", "--json", rows_of("code", *["tcp.loss"] * 3, but="verdict")),
         "-q": Case("{basic} -v", "-q", quiet),
         "-v": Case("{basic}", "-v", VERBOSE),
+        **ON_INTERFACE,
+    },
+    "metrics": {
+        **reading("metrics"),
+        "-o": Case("{basic} {quick}", "-o m.txt", writes("m.txt", b"# HELP ")),
+        "--step": See(f"{METRICS}::test_every_step_is_whole_openmetrics"),
+        "--timeout": See(f"{METRICS}::test_a_request_is_unanswered_after_a_time"),
+        "--max-series": See(f"{METRICS}::test_label_sets_are_bounded_and_told"),
+        "--label-rule": Case(
+            "{basic} {quick}", "--label-rule c43_=x_", has('"x_basic-stream"', gone=['"c43_basic-stream"'])
+        ),
+        "--listen": See(f"{METRICS}::test_an_interface_is_served"),
+        "--otlp": See(f"{METRICS}::test_otlp_gets_the_same"),
+        "--save-evidence": See(f"{METRICS}::test_the_packets_of_a_new_error_are_saved"),
+        **ON_INTERFACE,
+        **dict.fromkeys(
+            ("-w", "--ring-size", "--ring-seconds", "--ring-files"),
+            See(f"{METRICS}::test_packets_are_saved_with_w_and_its_ring_size_ring_seconds_and_ring_files"),
+        ),
+        "-q": Case("{basic} {quick}", "-q", quiet),
+        "-v": Case("{basic} {quick}", "-v", VERBOSE),
     },
     "report": {
         **reading("report"),

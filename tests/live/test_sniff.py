@@ -18,10 +18,12 @@ from typing import Any
 
 import pytest
 
+import wiredecode
 from tests.cli.conftest import Run
 from tests.live.conftest import SECONDS, listening, needs, once_listening, say_again, until
 from tests.net import craft
 from tests.support import Part, capture, dialogue
+from wiredecode.api import decoding
 from wiredecode.capture import open_capture, write_pcap
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
 
@@ -364,3 +366,20 @@ def test_what_came_before_the_filter_is_not_seen() -> None:
         finally:
             over.set()
             thread.join()
+
+
+def test_a_test_watches_what_passes(captures: Path, listener: socket.socket) -> None:
+    """First a dialogue without errors; then a client sends HTTP to a port that is said to speak RabbitMQ Stream."""
+    port = listener.getsockname()[1]
+    spoken = {port: decoding({port: "rabbitmq_stream"})[port]}
+    with wiredecode.watch("lo", ports=[port], decode_as=spoken) as seen:
+        say_again(parts(captures), listener)
+    assert "error" not in {each.severity for each in seen.problems} and seen.messages > 40 and seen.dropped == 0
+    with (
+        wiredecode.watch("lo", decode_as=spoken) as seen,
+        socket.create_connection(("127.0.0.1", port)) as client,
+        listener.accept()[0] as server,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
+        server.recv(4096)
+    assert [each.name for each in seen.problems][:1] == ["protocol.mismatch"]

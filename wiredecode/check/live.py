@@ -1,19 +1,33 @@
-"""Problems of a live capture as they begin and as they end."""
+"""Problems of a live capture as they begin and as they end; :func:`watch` is for tests."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wiredecode.capture.errors import CaptureError
+from wiredecode.capture.live.sniffer import Sniffer
+from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
+from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.net.limits import Limits
+from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000
 """Between two looks at the problems."""
 SETTLED_NS = 2_000_000_000
-"""A problem is told this long after it began: by then its cause is known, too."""
+"""A problem is reported this long after it began: by then its cause is known, too."""
 OVER_NS = 10_000_000_000
 """A problem that was not seen for this long has ended ..."""
 FORGOTTEN_NS = 600_000_000_000
 """... and after this time it is forgotten."""
+ARRIVAL_SECONDS = 0.3
+"""Packets may still be on their way to a capture for this long."""
+SNAPLEN, BUFFER_MIB = 262_144, 32
 BEGAN, ENDED = "began", "ended"
 
 
@@ -31,27 +45,27 @@ class Watch:
         self._checker = checker
         self.problems: list[Problem] = []
         self._over: dict[tuple[str, int | None], bool] = {}
-        """The problems that were told, and whether they have ended."""
+        """The problems that were reported, and whether they have ended."""
         self._due_ns = 0
 
     def look(self, now_ns: int) -> list[Event]:
-        """What began or ended until now, if it is time to look."""
+        """Problems that began or ended since the last look, if it is time for another."""
         if now_ns < self._due_ns:
             return []
         self._due_ns = now_ns + EVERY_NS
         self._checker.report.forget(now_ns - FORGOTTEN_NS)
         self.problems = self._checker.so_far()
-        events = self._told(now_ns)
+        events = self._changes(now_ns)
         there = {(each.name, each.first_ns) for each in self.problems}
         self._over = {key: over for key, over in self._over.items() if key in there}
         return events
 
     def finish(self) -> list[Event]:
-        """Nothing more comes: problems that were not told yet."""
+        """Nothing more comes: problems that were not reported yet."""
         self.problems = self._checker.finish()
         return [Event(BEGAN, each) for each in self.problems if (each.name, each.first_ns) not in self._over]
 
-    def _told(self, now_ns: int) -> list[Event]:
+    def _changes(self, now_ns: int) -> list[Event]:
         events = []
         for problem in self.problems:
             key = problem.name, problem.first_ns
@@ -64,3 +78,62 @@ class Watch:
                 events.append(Event(ENDED, problem))
             self._over[key] = over
         return events
+
+
+@dataclass
+class Seen:
+    """Traffic of an interface; complete when the ``with`` block is over."""
+
+    problems: list[Problem] = field(default_factory=list)
+    """Errors and warnings, the worst first."""
+    messages: int = 0
+    dropped: int = 0
+    """Packets that the kernel dropped."""
+
+
+@contextmanager
+def watch(
+    interface: str = "lo", *, ports: Iterable[int] = (), decode_as: dict[int, DecodeAs] | None = None
+) -> Iterator[Seen]:
+    """Check the traffic of an interface while the block runs: ``with watch("lo", ports=[5552]) as seen: ...``.
+
+    ports: only packets from or to these TCP ports (needs libpcap). Needs CAP_NET_RAW. Raises LiveError where the
+    interface cannot be opened, CaptureError where reading fails.
+    """
+    only = " or ".join(f"tcp port {port}" for port in ports)
+    sniffer = Sniffer(RingSource(LiveOptions(interface, only, False, SNAPLEN, BUFFER_MIB)))
+    checker, seen = Checker(), Seen()
+    dissector = build_dissector(
+        Demand(link_responses=False, copies=False, decode_as=decode_as or {}),
+        Limits(),
+        analyse=True,
+        on_end=checker.end,
+    )
+    failures: list[Exception] = []
+
+    def read() -> None:
+        try:
+            for batch in sniffer:
+                checker.look(batch)
+                for frame in dissector.feed(batch) if len(batch) else ():
+                    if not checker.report.first_ns:
+                        checker.report.first_ns = frame.time_ns
+                    checker.frame(frame)
+            for frame in dissector.finish():
+                checker.frame(frame)
+        except (CaptureError, OSError) as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=read, name="wiredecode-watch", daemon=True)
+    with closing(sniffer):
+        thread.start()
+        try:
+            yield seen
+        finally:
+            time.sleep(ARRIVAL_SECONDS)
+            sniffer.stop()
+            thread.join()
+            seen.problems += [each for each in checker.finish() if each.severity != "note"]
+            seen.messages, seen.dropped = checker.coverage.messages, sniffer.counts.dropped
+    if failures:
+        raise failures[0]

@@ -64,7 +64,7 @@ def check(
     The last line says what was judged. In a pipe, nothing is printed if nothing is wrong and all was decoded.
     Exit code 3: nothing could be judged. Numbers of frames and packets are those of other commands and of Wireshark.
     With -n and -Y the whole capture is judged, and problems of other connections are left out. With -i problems of an
-    interface are told as they begin and as they end, until Ctrl-C.
+    interface are printed as they begin and as they end, until Ctrl-C.
     """
     live = captures.live
     least = severity or ("note" if captures.verbosity.verbose else "warning")

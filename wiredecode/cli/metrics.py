@@ -93,7 +93,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
         series = Series(settings.max_series, [*map(rule, settings.label_rule or ())])
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
-        raise options.UsageError(str(error)) from None
+        raise options.UsageError(f"--label-rule or --otlp: {error}") from None
     instruments, checker = Instruments(readers, series, round(settings.timeout * SECOND_NS)), Checker()
     watch = Watch(checker)
     instruments.problems = lambda: watch.problems

@@ -117,14 +117,15 @@ class Instruments:
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""
+        if frame.connection.number not in self._open:
+            self._begin(frame.connection)
         parts = self.messages.of(frame)
         if frame.status == UNDECODED:
             self._count(UNDECODED_BYTES, frame.length, frame.protocol)
         self._latency.frame(frame)
         self._confirms.frame(frame, parts)
-        self._open.setdefault(frame.connection.number, frame.connection)
         self._seen[frame.protocol, frame.type or "", frame.status] += 1
-        for part in parts if "copy_of" not in frame.generated else ():
+        for part in parts:
             if (name := MESSAGES.get(part.operation)) is not None:
                 where = {"topic": part.topic, "operation": part.operation, "server": broker(frame)}
                 self._count(name, part.count, frame.protocol, **where)
@@ -134,6 +135,12 @@ class Instruments:
             if (name := LEVELS.get(what)) is not None:
                 labels = self._series.labels(name, frame.protocol, more={"wiredecode.consumer": of})
                 self._levels[name][labels] = value
+
+    def _begin(self, connection: Connection) -> None:
+        self._open[connection.number] = connection
+        for end, name in zip(connection.endpoints, connection.hosts or (), strict=False):
+            if name is not None and len(self._series.names) < self._series.most:
+                self._series.names[end.rpartition(":")[0]] = name
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""
@@ -168,7 +175,7 @@ class Instruments:
         counter, gauge = self._meter.create_observable_counter, self._meter.create_observable_gauge
         of, level = self._of, self._level
         for declare, name, unit, meaning, values in (
-            (counter, SENT, "{message}", "Messages that clients published; copies by servers do not count", of(SENT)),
+            (counter, SENT, "{message}", "Messages that clients published", of(SENT)),
             (counter, CONSUMED, "{message}", "Messages that were delivered to clients", of(CONSUMED)),
             (counter, REFUSALS, "{response}", "Answers that refuse", of(REFUSALS)),
             (counter, CLOSED, "{connection}", "Connections that are over, by who ended them and how", of(CLOSED)),

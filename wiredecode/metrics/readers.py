@@ -33,7 +33,7 @@ class Point(NamedTuple):
 def prometheus() -> tuple[PrometheusMetricReader, CollectorRegistry]:
     """A reader, and the registry that shows its metrics."""
     registry = CollectorRegistry()
-    return PrometheusMetricReader(registry=registry, scope_info_enabled=False), registry
+    return PrometheusMetricReader(disable_target_info=True, registry=registry, scope_info_enabled=False), registry
 
 
 def serve(registry: CollectorRegistry, listen: str) -> str:

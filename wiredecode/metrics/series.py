@@ -52,6 +52,8 @@ class Series:
         self.most = most
         self._topic = topic_label(rules)
         self._known: set[tuple[str, Labels]] = set()
+        self.names: dict[str, str] = {}
+        """Names of addresses, where they are wanted."""
         self.refused = 0
         """Times that a label set was one too many."""
 
@@ -71,7 +73,7 @@ class Series:
             SYSTEM: system,
             OPERATION: operation,
             DESTINATION: None if topic is None else self._topic(topic),
-            "server.address": address.strip("[]") or None,
+            "server.address": self.names.get(address) or address.strip("[]") or None,
             "server.port": int(port) if port.isdigit() else None,
             **more,
         }

@@ -1,0 +1,74 @@
+"""``wiredecode check -i``: problems as they begin and as they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run, run
+from tests.metrics.conftest import Replay, replay
+from tests.support import RABBITMQ
+from wiredecode.capture import open_capture
+from wiredecode.check import Checker
+from wiredecode.check.live import BEGAN, ENDED, OVER_NS, Watch
+from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.net.limits import Limits
+
+__all__ = ["replay", "run"]
+
+STORIES = RABBITMQ.parent / "stories"
+PAUSED = STORIES / "broker-paused.pcap"
+
+
+def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
+    """What was told of a capture while it went on, and the problems of a check of all of it."""
+    checker = Checker()
+    watch, told, now = Watch(checker), [], 0
+    demand = Demand(link_responses=False, copies=False)
+    for frame in build_dissector(demand, Limits(), analyse=True, on_end=checker.end).frames(open_capture([str(path)])):
+        if not checker.report.first_ns:
+            checker.report.first_ns = frame.time_ns
+        checker.frame(frame)
+        now = max(now, frame.time_ns)
+        told += [(event.what, event.problem.name) for event in watch.look(now)]
+    told += [(event.what, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
+    told += [(event.what, event.problem.name) for event in watch.finish()]
+    return told, {each.name for each in watch.problems}
+
+
+def test_every_problem_begins_once_and_a_pause_ends() -> None:
+    told, problems = watched(PAUSED)
+    began = [name for what, name in told if what == BEGAN]
+    assert problems <= {*began} and (ENDED, "server.stalled") in told
+
+
+def test_asking_again_and_again_changes_no_verdict() -> None:
+    for path in sorted(STORIES.glob("*.pcap")):
+        found = set()
+        for often in (False, True):
+            checker = Checker()
+            dissector = build_dissector(
+                Demand(link_responses=False, copies=False), Limits(), analyse=True, on_end=checker.end
+            )
+            for number, frame in enumerate(dissector.frames(open_capture([str(path)]))):
+                checker.frame(frame)
+                if often and number % 257 == 0:
+                    checker.so_far()
+            found.add(tuple((each.name, each.what, each.count, each.first_ns) for each in checker.finish()))
+        assert len(found) == 1, path
+
+
+def test_lines_and_exit_code(run: Run, replay: Replay) -> None:
+    replay(PAUSED)
+    said = run("check", "-i", "lo", "--fail-on", "warning", "--utc")
+    assert said.code == 1 and any("began" in line and "[server.stalled]" in line for line in said.lines)
+    replay(PAUSED)
+    *events, verdict = map(json.loads, run("check", "-i", "lo", "--json", "-q").lines)
+    assert "verdict" in verdict and {each["event"] for each in events} <= {BEGAN, ENDED}
+    assert "server.stalled" in {each["code"] for each in events}
+
+
+def test_files_and_an_interface_exclude_each_other(run: Run) -> None:
+    for words in (["a.pcap", "-i", "lo"], ["-i", "lo", "-w", "x.pcapng"], [str(PAUSED), "-f", "tcp"], []):
+        result = run("check", *words)
+        assert result.code == 2 and "Traceback" not in result.err
