@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from wiredecode.check.live import Watch
     from wiredecode.metrics.instruments import Instruments
 
-EXAMPLES = """\b
-Examples:
-  wiredecode metrics -i eth0                              serve http://127.0.0.1:9464/metrics until Ctrl-C
-  wiredecode metrics -i eth0 --listen 0.0.0.0:9464        for a Prometheus elsewhere
-  wiredecode metrics -i eth0 --otlp http://10.0.0.7:4318  send them every 10 s
-  wiredecode metrics -i eth0 -w ring.pcapng --ring-size 100 --ring-files 10 --save-evidence tickets
-  wiredecode metrics a.pcap --step 10s -o metrics.txt     for promtool tsdb create-blocks-from openmetrics
-"""
 HERE = "127.0.0.1:9464"
 SECOND_NS = 1_000_000_000
 
