@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import random
 import struct
 from collections.abc import Iterable, Iterator
@@ -21,11 +23,11 @@ from tests.spark.support import same_rows
 from tests.support import capture_files, packets
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.net import Network
-from wiredecode.spark import packets as module
+from wiredecode.spark import parcels as module
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, decode
-from wiredecode.spark.packets import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
-from wiredecode.spark.packets import packets as in_order
+from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
+from wiredecode.spark.parcels import packets as in_order
 from wiredecode.tables.portable import converted
 from wiredecode.tables.reader import TableReader
 
@@ -269,3 +271,12 @@ def test_a_damaged_file_is_reported_with_name_and_place() -> None:
 def test_a_wrong_plan_is_refused_before_anything_is_read(wrong: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):
         TableDemand(**{"levels": "frames", **wrong})
+
+
+def test_functions_of_the_package_are_no_modules_of_the_same_name() -> None:
+    import wiredecode.spark as package
+
+    for each in pkgutil.iter_modules(package.__path__):
+        if each.name != "daemon":
+            importlib.import_module(f"{package.__name__}.{each.name}")
+    assert all(callable(getattr(package, name)) for name in package.__all__)

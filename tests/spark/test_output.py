@@ -29,7 +29,7 @@ from wiredecode.spark import writing
 from wiredecode.spark.accounts import Accounts, totals_rows
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.folder import DONE, VIEWS, Folder, Occupied
-from wiredecode.spark.packets import packed, report_text
+from wiredecode.spark.parcels import packed, report_text
 from wiredecode.spark.stats import literal
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 
-def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen: Any) -> SparkOptions:
+def job(
+    inputs: Sequence[object], out: object, *, level: str = "frames", partitions: int = 3, **chosen: Any
+) -> SparkOptions:
     from wiredecode.cli.options import Decoding, Verbosity
     from wiredecode.cli.spark_options import Cluster, SparkOptions
 
@@ -49,7 +51,7 @@ def job(inputs: Sequence[object], out: Path, *, level: str = "frames", **chosen:
         inputs=[str(path) for path in inputs],
         out=str(out),
         level=level,
-        partitions=3,
+        partitions=partitions,
         cluster=Cluster(master="local[2]"),
         decoding=Decoding(),
         verbosity=Verbosity(quiet=True),

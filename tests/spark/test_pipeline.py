@@ -164,7 +164,7 @@ def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
 
 
 def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
-    from wiredecode.spark.packets import File
+    from wiredecode.spark.parcels import File
     from wiredecode.spark.pipeline import PARTITION_BYTES, Part, dealt, sized
     from wiredecode.spark.splits import Split
 

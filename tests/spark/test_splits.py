@@ -12,7 +12,7 @@ import pytest
 from tests.capture.build import pcap, record
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.spark.files import first_ns
-from wiredecode.spark.packets import File
+from wiredecode.spark.parcels import File
 from wiredecode.spark.splits import Split, packets, splits
 
 MIB = 1 << 20

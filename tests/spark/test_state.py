@@ -16,8 +16,8 @@ from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.spark.decode import Decoded, TableDemand, decode
 from wiredecode.spark.increments import BucketState, OtherState
-from wiredecode.spark.packets import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
-from wiredecode.spark.packets import packets as in_order
+from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
+from wiredecode.spark.parcels import packets as in_order
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
 DAY_NS = 86_400 * 10**9

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wiredecode.spark.stats import common, read
 
 __all__ = ["Metrics", "common", "connections", "frames", "messages", "packets", "read", "register", "rows"]
-PLACES = {"common": "reading", "read": "reading", "register": "source"}
+PLACES = {"common": "stats", "read": "stats", "register": "source"}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.frames.totals import Totals
-from wiredecode.spark.packets import unpacked
+from wiredecode.spark.parcels import unpacked
 
 TOTALS, PROBLEMS = "totals", "problems"
 TOTALS_SCHEMA = pa.schema(

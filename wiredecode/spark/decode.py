@@ -20,7 +20,7 @@ from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs
-from wiredecode.spark.packets import REPORTS, by_bucket, packed, packets, report_text, value
+from wiredecode.spark.parcels import REPORTS, by_bucket, packed, packets, report_text, value
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import named, select

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.listing import Listed, listing
 from wiredecode.capture.remote import open_file
-from wiredecode.spark.packets import File
+from wiredecode.spark.parcels import File
 
 NONE, FOLDER = "none", "folder"
 THREADS = 32

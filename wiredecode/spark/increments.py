@@ -37,7 +37,7 @@ from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
 from wiredecode.spark.files import Found, find
 from wiredecode.spark.folder import alone
 from wiredecode.spark.lake import LakeRun
-from wiredecode.spark.packets import packets, report_text
+from wiredecode.spark.parcels import packets, report_text
 from wiredecode.spark.pipeline import Metrics, each_part, parts_in, planned
 from wiredecode.tables.reader import Rows
 

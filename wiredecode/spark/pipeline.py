@@ -1,6 +1,6 @@
 """Captures to tables on Spark: packets of all files, shuffled by connection, decoded bucket by bucket (docs/spark.md).
 
-Three stages. Files, or parts of them, become parcels of packets (``spark/packets.py``); these are shuffled so that a
+Three stages. Files, or parts of them, become parcels of packets (``spark/parcels.py``); these are shuffled so that a
 bucket of connections is in one task, and sorted there, on disk if memory does not suffice; the engine reads each
 bucket as it reads a capture (``spark/decode.py``). Nothing is collected: a task holds a few batches of packets, and
 the state of its connections.
@@ -23,7 +23,7 @@ from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.spark import session, splits
 from wiredecode.spark.decode import BucketDecoder, BucketReader, Decoded, TableDemand, decode, decode_bucket
 from wiredecode.spark.files import Found, Problem, find
-from wiredecode.spark.packets import ORDER, PARCELS, PacketParcels, packed, report, report_text, unpacked
+from wiredecode.spark.parcels import ORDER, PARCELS, PacketParcels, packed, report, report_text, unpacked
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import PACKETS as PACKET_LEVEL
 

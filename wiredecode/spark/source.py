@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.spark.decode import BucketReader, TableDemand
 from wiredecode.spark.files import NONE, find
-from wiredecode.spark.packets import File
+from wiredecode.spark.parcels import File
 from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import FRAMES, PACKETS

@@ -21,7 +21,7 @@ from wiredecode.capture import MAX_RECORD_BYTES, CaptureError, PacketBatch, open
 from wiredecode.capture.batch import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
 from wiredecode.capture.remote import open_file
-from wiredecode.spark.packets import File
+from wiredecode.spark.parcels import File
 
 SPLIT_BYTES = 128 << 20
 LEAST_SPLIT_BYTES = 1 << 20

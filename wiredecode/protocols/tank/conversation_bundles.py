@@ -31,7 +31,8 @@ Bundled = dict[str, Any]
 class Numbered:
     """A bundle whose messages may be wanted: its values, topic and partition, and the number of its first message."""
 
-    bundle: Bundled
+    bundle: Bundled | None
+    """None if the frame has a record, which holds values as they are shown."""
     topic: str
     partition: int
     number: int | None
@@ -48,7 +49,7 @@ class Contents:
     def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
         self.frame, self.style, self.path = frame, style, path
         self.inflated: dict[tuple[int, int], bytes] = {}
-        """Without a style: contents of compressed bundles for the rows, by place."""
+        """Contents of compressed bundles for the rows, by place."""
         self.damaged = frame.status != OK
         """Bytes are missing or make no sense: the last bundle may be incomplete."""
         self.messages = 0
@@ -58,7 +59,7 @@ class Contents:
         self.topic, self.partition = "", 0
         """Of the bundle that comes next."""
         self.numbered: list[Numbered] = []
-        """Without a style: the bundles read."""
+        """The bundles read."""
         self._budget = Budget()
         self._reported = 0
 
@@ -79,8 +80,7 @@ class Contents:
         if self.style is not None:
             describe(bundle, flags)
             bundle["message_count"] = count
-        else:
-            self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
+        self._add(bundle, number, (i, k))
         self.messages += found
         return self._number(bundle, messages, count, number)
 
@@ -93,10 +93,13 @@ class Contents:
             describe(bundle, flags)
         messages = self._messages(bundle)
         if messages:
-            if self.style is None:
-                self.numbered.append(Numbered(bundle, self.topic, self.partition, number, (i, k)))
+            self._add(bundle, number, (i, k))
             self.messages += messages if isinstance(messages, int) else len(messages)
             self._number(bundle, messages, message_count(bundle), number)
+
+    def _add(self, bundle: Bundled, number: int | None, path: tuple[int, int]) -> None:
+        values = bundle if self.style is None else None
+        self.numbered.append(Numbered(values, self.topic, self.partition, number, path))
 
     def report(self, severity: str, group: str, code: str, message: str, path: str) -> None:
         self._reported += 1
@@ -165,6 +168,7 @@ class Contents:
         plain = None if raw is None else self._inflate(bundle, raw, path)
         if plain is None:
             return None
+        self.inflated[place] = plain
         record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
         bundle["messages"] = record["messages"]
         if "partial_message" in record:

@@ -19,18 +19,20 @@ from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ON
 
 
 def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
-    """Add the whole messages of a frame that was decoded with rows."""
+    """Add the whole messages of a frame that was just decoded."""
     operation = PUBLISH if frame.code in (PRODUCE, PRODUCE_WITH_BASE) else DELIVER
     values: Bundled | None = None
     for numbered in contents.numbered:
-        bundle, codec = numbered.bundle, numbered.bundle["flags"] & CODEC_MASK
-        found = bundle.get("messages", ())
+        bundle = numbered.bundle
+        if frame.layer is not None and (bundle is None or isinstance(bundle.get("messages"), int)):
+            values = values or compiler.values(frame.layer, frame.buffer, frame.start, frame.stop)
+            bundle = _bundle_at(values, *numbered.path)
+        if bundle is None:
+            continue
+        found, codec = bundle.get("messages", ()), bundle["flags"] & CODEC_MASK
         if codec:
             plain = contents.inflated.get(numbered.path)
             found = () if plain is None else compiler.values(Bundle, plain, 0, len(plain))["messages"]
-        elif isinstance(found, int) and frame.layer is not None:  # only counted so far
-            values = values or compiler.values(frame.layer, frame.buffer, frame.start, frame.stop)
-            found = _bundle_at(values, *numbered.path)["messages"]
         messages = [message for message in found if "body" in message]
         if not messages:
             continue
