@@ -693,6 +693,8 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--key": Case("{keyed} --topic foo --text v", "--key key-3", one_message("^foo, .*, key key-3,")),
         "--nth": Case("{basic} {quick}", "--nth 3", has("this is number 3", "^> +3 ", gone=["this is number 1"])),
         "--json": Case("{basic} {quick}", "--json", rows_of("matches", 5)),
+        "-o": Case("{basic} {quick}", "-o spans.json", writes("spans.json", b'{"resourceSpans": [')),
+        "--otlp": See("tests/metrics/test_spans.py::test_a_receiver_gets_them"),
         "-q": Case("{basic} --text nowhere", "-q", quiet, code=1),
         "-v": Case("{basic} {quick}", "-v", VERBOSE),
     },

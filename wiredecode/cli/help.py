@@ -29,6 +29,10 @@ RENAMED = {
 """Options by former names, which still work where a command has no option of that name."""
 
 
+UNCONFINED = {"via": "starts no programs", "otlp": "opens no connections"}
+"""Options that do not work in a sandbox."""
+
+
 class Command(typer.core.TyperCommand):
     """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
 
@@ -48,8 +52,9 @@ class Command(typer.core.TyperCommand):
         if ctx.params.get("sandbox"):
             from wiredecode.cli.sandbox import NoSandbox, confine_command
 
-            if ctx.params.get("via"):
-                raise UsageError("--sandbox starts no programs: leave out --via")
+            for name, lacks in UNCONFINED.items():
+                if ctx.params.get(name):
+                    raise UsageError(f"--sandbox {lacks}: leave out --{name}")
             try:
                 confine_command(ctx.params)
             except NoSandbox as error:

@@ -57,6 +57,7 @@ class MetricsOptions(options.Reading):
             (files and live.interface is not None, "-i counts an interface: leave out files"),
             (files and of_live, "-f, -w, --duration, --via, --listen and --save-evidence need -i"),
             (live.interface is not None and self.output != "-", "-o goes with files; -i serves numbers"),
+            (live.interface is not None and self.decoding.sandbox, "--sandbox serves nothing: leave it out"),
         )
         _ = self.saving.rotation
 
@@ -151,12 +152,8 @@ def _write(name: str, text: bytes) -> None:
     if name == "-":
         sys.stdout.write(text.decode())
         return
-    target = NewFile(Path(name))
-    try:
-        target.stream.write(text)
-        target.commit()
-    finally:
-        target.discard()
+    with NewFile(Path(name)) as stream:
+        stream.write(text)
 
 
 def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:

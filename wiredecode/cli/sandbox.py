@@ -69,7 +69,7 @@ TERMINAL = ("/dev/null", "/dev/tty")
 CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Where libraries keep files of their own."""
 INPUTS = frozenset({"files", "file", "keylog", "keylog_dir", "key"})
-OUTPUTS = frozenset({"out", "save", "write", "summary_json"})
+OUTPUTS = frozenset({"out", "output", "save", "write", "summary_json"})
 """Names of parameters that are files."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typer import Option
@@ -40,6 +41,10 @@ class TraceOptions(options.Captures):
     nth: int = Option(1, min=1, metavar="N", help="Which match to trace, if there are several.")
     two_passes: options.TwoPasses = False
     json: bool = Option(False, "--json", help="One JSON object.")
+    output: Path | None = Option(
+        None, "-o", "--output", metavar="FILE", help="Write the hops as OpenTelemetry spans, in OTLP's JSON."
+    )
+    otlp: str | None = Option(None, metavar="URL", help="Send the hops as spans to an OTLP receiver (HTTP).")
 
     @property
     def criteria(self) -> Criteria:
@@ -60,6 +65,21 @@ class TraceOptions(options.Captures):
             raise UsageError("which message? Give --frame, --id, --text, --body-bytes or --key")
         return Criteria(self.frame, self.index, self.ident, self.topic, key, tuple(contents))
 
+    @property
+    def endpoint(self) -> str | None:
+        """Receiver of the spans. Raises if it is no address, or if the extra is missing."""
+        if self.output is None and self.otlp is None:
+            return None
+        from wiredecode.extras import need
+
+        need("opentelemetry", "spans")
+        from wiredecode.metrics.readers import TRACES_PATH, endpoint_of
+
+        try:
+            return None if self.otlp is None else endpoint_of(self.otlp, TRACES_PATH)
+        except ValueError as error:
+            raise UsageError(f"--otlp: {error}") from None
+
 
 @with_groups
 def trace(settings: TraceOptions) -> int:
@@ -67,13 +87,14 @@ def trace(settings: TraceOptions) -> int:
 
     Every hop has its frame, the time since the hop before, and the evidence that it is the same message. If several
     messages fit, they are listed. Captures are read twice. Clocks of captures of several hosts are compared by their
-    connections, and corrected. Exit code 1: no message fits.
+    connections, and corrected. Exit code 1: no message fits. Spans need the extra metrics.
     """
     from wiredecode.cli.live import is_pipe
     from wiredecode.trace import Collector, Finder, chosen, group
     from wiredecode.trace.clocks import compare
 
     criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
+    endpoint = settings.endpoint
     if is_pipe(files) or "-" in files:
         raise UsageError("trace reads captures twice: give it files, not a pipe")
     clocks = [] if settings.own_clocks else compare(files)
@@ -97,10 +118,27 @@ def trace(settings: TraceOptions) -> int:
     if settings.nth > len(messages):
         raise UsageError(f"--nth {settings.nth}: matching messages: {len(messages)}")
     _show(second, collector, messages, clocks, settings)
+    wanted = settings.output is not None or endpoint is not None
+    exported = not wanted or _export(messages[settings.nth - 1], settings, endpoint)
     for more, what in ((finder.more, "fit"), (collector.more, "have one of these bodies")):
         if more and not quiet:
             say(f"{more:,} more sightings {what}: select fewer, for example with --topic, --from and --to")
-    return code
+    return code if exported else 2
+
+
+def _export(message: Message, settings: TraceOptions, endpoint: str | None) -> bool:
+    """Write and send the spans; False: the receiver did not accept them."""
+    from wiredecode.export.atomic import NewFile
+    from wiredecode.metrics.spans import as_json, send, spans
+
+    found = spans(message)
+    if settings.output is not None:
+        with NewFile(settings.output) as stream:
+            stream.write(as_json(found).encode())
+    if endpoint is None or send(found, endpoint):
+        return True
+    say(f"--otlp {settings.otlp}: the receiver did not accept the spans; is it running there, with OTLP over HTTP?")
+    return False
 
 
 def clock_lines(files: list[str], clocks: list[Offset | None]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Metrics of traffic for Prometheus and OTLP: what ``stats`` and ``check`` count, as OpenTelemetry instruments."""
+"""OpenTelemetry: what ``stats`` and ``check`` count as instruments, the hops of ``trace`` as spans."""

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
-OTLP_PATH = "/v1/metrics"
+METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
 EVERY_MS = 10_000
 """Between two exports by OTLP."""
 
@@ -46,13 +46,17 @@ def serve(registry: CollectorRegistry, listen: str) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
 
 
-def otlp(url: str) -> MetricReader:
-    """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
+def endpoint_of(url: str, path: str) -> str:
+    """The address of a receiver of OTLP over HTTP; ``path`` is added if it has none. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address of OTLP over HTTP is needed, such as http://127.0.0.1:4318")
-    endpoint = url if parts.path.strip("/") else url.rstrip("/") + OTLP_PATH
-    return PeriodicExportingMetricReader(OTLPMetricExporter(endpoint), EVERY_MS)
+    return url if parts.path.strip("/") else url.rstrip("/") + path
+
+
+def otlp(url: str) -> MetricReader:
+    """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
+    return PeriodicExportingMetricReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wiredecode.frames.frame import Frame
+    from wiredecode.frames.message import Header
     from wiredecode.net.types import Connection
 
 STORED = "stored"
@@ -22,6 +24,10 @@ SHOWN = 200
 """Bytes of a body that are kept to be shown."""
 SOON_NS = 1_000_000_000
 """If only the body identifies a message, a broker passes it on within this time."""
+
+SEARCHED = 4096
+"""Bytes of a body in which a trace context is looked for."""
+TRACEPARENT = re.compile(rb"traceparent.{1,5}?([0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})", re.DOTALL)
 
 LogPosition = tuple[str | None, str | None, int | None, int]
 """Namespace, topic, partition, offset."""
@@ -85,6 +91,8 @@ class Sighting(InFrame):
     outcome: str | None = None
     namespace: str | None = None
     """Of the cluster, where several share a network."""
+    traceparent: str | None = None
+    """W3C trace context that it carries, in a header or near its start (AMQP properties, CloudEvents)."""
     rests_on: str = ""
     """Evidence that it is the same message as in the sightings before."""
     is_duplicate: bool = False
@@ -122,7 +130,16 @@ def sighting(part: FrameMessages, index: int, before: int) -> Sighting:
         None if subscription is None else str(subscription),
         frame.generated.get("copy_of"),
         namespace=part.namespace,
+        traceparent=traceparent_of(None if part.headers is None else part.headers[index], body),
     )
+
+
+def traceparent_of(headers: list[Header] | None, body: bytes | None) -> str | None:
+    """The trace context of a message."""
+    named = next((value for name, value in headers or () if name.lower() == "traceparent"), None)
+    if named is None and (found := TRACEPARENT.search(body or b"", 0, SEARCHED)):
+        named = found[1]
+    return None if named is None else named.decode("latin-1")
 
 
 def _of(values: Sequence[int | None] | None, index: int) -> int | None:
