@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from wiredecode.anonymize.cryptopan import CryptoPan
+from wiredecode.anonymize.key import CryptoPan
 
 SECRET = bytes.fromhex("1522178d33a4cf80130a5b1649907d10d8988f837979652762574c2d2a842202")
 SAMPLE = {

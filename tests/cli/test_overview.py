@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from wiredecode.cli import overview
+from wiredecode.cli import checking
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 STORY = CAPTURES / "stories" / "stream-deleted.pcap"
@@ -36,7 +36,7 @@ def test_what_asks_for_more_begins_with_frames(run: Run, monkeypatch: pytest.Mon
     on_terminal(monkeypatch)
     for words in (("pcap", str(STORY)), (str(STORY), "-c", "3")):
         assert run(*words).lines[0].startswith("Frame 1 "), words
-    monkeypatch.setattr(overview, "MOST_BYTES", 1000)
+    monkeypatch.setattr(checking, "MOST_BYTES", 1000)
     assert run(str(STORY)).lines[0].startswith("Frame 1 ")
 
 

@@ -15,8 +15,8 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.increments import BucketState, OtherState
+from wiredecode.ui.model import States
 from wiredecode.ui.packets import Position
-from wiredecode.ui.states import States
 
 BASIC = Path(__file__).parents[2] / "captures/rabbitmq-stream/c43_basic.pcap"
 Kept = tuple[Path, Callable[[], Any]]

@@ -50,7 +50,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Replay:
             return Replayed(path, at_end, asked)
 
         monkeypatch.setattr("wiredecode.cli.metrics.open_live", open_live)
-        monkeypatch.setattr("wiredecode.cli.check_live.open_live", open_live)
+        monkeypatch.setattr("wiredecode.cli.check.open_live", open_live)
         return asked
 
     return begin

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wiredecode.frames.bins import Bins
-from wiredecode.report.bins import LATENCIES, POINTS, Series, bucket_ns, bucket_of, percentile
+from wiredecode.report.gather import LATENCIES, POINTS, Series, bucket_ns, bucket_of, percentile
 
 BEGIN = 1_700_000_000_000_000_000
 

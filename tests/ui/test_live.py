@@ -17,7 +17,7 @@ from wiredecode.capture.live.pcapng_writer import Rotation
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.reader import NOTHING
 from wiredecode.filter import compile_filter
-from wiredecode.ui import model, states
+from wiredecode.ui import model
 from wiredecode.ui import packets as module
 from wiredecode.ui.live import Live
 from wiredecode.ui.model import CaptureModel
@@ -127,8 +127,8 @@ def test_an_interface_is_saved_and_shown_with_what_was_lost(tmp_path: Path) -> N
 def test_what_the_ring_has_dropped_is_told_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(states, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(states, "COST_SHARE", 0)
+    monkeypatch.setattr(model, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(model, "COST_SHARE", 0)
     monkeypatch.setattr(model, "PART_PACKETS", 7)
     sniffer = Sniffer(told())
     sniffer.save(tmp_path / "live.pcapng", Rotation(2000))

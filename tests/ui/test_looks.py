@@ -12,7 +12,7 @@ from rich.style import Style
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
-from wiredecode.ui.looks import stretches
+from wiredecode.ui.framelist import stretches
 from wiredecode.ui.screens import Listing
 from wiredecode.view.theme import SIDE
 

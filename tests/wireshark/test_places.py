@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wiredecode.cli.app import run
-from wiredecode.wireshark.places import DISSECTOR, EXTCAP
+from wiredecode.wireshark import DISSECTOR, EXTCAP
 
 
 def call(*words: object) -> int:

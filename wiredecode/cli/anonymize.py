@@ -78,7 +78,7 @@ def _key(settings: AnonymizeOptions) -> Key:
     from wiredecode.extras import need
 
     need("cryptography", "--crypto-pan")
-    from wiredecode.anonymize.cryptopan import CryptoPan
+    from wiredecode.anonymize.key import CryptoPan
 
     return CryptoPan(read_key(settings.key, exact=True))
 

@@ -1,18 +1,25 @@
-"""Passes of ``check`` and ``report`` over frames, and the timeline of ``check`` and ``stats``."""
+"""Passes of ``check`` and ``report`` over frames, the timeline of ``check`` and ``stats``, the overview of ``pcap``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wiredecode.cli.output import terminal
+from wiredecode.cli.session import Session
+from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
     from wiredecode.capture.batch import PacketBatch
-    from wiredecode.check import Checker
+    from wiredecode.check import Checker, Problem
     from wiredecode.check.timeline import Timeline
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.options import Captures
     from wiredecode.frames.frame import Frame
+    from wiredecode.frames.totals import Totals
 
 
 def show_timeline(session: Session, timeline: Timeline, *, json: bool, connections: set[int] | None = None) -> None:
@@ -52,3 +59,55 @@ def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], Non
             yield frame
     finally:
         report.first_ns, report.span = session.first_ns, session.span()
+
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Larger captures are not read twice."""
+
+
+def overview(captures: Captures) -> str:
+    """Five lines and an empty one; empty for large inputs, other than files, or without packets."""
+    from wiredecode.capture.errors import CaptureError
+    from wiredecode.check import Checker
+
+    files = captures.files
+    if not all(map(os.path.isfile, files)) or sum(map(os.path.getsize, files)) > MOST_BYTES:
+        return ""
+    checker = Checker()
+    session = Session.of(captures, files, analyse=True, on_end=checker.end)
+    with suppress(CaptureError):  # the pass that shows the frames says so
+        for _ in judged(session, checker):
+            pass
+    problems = checker.finish()
+    if not session.totals.packets or session.dissector is None:
+        return ""
+    rows = _rows(session.totals, problems, " ".join(map(shlex.quote, files)))
+    return "".join(f"{name:<13}{text}\n" for name, text in rows) + "\n"
+
+
+def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple[str, str]]:
+    from wiredecode.frames.record import rfc3339
+    from wiredecode.protocols.registry import protocols
+
+    titles = {one.name: one.title for one in protocols()}
+    spoken: Counter[str] = Counter()
+    for (protocol, _, _), count in totals.frames.items():
+        spoken[titles.get(protocol, protocol.upper())] += count
+    first_ns = totals.first_ns or 0
+    begin = rfc3339(first_ns)[:19].replace("T", " ")
+    said = ", ".join(f"{title} ({counted(count, 'frame')})" for title, count in spoken.most_common())
+    return [
+        ("packets", f"{totals.packets:,} in {(totals.last_ns - first_ns) / 1e9:.3f} s, from {begin} UTC"),
+        ("protocols", said or "none that wiredecode knows"),
+        ("connections", f"{totals.connections:,}"),
+        ("problems", _problems(problems, files)),
+        ("next", f"wiredecode check, stats, follow, ui {files}"),
+    ]
+
+
+def _problems(problems: Sequence[Problem], files: str) -> str:
+    found = Counter(each.severity for each in problems if each.severity != "note")
+    if not found:
+        return "none"
+    said = ", ".join(counted(found[each], each) for each in ("error", "warning") if found[each])
+    return f"{said}: wiredecode check {files}"

@@ -10,9 +10,91 @@ from textwrap import indent
 from typing import Any, NamedTuple
 
 import typer
+import typer.core
 from typer.core import TyperGroup
 
-from wiredecode.cli.help import Command
+from wiredecode.cli.options import UsageError
+
+GROUPS = {
+    "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via -s -B",
+    "Selection": "-n --address --port -Y -c --from --to --follow-file --side --table --interval",
+    "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
+    "--csv-formulas --row-group --summary --json -T -e -E "
+    "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
+    "Decoding": "-d -2 --gap-timeout --gap-buffer --limit --keylog --keylog-dir --resolve",
+    "General": "--sandbox -q -v -h --help --version",
+}
+"""Heading to the options below it, each by its first name, in this order; others are above all."""
+OTHERS = "Options"
+
+
+RENAMED = {
+    "--hole-timeout": "--gap-timeout",
+    "--max-buffer": "--gap-buffer",
+    "--bytes": "--body-bytes",
+}
+"""Options by former names, which still work where a command has no option of that name."""
+
+
+UNCONFINED = {"via": "starts no programs", "otlp": "opens no connections"}
+"""Options that do not work in a sandbox."""
+
+
+class Command(typer.core.TyperCommand):
+    """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with former names of options replaced; ``ctx`` is click's."""
+        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        words = [word.partition("=") for word in args]
+        end = args.index("--") if "--" in args else len(args)
+        made = [
+            RENAMED[name] + equals + value if name in RENAMED and name not in known and at < end else args[at]
+            for at, (name, equals, value) in enumerate(words)
+        ]
+        return super().parse_args(ctx, made)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; ``ctx`` is click's."""
+        if ctx.params.get("sandbox"):
+            from wiredecode.cli.sandbox import NoSandbox, confine_command
+
+            for name, lacks in UNCONFINED.items():
+                if ctx.params.get(name):
+                    raise UsageError(f"--sandbox {lacks}: leave out --{name}")
+            try:
+                confine_command(ctx.params)
+            except NoSandbox as error:
+                raise UsageError(str(error)) from None
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options; ``ctx`` and ``formatter`` are click's."""
+        arguments, found = [], self.groups(ctx)
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                arguments.append((f"{parameter.metavar}{'...' if parameter.nargs == -1 else ''}", record[1]))
+        rows = [("Arguments", arguments)]
+        rows += [(name, [parameter.get_help_record(ctx) for parameter in some]) for name, some in found.items()]
+        for name, records in rows:
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
+
+    def groups(self, ctx: Any) -> dict[str, list[Any]]:
+        """The options that are shown, by heading, in the order of :data:`GROUPS`."""
+        places = {name: (heading, at) for heading, names in GROUPS.items() for at, name in enumerate(names.split())}
+        found: dict[str, list[tuple[int, Any]]] = {heading: [] for heading in (OTHERS, *GROUPS)}
+        for at, parameter in enumerate(self.get_params(ctx)):
+            if parameter.param_type_name == "option" and not getattr(parameter, "hidden", False):
+                heading, place = places.get(parameter.opts[0], (OTHERS, at))
+                found[heading].append((place, parameter))
+        ordered = {heading: sorted(some, key=lambda pair: pair[0]) for heading, some in found.items()}
+        filled = {heading: [parameter for _, parameter in some] for heading, some in ordered.items() if some}
+        if list(filled) == ["General"]:  # headings are for long lists
+            filled = {OTHERS: filled["General"]}
+        return filled
 
 
 def epilog(examples: str) -> str | None:

@@ -1,4 +1,4 @@
-"""``wiredecode fields``: every field that can be in a record."""
+"""``wiredecode fields``: every field that can be in a record; ``wiredecode protocols``: what it speaks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from wiredecode.cli.output import Output, complain
 
 if TYPE_CHECKING:
     from wiredecode.protocols.catalogue import FieldEntry
+
+
 NAMED_MESSAGES = 2
 """Message types named in the table; beyond it only the number is shown."""
 WIDE = 100
@@ -83,3 +85,16 @@ def _messages(entry: FieldEntry) -> str:
     if not names:
         return "any message"
     return ", ".join(names) if len(names) <= NAMED_MESSAGES else f"{len(names)} messages"
+
+
+def protocols() -> None:
+    """List the protocols that are decoded, with their ports and dialects."""
+    from wiredecode.protocols.registry import protocols as known
+
+    rows = [("NAME", "PROTOCOL", "PORTS", "OVER TLS", "DIALECTS")]
+    for protocol in known():
+        ports, tls = (", ".join(map(str, numbers)) or "-" for numbers in (protocol.ports, protocol.tls_ports))
+        rows.append((protocol.name, protocol.title, ports, tls, ", ".join(protocol.dialects) or "-"))
+    output = Output()
+    output.table(rows)
+    output.flush()

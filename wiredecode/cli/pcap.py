@@ -70,7 +70,7 @@ def pcap(
     if write is not None:
         return _write(session, captures, write, summary_json, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
-        from wiredecode.cli.overview import overview
+        from wiredecode.cli.checking import overview
 
         session.output.text(overview(captures))
     return session.run(frames.shower(session), summary_json)

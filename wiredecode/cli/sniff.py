@@ -1,14 +1,16 @@
-"""``wiredecode sniff``: the main job, live."""
+"""``wiredecode sniff``: the main job, live; ``wiredecode interfaces``: where it can listen."""
 
 from __future__ import annotations
 
 import sys
 
+from typer import Option
+
 from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, open_live
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.output import say
+from wiredecode.cli.output import Output, say
 
 
 @with_groups
@@ -53,3 +55,30 @@ def sniff(
         return session.run(show, summary_json)
     finally:
         sniffer.close()
+
+
+def interfaces(
+    json: bool = Option(False, "--json", help="One JSON object per interface (NDJSON)."),
+) -> int:
+    """List the interfaces: name, state, link type, whether capturing is allowed, addresses."""
+    from wiredecode.capture.live.interfaces import LINKTYPE_NAMES, devices, refusal
+    from wiredecode.capture.live.privileges import how_to_grant, missing_right
+    from wiredecode.frames.escape import escape
+
+    found = [(one, refusal(one)) for one in devices()]
+    output = Output()
+    if json:
+        for one, why_not in found:
+            output.json({**one.record(), "capture": not why_not, "reason": why_not or None})
+    else:
+        rows = [["NAME", "STATE", "LINK", "CAPTURE", "ADDRESSES"]]
+        for one, why_not in found:
+            capture = f"no: {why_not}" if why_not else "yes"
+            row = one.name, one.state, LINKTYPE_NAMES[one.linktype], capture, ", ".join(one.addresses)
+            rows.append([*map(escape, row)])
+        output.table(rows)
+    output.flush()
+    if not json and missing_right():
+        for line in how_to_grant():
+            say(f"  {line}")
+    return 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wiredecode.cli.commands import Command
 from wiredecode.cli.groups import with_groups
-from wiredecode.cli.help import Command
 from wiredecode.cli.spark_options import SparkOptions
 
 

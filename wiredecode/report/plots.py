@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wiredecode.frames.bins import Bins
-from wiredecode.report.bins import PER_DOUBLING, percentile
+from wiredecode.report.gather import PER_DOUBLING, percentile
 
 if TYPE_CHECKING:
-    from wiredecode.report.bins import Series
+    from wiredecode.report.gather import Series
 
 MOST_BINS = 240
 """Points of a line."""

@@ -7,9 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 from wiredecode.fields import printable, text
-from wiredecode.protocols.shared.tls_names import CIPHERS, VERSIONS
+from wiredecode.protocols.shared.data import data_of, numbered
 from wiredecode.tls import handshake
-from wiredecode.tls.handshake import EARLY_DATA, GREASE, RETRY, SUPPORTED_VERSIONS, Cursor, extensions
+from wiredecode.tls.handshake import EARLY_DATA, GREASE, SUPPORTED_VERSIONS, Cursor, extensions
+
+NAMES = data_of("shared", "tls_names.toml")
+RECORDS = numbered(NAMES["records"])
+MESSAGES = numbered(NAMES["messages"])
+RETRY = "HelloRetryRequest"
+"""Name of a ServerHello with a certain random (RFC 8446 section 4.1.3)."""
+VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
+LEVELS = {1: "warning", 2: "fatal"}
+ALERTS = {int(number): (name, meaning) for number, (name, meaning) in NAMES["alerts"].items()}
+
+CIPHERS = numbered(NAMES["ciphers"])
+"""Those that are decrypted, and what clients offer beside them; others show their number."""
+
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
 MOST_NAMES = 64
@@ -77,7 +90,7 @@ def server_hello(data: bytes) -> Facts:
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "session": hello.session,
         "psk": PSK in found,
-        "retry": hello.random == RETRY,
+        "retry": hello.random == handshake.RETRY,
     }
 
 

@@ -12,8 +12,7 @@ from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import IdentityReader
 from wiredecode.protocols.base import Conversation, generated_of
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.handshakes import READERS, Facts, certificate
-from wiredecode.protocols.shared.tls_names import ALERTS, LEVELS, MESSAGES, RECORDS, RETRY
+from wiredecode.protocols.shared.handshakes import ALERTS, LEVELS, MESSAGES, READERS, RECORDS, RETRY, Facts, certificate
 from wiredecode.tls.connection import ALERT, CHANGE_CIPHER, HANDSHAKE
 from wiredecode.tls.half import HEADER
 from wiredecode.tls.handshake import MOST_MESSAGE, next_message
