@@ -13,7 +13,7 @@ from wiredecode.capture import open_capture
 from wiredecode.cli.options import Decoding
 from wiredecode.dissect.dissector import Demand, build_dissector
 from wiredecode.ui import model as module
-from wiredecode.ui import model as models, store
+from wiredecode.ui import store
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.model import CaptureModel
 from wiredecode.ui.reports import ReportLine, connections, statistics
@@ -35,8 +35,8 @@ def whole(path: Path | str) -> CaptureModel:
 @pytest.fixture(autouse=True)
 def many_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state after each few packets, however fast this machine is."""
-    monkeypatch.setattr(models, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(models, "COST_SHARE", 0)
+    monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(module, "COST_SHARE", 0)
     monkeypatch.setattr(module, "PART_PACKETS", 7)
     monkeypatch.setattr(module, "AHEAD", 0)
 
@@ -74,7 +74,7 @@ def test_a_compressed_capture_is_passed_over_up_to_the_state(tmp_path: Path) -> 
 
 
 def test_states_are_bounded_and_the_files_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "MOST_STATES", 4)
+    monkeypatch.setattr(module, "MOST_STATES", 4)
     made = whole(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
     folder = Path(made._folder.name)
     assert 1 <= len(made.states._states) <= 4
@@ -118,7 +118,7 @@ def test_where_tls_is_decrypted_states_are_sealed_and_statistics_count_it(monkey
     assert secrets
     for path in Path(made._folder.name).glob("state-*"):
         data = path.read_bytes()
-        assert data[:1] == models.SEALED and not any(secret in data for secret in secrets) and b"guest" not in data
+        assert data[:1] == module.SEALED and not any(secret in data for secret in secrets) and b"guest" not in data
     loaded = []
     before = made.states.before
     monkeypatch.setattr(made.states, "before", lambda number: loaded.append(before(number)) or loaded[-1])

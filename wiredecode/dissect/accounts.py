@@ -6,19 +6,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
+from wiredecode.dissect.tracker import Tracker
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
 from wiredecode.net.moments import at_packet, place
 from wiredecode.net.types import Connection, Direction, Note
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.tracker import Tracker
-    from wiredecode.frames.block import FrameBlock
-
 
 MOST_NOTES = 64
 """Notes of one direction that its next frame gets; further ones are only counted in the totals."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation
+from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation, Frame
+from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
-    from wiredecode.net.types import Connection
 
 WAIT_FRAMES = 1000
 """An answer is in time after at most this many frames of the request's connection ..."""

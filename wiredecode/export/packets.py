@@ -6,25 +6,19 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.frames.escape import counted, escape
+from wiredecode.frames.frame import Frame
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import ACK, SYN, FlowKey, reverse
 from wiredecode.net.types import Connection
-
-if TYPE_CHECKING:
-    from wiredecode.arrays import Int64s
-    from wiredecode.capture import CaptureInfo
-    from wiredecode.frames.frame import Frame
-    from wiredecode.net.limits import Limits
-    from wiredecode.net.types import Connection
 
 
 class ConnectionPackets:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 
 from wiredecode.export.atomic import close_quietly
 from wiredecode.export.target import Unclear
+from wiredecode.export.writers import Writer
 from wiredecode.tables.rows import is_bytes, values
-
-if TYPE_CHECKING:
-    from wiredecode.export.writers import Writer
 
 MAX_OPEN = 64
 """Files that are written at the same time; the one unused for longest is finished, a later row begins another."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
 from wiredecode.export.job import Export, Pass
 from wiredecode.export.json_array import JsonArray
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, dumps, record, record_line
 from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
 from wiredecode.protocols.registry import protocols
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.frames.frame import Frame
 
 Record = dict[str, Any]
 Tree = dict[str, Any]

@@ -6,7 +6,7 @@ import operator as operators
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.filter.errors import FilterError, nearest, one_of
 from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
@@ -14,10 +14,8 @@ from wiredecode.filter.logic import Atom, Expression, about, join, negation
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Word
+from wiredecode.frames.frame import Frame
 from wiredecode.protocols.catalogue import filter_name
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 MATCHED = 64 * 1024
 """Characters or bytes of a value that a regular expression looks at."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.filter.model import Level
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 Known = Callable[["Frame"], bool | None]
 """True, False, or None: more has to be known of the frame."""

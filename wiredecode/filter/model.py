@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 Values = list[Any]
 """The values of an operand in a frame: none where the field is absent, one per element of arrays; None is a null."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.filter.errors import FilterError, nearest
 from wiredecode.filter.literals import NUMBER, NoValue, duration, number
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
+from wiredecode.filter.names import Names
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Node, Slice, Word
-
-if TYPE_CHECKING:
-    from wiredecode.filter.names import Names
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 SLICED = (Type.BYTES, Type.STRING, Type.PROTOCOL, Type.ANY)
 COUNTED = (Type.NUMBER, Type.ENUM, Type.BOOLEAN)

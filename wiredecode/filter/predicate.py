@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.fields.layer import Style
 from wiredecode.filter.logic import Atom, Expression, decide, tests
 from wiredecode.filter.model import Clock, Level
-
-if TYPE_CHECKING:
-    from wiredecode.capture.batch import PacketBatch
-    from wiredecode.fields.layer import Style
-    from wiredecode.frames.frame import Frame
-    from wiredecode.net.types import Connection
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
 
 MAX_CONNECTIONS = 65_536
 """Connections whose answer is remembered."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wiredecode.arrays import Bools
+from wiredecode.filter import Filter
 from wiredecode.filter.logic import Atom, Expression, Negation, tests
 from wiredecode.filter.tcp import ANALYSIS, FLAGS
 from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import BITS, KINDS, ConnectionHealth
 from wiredecode.net.types import Connection
-
-if TYPE_CHECKING:
-    from wiredecode.filter import Filter
 
 ADDRESSES = dict.fromkeys(("ip.addr", "ip.src", "ip.dst"), ("src", "dst"))
 PORTS = dict.fromkeys(("tcp.port", "tcp.srcport", "tcp.dstport"), ("src", "dst"))

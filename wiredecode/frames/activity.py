@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
-    from wiredecode.net.types import Connection
+from wiredecode.net.types import Connection
 
 
 @dataclass(slots=True, eq=False)

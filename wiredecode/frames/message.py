@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
+from wiredecode.frames.frame import Frame
 
 PUBLISH, DELIVER, FORWARD = "publish", "deliver", "forward"
 """``operation``: on its way to the broker, from it, or from one broker to another: a copy of a published message."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from wiredecode.arrays import Int64s
+from wiredecode.arrays import Int64s
 
 PACKETS = ("packets", "tcp_packets", "copies", "not_decoded", "first_ns", "last_ns")
 """Counts of the packet reader; all others are counted when connections are decoded."""

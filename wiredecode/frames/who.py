@@ -7,14 +7,12 @@ connection, so a frame or a connection gives its names too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import redacted
 from wiredecode.fields.credentials import without_secrets
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
-    from wiredecode.net.types import Connection
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
 
 IdentityReader = Callable[["Frame"], Mapping[str, Any]]
 """Facts in a frame, by key of :data:`FACTS`; texts are printable. Values that are None or empty do not count."""

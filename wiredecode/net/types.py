@@ -5,13 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from wiredecode.arrays import Int64s
+from wiredecode.net.headers import Outer
 from wiredecode.net.health import ConnectionHealth
-
-if TYPE_CHECKING:
-    from wiredecode.net.headers import Outer
 
 MOST_LOSSES = 4096
 """Losses of one direction whose packets are remembered."""

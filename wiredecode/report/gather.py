@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from wiredecode.check import Checker, Problem
 from wiredecode.check.gauges import Gauges
@@ -15,12 +14,9 @@ from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.times import Times, percentile_place
+from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-
-if TYPE_CHECKING:
-    from wiredecode.net.types import Connection
-
 
 POINTS = 1_024
 """Values of a series that are kept at most."""

@@ -6,27 +6,32 @@ from collections.abc import Sequence as Several
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.check import SEVERITIES
 from wiredecode.check.text import effects, evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.check.verdict import verdict
 from wiredecode.frames import who
+from wiredecode.frames.activity import Activity
 from wiredecode.frames.escape import counted, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
-from wiredecode.net.health import FAST_RETRANSMISSION
+from wiredecode.frames.totals import Totals
+from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
 from wiredecode.net.times import Times
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
-from wiredecode.report.gather import CLOSED, DELIVERED, FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, OPENED, PUBLISHED
+from wiredecode.report.gather import (
+    CLOSED,
+    DELIVERED,
+    FROM_CLIENT,
+    FROM_SERVER,
+    FROM_UNKNOWN,
+    OPENED,
+    PUBLISHED,
+    Gathering,
+)
 from wiredecode.report.plots import MOST_LINES, PERCENTILES, Plots, seconds_text
 from wiredecode.report.sequence import Sequence, Skipped
-
-if TYPE_CHECKING:
-    from wiredecode.frames.activity import Activity
-    from wiredecode.frames.totals import Totals
-    from wiredecode.net.health import ConnectionHealth
-    from wiredecode.report.gather import Gathering
 
 GAUGES = {
     CREDIT: ("credit", "Credit of consumers", "Messages or chunks that the broker may still send; at 0 it waits."),

@@ -7,15 +7,12 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from wiredecode.frames.bins import Bins
-from wiredecode.report.gather import PER_DOUBLING, percentile
-
-if TYPE_CHECKING:
-    from wiredecode.report.gather import Series
+from wiredecode.report.gather import PER_DOUBLING, Series, percentile
 
 MOST_BINS = 240
 """Points of a line."""

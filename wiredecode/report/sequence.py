@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import Frame
 from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 EACH = 5
 """Frames of a type that are shown from the beginning on."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect.dissector import Demand, build_dissector
-from wiredecode.dissect.ledger import LIMIT
+from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
+from wiredecode.dissect.ledger import LIMIT, KnownOutcome
+from wiredecode.filter import Filter
+from wiredecode.filter.tables import TableFilter
+from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
-from wiredecode.net import Limits
+from wiredecode.net import Limits, Network
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.registry import DecodeAs, protocols
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
 from wiredecode.tables.messages import BATCH_ROWS, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
@@ -36,15 +39,6 @@ from wiredecode.tables.schema import (
     select,
     type_schema,
 )
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.dissect.ledger import KnownOutcome
-    from wiredecode.filter import Filter
-    from wiredecode.filter.tables import TableFilter
-    from wiredecode.frames.block import FrameBlock
-    from wiredecode.net import Network
-    from wiredecode.protocols.registry import DecodeAs
 
 LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read many frames at a time."""

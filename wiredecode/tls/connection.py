@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wiredecode.net.types import Chunk, Event
 from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
@@ -16,9 +16,7 @@ from wiredecode.tls.handshake import (
     next_message,
     server_hello,
 )
-
-if TYPE_CHECKING:
-    from wiredecode.tls.keylog import KeyLog
+from wiredecode.tls.keylog import KeyLog
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 CLIENT_HELLO, SERVER_HELLO, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 5, 8, 20, 24

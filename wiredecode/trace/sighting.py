@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import REFUSED
-from wiredecode.frames.message import PUBLISH, FrameMessages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from wiredecode.frames.frame import Frame
-    from wiredecode.frames.message import Header
-    from wiredecode.net.types import Connection
+from wiredecode.frames.frame import REFUSED, Frame
+from wiredecode.frames.message import PUBLISH, FrameMessages, Header
+from wiredecode.net.types import Connection
 
 STORED = "stored"
 """Type of a consumer storing its position."""

@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 
 from wiredecode.filter import compile_filter
+from wiredecode.filter.model import Field
 from wiredecode.frames.escape import escape, shorten
+from wiredecode.frames.frame import Frame
 from wiredecode.settings import Settings
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines
@@ -25,12 +27,6 @@ from wiredecode.ui.store import Row
 from wiredecode.view import theme
 from wiredecode.view.colors import ColorRules
 from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
-
-if TYPE_CHECKING:
-    from wiredecode.filter.model import Field
-    from wiredecode.frames.frame import Frame
-    from wiredecode.ui.model import CaptureModel
-
 
 MOST_LOOKS = 8192
 """Frames whose look is remembered."""

@@ -7,12 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
+from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.frames.escape import escape
-
-if TYPE_CHECKING:
-    from wiredecode.capture.live.sniffer import Sniffer
 
 RATE_SECONDS = 2.0
 """Rates are those of the last seconds."""

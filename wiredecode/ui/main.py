@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -32,16 +32,14 @@ from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine, link
+from wiredecode.ui.live import Live
 from wiredecode.ui.model import CaptureModel, Loader
 from wiredecode.ui.reports import MAKERS, OF_FRAME
 from wiredecode.ui.screens import ColumnsScreen, HelpScreen, ReportScreen
+from wiredecode.ui.store import Test
 from wiredecode.view.screen import cut, cut_middle
 from wiredecode.view.theme import TreeOptions
 from wiredecode.view.times import Times
-
-if TYPE_CHECKING:
-    from wiredecode.ui.live import Live
-    from wiredecode.ui.store import Test
 
 WIDE = 150
 """From this width on tree and bytes are side by side."""

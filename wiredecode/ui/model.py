@@ -16,29 +16,25 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import compress, decompress
 
 from wiredecode.capture import CaptureError, PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector, build_dissector, with_filters
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net import Limits, Network
+from wiredecode.net.health import ConnectionHealth
+from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import DecodeAs
+from wiredecode.tls.keylog import KeyLog
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.packets import Files, Growing, Position, Stop
 from wiredecode.ui.store import RowStore
 from wiredecode.view.follow import Survey
 from wiredecode.view.values import Raw
-
-if TYPE_CHECKING:
-    from wiredecode.dissect.dissector import Dissector
-    from wiredecode.frames.frame import Frame
-    from wiredecode.frames.message import Messages
-    from wiredecode.net.health import ConnectionHealth
-    from wiredecode.net.types import Connection
-    from wiredecode.protocols.registry import DecodeAs
-    from wiredecode.tls.keylog import KeyLog
-
 
 EVERY_SECONDS = 0.1
 """Least dissecting, in CPU time, between two states: it is repeated to show a frame."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.color import ColorSystem
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 
 from wiredecode.filter import Filter, FilterError, compile_filter
 from wiredecode.frames.escape import escape
+from wiredecode.frames.frame import Frame
 from wiredecode.settings import Settings, SettingsError
 from wiredecode.view.theme import RESET
-
-if TYPE_CHECKING:
-    from wiredecode.frames.frame import Frame
 
 
 class ColorRules:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from wiredecode.fields.layer import Range
+from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import field_ranges, rfc3339
 from wiredecode.view.hexdump import hidden_ranges
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Range
-    from wiredecode.frames.frame import Frame
 
 HEAD = '<?xml version="1.0" encoding="utf-8"?>\n<pdml version="0" creator="wiredecode/{version}">\n'
 FOOT = "</pdml>\n"

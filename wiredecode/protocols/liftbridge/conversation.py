@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import TYPE_CHECKING
 
 import crc32c
 
 from wiredecode.fields import compiler, printable
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import MALFORMED, NOT_ASKED, OK, Frame
+from wiredecode.frames.message import Messages
 from wiredecode.protocols.liftbridge import NAME, names
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.conversation_memory import (
@@ -38,10 +38,6 @@ from wiredecode.protocols.liftbridge.names import RAFT_MARK
 from wiredecode.protocols.liftbridge.names_operations import entries_spelled
 from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import Request, link
-
-if TYPE_CHECKING:
-    from wiredecode.frames.message import Messages
-
 
 MAX_ODD_MESSAGES = 8
 """Damaged stored messages that one frame names; the rest is counted."""

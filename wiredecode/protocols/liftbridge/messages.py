@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import OK, Frame, Inner
+from wiredecode.frames.message import Header, Messages
 from wiredecode.protocols.liftbridge.layers import Publish, ReplicationResponse
 from wiredecode.protocols.liftbridge.layers_reading import read
-
-if TYPE_CHECKING:
-    from wiredecode.frames.message import Header, Messages
 
 INBOX = "_INBOX."
 

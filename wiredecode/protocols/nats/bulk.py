@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,10 @@ from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
+from wiredecode.protocols.nats.conversation import NatsConversation
+from wiredecode.protocols.nats.conversation_memory import Subscription
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES
 from wiredecode.protocols.registry import carried_by
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.nats.conversation import NatsConversation
-    from wiredecode.protocols.nats.conversation_memory import Subscription
-
 
 PUB, HPUB, MSG, HMSG = 1, 2, 3, 4
 """Kinds of frames."""

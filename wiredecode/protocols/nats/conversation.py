@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from crc32c import crc32c
 
@@ -13,8 +13,9 @@ from wiredecode.fields import printable, redacted
 from wiredecode.fields.credentials import is_secret_value
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, NOTHING, OK, Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
-from wiredecode.protocols.base import Conversation
+from wiredecode.protocols.base import Conversation, Protocol
 from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation_jetstream import name_stored
@@ -46,10 +47,6 @@ from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.carried import CarriedMessage, CarriedSession
 from wiredecode.protocols.shared.pairing import Newest, Request, link
 from wiredecode.protocols.shared.tls import Handshakes, TlsRecord
-
-if TYPE_CHECKING:
-    from wiredecode.frames.message import Messages
-    from wiredecode.protocols.base import Protocol
 
 MAX_SUBSCRIPTIONS = 65_536
 """Subscriptions remembered per connection; beyond it the oldest is forgotten."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from wiredecode.fields import printable, text
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.rabbitmq_stream import NAME, names
@@ -20,9 +21,6 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.shared.publications import Numbers, Publications, runs_of
-
-if TYPE_CHECKING:
-    from wiredecode.frames.message import Messages
 
 PUBLISH, CONFIRM, DELIVER = 0x0002, 0x0003, 0x0008
 INITIAL_FRAME_MAX = 8192
