@@ -9,8 +9,7 @@ from tests.support import STYLE
 from wiredecode.fields import compiler
 from wiredecode.fields.jsonfields import MAX_DEPTH, MAX_MEMBERS
 from wiredecode.fields.layer import Style
-from wiredecode.protocols.nats.layers import Connect
-from wiredecode.protocols.nats.layers_options import ConnectOptions
+from wiredecode.protocols.nats.layers import Connect, ConnectOptions
 
 
 def parsed(text: bytes) -> ConnectOptions:

@@ -49,7 +49,7 @@ def test_a_protocol_has_these_files(name: str) -> None:
     files = {path.name for path in (PACKAGES / name).iterdir() if path.is_file() and path.suffix != ".py"}
     assert files >= (FILES - {"wireshark.lua"} if name in NATIVE else FILES)
     others = files - FILES - TABLES.get(name, frozenset())
-    assert {file.partition(".")[0].partition("_")[0] for file in others} <= {"wireshark", "names"}
+    assert {file.partition(".")[0].partition("_")[0] for file in others} <= {"wireshark", "names", "redaction"}
 
 
 def test_packages_are_protocols() -> None:

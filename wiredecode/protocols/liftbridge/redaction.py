@@ -5,16 +5,7 @@ from __future__ import annotations
 import crc32c
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.shared.redaction import Rules, words
-
-WORDS = words(
-    """
-    subject reply liftbridge default LIFT raft join propagate info status fetch notify ack activity cursors replicate
-    offset accept connect streams acks heartbeat inbox metadata conn replication publishes
-    request
-    """
-)
-"""Parts of subjects and of names of clients that servers put there, and the headers of stored messages."""
+from wiredecode.protocols.shared.redaction import Rules, declared
 
 
 def seal_envelope(layer: Layer, data: bytes, out: bytearray) -> None:
@@ -32,11 +23,6 @@ def _seal(data: bytes, out: bytearray, at: int, start: int, stop: int, stored: i
         out[at : at + 4] = crc32c.crc32c(bytes(out[start:stop])).to_bytes(4, "big")
 
 
-DISGUISES = {
-    "liftbridge": Rules(
-        hosts=frozenset({"host"}),
-        words=WORDS,
-        seals=(seal_envelope,),
-    ),
-    **dict.fromkeys(("raft", "raft_snapshot", "liftbridge_cursor", "liftbridge_activity"), Rules(words=WORDS)),
-}
+DISGUISES = declared("liftbridge", liftbridge={"seals": (seal_envelope,)})
+_WORDS = Rules(words=DISGUISES["liftbridge"].words)
+DISGUISES |= dict.fromkeys(("raft", "raft_snapshot", "liftbridge_cursor", "liftbridge_activity"), _WORDS)

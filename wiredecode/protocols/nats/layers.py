@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 
 from wiredecode.fields import Binary, Kind, LengthOf, Optional, Struct, When
+from wiredecode.fields.jsonfields import JsonObject, Member, members, renamed
 from wiredecode.fields.layer import Added, Layer
 from wiredecode.fields.textfields import Decimal, LineEnd, LineText, Mark, TextLayer, Token, Tokens, Word
 from wiredecode.protocols.nats.layers_kinds import (
@@ -27,7 +28,7 @@ from wiredecode.protocols.nats.layers_kinds import (
     Status,
     Version,
 )
-from wiredecode.protocols.nats.layers_options import ConnectOptions, InfoOptions
+from wiredecode.protocols.shared.data import data_of
 
 HEADER_FIELDS = ("version", "status", "description", "version_end", "headers", "headers_end", "header_block")
 
@@ -164,6 +165,29 @@ def operation(
 
 
 # Client operations.
+
+OPTIONS = {
+    name: members(*(Member(member, **said) for member, said in table.items()))
+    for name, table in data_of("nats", "names_options.toml").items()
+}
+"""The members of INFO and CONNECT."""
+
+
+@renamed
+class InfoOptions(JsonObject):
+    """A server's facts about itself. Missing booleans are false, missing strings empty."""
+
+    filter_name = "nats.options"
+    fields_desc = OPTIONS["info"]
+
+
+@renamed
+class ConnectOptions(JsonObject):
+    """Options of the dialing side. Verbose, pedantic and echo are true when they are missing."""
+
+    filter_name = "nats.options"
+    hides_others = True
+    fields_desc = OPTIONS["connect"]
 
 
 class Info(Operation):

@@ -6,7 +6,6 @@ from typing import Any
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import layers
-from wiredecode.protocols.nats.layers_options import LEAF_MARKS
 from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 
 
@@ -65,6 +64,10 @@ def link_of_operation(name: str) -> str:
     if name in ("A+", "A-"):
         return GATEWAY
     return LEAF if name in ("LS+", "LS-", "LMSG") else ROUTE
+
+
+LEAF_MARKS = ("server_id", "is_hub", "compress_mode")
+"""Members that only leafs have in CONNECT."""
 
 
 def link_of_connect(options: dict[str, Any]) -> str:

@@ -7,41 +7,7 @@ import re
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.redaction import Rules, words
-
-WORDS = words(
-    """
-    INBOX SYS JS G R SYSTEM API STREAM CONSUMER INFO CREATE DELETE UPDATE NAMES LIST MSG GET NEXT PURGE DURABLE FC ACK
-    NAK WPI TERM EVENT ADVISORY REQ ACCOUNT CONNECT DISCONNECT SERVER USER AUTH CLAIMS LOOKUP UPDATE PING STATSZ VARZ
-    CONNZ SUBSZ ROUTEZ GATEWAYZ LEAFZ ACCOUNTZ JSZ HEALTHZ CONNS SUBSZ GR LR LDS KV OBJ SRV STATS SNAPSHOT RESTORE META
-    LEADER PEER REMOVE STEPDOWN PAUSE UNPIN DIRECT
-    """
-)
-"""Parts of subjects that belong to servers."""
-TEXTS = words(
-    """
-    PUB HPUB SUB UNSUB MSG HMSG PING PONG OK ERR RS LS A RMSG LMSG NATS
-    python python2 python3 go java node js nats deno ws net NET C rust ruby elixir swift php dart erlang
-    on off fast better best accept auto s2 uncompressed rtt
-    Nats Msg Id Expected Stream Last Sequence Subject Rollup Marker Reason TTL Pending Messages Bytes Size Schedule
-    Consumer Stalled Time Stamp Num Service Error Code Trace Dest Content Type
-    Authorization Violation Authentication Timeout Revoked Expired User Account Permissions for Publish to Subscription
-    using queue Invalid Protocol Operation Client Message maximum Maximum Connections Connection Control Line Exceeded
-    Payload exceeded subscriptions active Slow Stale Parser Unknown Secure TLS Required Attempted To Connect Route Port
-    Leafnode Gateway Remote Server Shutdown Cluster Name Conflict Duplicate ID Detected Headers Not Supported not
-    No Responders Requests Request Idle Heartbeat FlowControl Flow Leadership Change Deleted is push based Batch
-    Completed MaxBytes MaxRequestBatch MaxRequestExpires MaxRequestMaxBytes MaxWaiting Bad EOB Missing Delete Marker
-    Purge Max Age Pin Mismatch Eos Failed failed the found of with missing seq server
-    """
-)
-"""Parts of verbs, client languages, header names, errors and descriptions that nats-server and its clients write."""
-HEADERS = frozenset({"headers.key", "version", "status"})
-PROTOCOL = words(
-    """
-    operation marker sid version version_end headers_end line_end end lang go git_commit compression compress_mode
-    gateway_cmd_payload description error
-    """
-)
+from wiredecode.protocols.shared.redaction import declared
 
 
 def seal_s2(layer: Layer, data: bytes, out: bytearray) -> None:
@@ -66,15 +32,5 @@ def seal_refusal(layer: Layer, data: bytes, out: bytearray) -> None:
 
 DISGUISES = {
     **proxy.DISGUISES,
-    "nats": Rules(
-        kept=PROTOCOL | HEADERS,
-        hosts=words("host ip client_ip connect_urls ws_connect_urls leafnode_urls gateway_url gateway_urls"),
-        json=frozenset({"other"}),
-        seals=(seal_refusal,),
-        words=WORDS | TEXTS,
-    ),
-    "nats_s2": Rules(encrypted=True, seals=(seal_s2,)),
-    "tls": Rules(encrypted=True),
-    "websocket": Rules(encrypted=True),
-    "http": Rules(kept=frozenset({"opening", "target"})),
+    **declared("nats", nats={"seals": (seal_refusal,)}, nats_s2={"seals": (seal_s2,)}),
 }

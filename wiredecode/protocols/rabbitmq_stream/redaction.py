@@ -7,18 +7,9 @@ import zlib
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import DATA, Chunk
 from wiredecode.protocols.shared import proxy
-from wiredecode.protocols.shared.redaction import Rules, words
+from wiredecode.protocols.shared.redaction import declared
 
 UNCOMPRESSED = 0x80
-WORDS = words(
-    """
-    true false first last next offset timestamp RabbitMQ localhost max length bytes age segment size initial cluster
-    leader locator random client least leaders balanced queue single active consumer super stream filter match
-    unfiltered name advertised host port connection product version platform copyright information chunk id
-    committed identifier reference PLAIN AMQPLAIN EXTERNAL ANONYMOUS SCRAM SHA PLUS OAUTHBEARER XOAUTH2 GSSAPI
-    RABBIT CR DEMO
-    """
-)
 
 
 def is_compressed(owner: Layer, name: str) -> bool:
@@ -39,11 +30,5 @@ def seal_chunk(layer: Layer, data: bytes, out: bytearray) -> None:
 
 DISGUISES = {
     **proxy.DISGUISES,
-    "rabbitmq_stream": Rules(
-        kept=frozenset({"mechanism", "mechanisms", "properties.key", "arguments.key", "statistics.key"}),
-        hosts=frozenset({"brokers.host"}),
-        compressed=is_compressed,
-        words=WORDS,
-        seals=(seal_chunk,),
-    ),
+    **declared("rabbitmq_stream", rabbitmq_stream={"compressed": is_compressed, "seals": (seal_chunk,)}),
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.shared.data import data_of
 
 Seal = Callable[[Layer, bytes, bytearray], None]
 """``(layer as it was, its bytes, the new ones)``: make checksums right that were right before. Ranges of the layer
@@ -58,3 +60,12 @@ class Rules:
 
 Disguises = Mapping[str, Rules]
 """By filter name of the layer."""
+
+
+def declared(package: str, **more: Mapping[str, Any]) -> dict[str, Rules]:
+    """The rules in ``redaction.toml`` of a package of protocols, sets as words; ``more``: what else rules have."""
+    found = {}
+    for name, said in data_of(package, "redaction.toml").items():
+        rules = {key: words(value) if isinstance(value, str) else value for key, value in said.items()}
+        found[name] = Rules(**{**rules, **more.get(name, {})})
+    return found
