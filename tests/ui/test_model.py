@@ -12,7 +12,6 @@ from wiredecode import read
 from wiredecode.capture import open_capture
 from wiredecode.cli.options import Decoding
 from wiredecode.dissect.dissector import Demand, build_dissector
-from wiredecode.ui import model as models
 from wiredecode.ui import model as module
 from wiredecode.ui import store
 from wiredecode.ui.jobs import Job
