@@ -15,7 +15,7 @@ from tests.support import RABBITMQ
 from wiredecode.capture import open_capture
 from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, run_of
+from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, contents, run_of
 from wiredecode.export.lake.table import LakeWriter, commit
 from wiredecode.tables.portable import converted, portable_schema
 from wiredecode.tables.reader import TableReader
@@ -186,7 +186,7 @@ def test_levels_and_selections_are_runs_of_their_own(out: str) -> None:
 
 def writer(out: str, file: Path) -> tuple[LakeWriter, TableRun]:
     """What an export has done when it is about to commit."""
-    run = run_of([str(file)], "messages")
+    run = run_of(contents([str(file)]), "messages")
     made = LakeWriter(open_lake(out), "messages", run)
     reader = TableReader(open_capture([str(file)]), "messages", stable_ids=True)
     for batch in reader:

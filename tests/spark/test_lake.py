@@ -9,8 +9,8 @@ import pytest
 
 from tests.export.test_lake import A, expected, export, out, plain, table, versions
 from tests.export.test_lake import pytestmark as libraries
-from wiredecode.export.lake.run import AlreadyThere, run_of, selection
-from wiredecode.spark.decode import TableDemand
+from tests.spark.test_output import job, write
+from wiredecode.export.lake.run import AlreadyThere
 from wiredecode.spark.stats import read, statistics
 
 pytest.importorskip("pyspark")
@@ -22,15 +22,7 @@ pytestmark = [*libraries, pytest.mark.slow]
 
 
 def add(spark: SparkSession, out: str, level: str, *files: Path) -> None:
-    from wiredecode.spark import lake, pipeline
-    from wiredecode.spark.files import find
-    from wiredecode.spark.pipeline import planned
-
-    levels, names = level.split(","), [str(file) for file in files]
-    runs = {each: run_of(names, selection(each)) for each in levels}
-    run = lake.LakeRun(out, runs, selection, overwrite=False)
-    plan = planned(spark, find(names), TableDemand(levels), partitions=3)
-    run.commit(pipeline.decoded(spark, plan, run.sink))
+    write(spark, job(files, out, level=level))
 
 
 def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spark: SparkSession, out: str) -> None:
@@ -45,6 +37,23 @@ def test_rows_are_those_of_an_export_and_both_know_the_captures_of_the_other(spa
         add(spark, out, "frames", A)
     found = read(spark, out)
     assert found["messages"].count() == len(expected(A))
-    assert statistics(**found, tables=["throughput"])["throughput"].count()
+    assert statistics(messages=found["messages"], tables=["throughput"])["throughput"].count()
     late = found["frames"].where("time >= timestamp '2026-01-31 12:00:00'")._jdf.queryExecution()  # type: ignore[operator]
     assert "GreaterThanOrEqual(time" in late.executedPlan().toString(), "Spark skips row groups by time"
+
+
+def test_levels_are_decoded_together_with_totals_and_problems(spark: SparkSession, out: str, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(A.read_bytes()[:-3])
+    accounts = write(spark, job([cut], out, level=None))
+    found = read(spark, out)
+    assert set(found) == {"messages", "connections", "totals", "problems"}
+    (problem,) = found["problems"].collect()
+    assert (problem.file, problem.problem) == (str(cut), accounts.problems[0][2])
+    totals = {row.name: row.value for row in found["totals"].where("section = 'packets'").collect()}
+    assert totals["read"] == accounts.totals.packets
+    add(spark, out, "frames,messages", cut)
+    later = read(spark, out)
+    assert set(later) == {"frames", *found}
+    for name, rows in found.items():
+        assert later[name].count() == rows.count(), f"{name} are written once"

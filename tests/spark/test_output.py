@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,8 @@ from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
 from wiredecode.export import writers
+from wiredecode.export.lake import table as lake_table
+from wiredecode.export.lake.table import Places
 from wiredecode.export.writers import Settings
 from wiredecode.frames.record import totals_record
 from wiredecode.frames.totals import Totals
@@ -38,11 +43,12 @@ if TYPE_CHECKING:
     from wiredecode.cli.spark_options import SparkOptions
 
 FAULTY = CAPTURES / "rabbitmq-stream" / "d_shuffled_dups.pcap"
+LIFTBRIDGE = CAPTURES / "liftbridge" / "31-lb-all-types.pcap"
 SERVER_LINKS = CAPTURES / "nats" / "50-server-links.pcap"
 
 
 def job(
-    inputs: Sequence[object], out: object, *, level: str = "frames", partitions: int = 3, **chosen: Any
+    inputs: Sequence[object], out: object, *, level: str | None = "frames", partitions: int = 3, **chosen: Any
 ) -> SparkOptions:
     from wiredecode.cli.options import Decoding, Verbosity
     from wiredecode.cli.spark_options import Cluster, SparkOptions
@@ -92,7 +98,6 @@ def test_a_run_leaves_its_tables_and_nothing_else(spark: SparkSession, tmp_path:
     assert {name: told[name] for name in totals_record(capture.totals)} == totals_record(capture.totals)
     folders = {str(path.parent.relative_to(out / "frames")) for path in out.rglob("frames/**/*.parquet")}
     assert {name.partition("/")[0] for name in folders} == {"protocol=rabbitmq_stream"}
-    assert len([*out.rglob("frames/**/*.parquet")]) == len(folders), "one small file of each day"
 
 
 @pytest.mark.slow
@@ -122,21 +127,57 @@ def test_files_get_their_places_and_what_other_attempts_left_goes(tmp_path: Path
     assert found[0].parent.name == "type=a%2Fb"
 
 
+def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Reports of the files that a task writes of rows, in row groups of 16 rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lake_table, "Settings", lambda **how: Settings(row_group=16, order=how["order"]))
+        sink = replace(Folder(str(place)).sink(demand.levels), places=Places(str(place), {}, "", None))
+        return pa.Table.from_batches(sink((demand.level, part) for part in rows)).to_pylist()
+
+
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
-    monkeypatch.setattr(writing, "Settings", lambda order: Settings(row_group=16, order=order))
     monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
+    monkeypatch.setitem(writing.LEVELS, "messages", ("day",))
     demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
     rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)
-    given = [("messages", row.select(["time", "time_ns", "offset"])) for row in rows]
-    monkeypatch.setitem(writing.LEVELS, "messages", (writing.DAY,))
-    writer = writing.TaskWriter(str(tmp_path))
-    told = pa.Table.from_batches(writer(iter(given))).to_pylist()
-    assert len(told) == len(given) > 1
+    told = written(tmp_path, demand, [row.select(["time", "time_ns", "offset"]) for row in rows])
+    assert len(told) == len(rows) > 1
     assert sum(row["rows"] for row in told) == sum(map(len, rows))
-    assert {row["file"]: row["bytes"] for row in told} == {
-        path.name: path.stat().st_size for path in tmp_path.iterdir()
-    }
+    files = {str(path.relative_to(tmp_path / "messages")): path.stat().st_size for path in tmp_path.rglob("*.parquet")}
+    assert {row["path"]: row["size"] for row in told} == files
+
+
+def test_frames_have_the_columns_of_their_protocol(tmp_path: Path) -> None:
+    demand = TableDemand("frames", decode_as=NATS_PORTS)
+    told = written(tmp_path, demand, expected([BASIC, LIFTBRIDGE], demand).to_batches())
+    layers = {}
+    for row in told:
+        if row["table"] == "frames":
+            file = pq.ParquetFile(tmp_path / "frames" / row["path"])
+            assert len(file.schema) < 600, "of a thousand columns a protocol has its own"
+            layers[row["path"].split("/")[0]] = {field.name for field in file.schema_arrow.field("layers").type}
+    assert layers["protocol=rabbitmq_stream"] == {"rabbitmq_stream", "proxy", "other"}
+    assert {"nats", "liftbridge"} <= layers["protocol=liftbridge"]
+    assert not {"rabbitmq_stream", "tank", "cursus"} & layers["protocol=nats"]
+
+
+def test_an_engine_skips_row_groups_by_time(tmp_path: Path) -> None:
+    """As DuckDB reports what it scanned, and as the statistics in the file say; rows came in no order."""
+    demand = TableDemand("frames", columns=[*writing.KEPT["frames"], "length"])
+    mixed = [rows.take(list(reversed(range(len(rows))))) for rows in expected([BASIC], demand).to_batches(16)]
+    path = tmp_path / "frames" / written(tmp_path, demand, mixed)[0]["path"]
+    metadata = pq.ParquetFile(path).metadata
+    place = next(at for at in range(metadata.num_columns) if metadata.schema.column(at).path == "time")
+    spans = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
+    assert len(spans) > 2
+    assert all(one.max <= two.min for one, two in pairwise(spans))
+    with duckdb.connect() as database:
+        database.execute("set timezone = 'UTC'")
+        for test, wanted in (("<", 1), (">=", len(spans) - 1)):
+            query = f"explain analyze select sum(length) from '{path}' where time {test} '{spans[1].min}'"
+            scanned = re.search(r"Row Groups Scanned: (\d+) / (\d+)", str(database.execute(query).fetchall()))
+            assert scanned is not None and scanned.groups() == (str(wanted), str(len(spans)))
 
 
 @pytest.mark.slow

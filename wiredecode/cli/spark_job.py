@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from wiredecode.capture.listing import Listed
     from wiredecode.cli.spark_options import SparkOptions
+    from wiredecode.export.lake.run import TableRun
     from wiredecode.spark.accounts import Accounts
     from wiredecode.spark.decode import TableDemand
     from wiredecode.spark.files import Found, Problem
@@ -167,14 +168,12 @@ class SparkRun:
 
     def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
         """Write the tables of a folder anew."""
-        from wiredecode.spark import merging, pipeline
-        from wiredecode.spark.writing import TaskWriter
+        from wiredecode.spark import pipeline
 
-        self.folder = folder
+        self.folder, levels = folder, self.demand.levels
         folder.begin()
-        sink = TaskWriter(folder.place(folder.attempts), folder.id)
-        rows = pipeline.decoded(spark, self.planned(spark), sink, metrics=metrics)
-        accounts = merging.publish(rows, folder, self.demand.levels)
+        rows = pipeline.decoded(spark, self.planned(spark), folder.sink(levels), metrics=metrics)
+        accounts = folder.publish(rows, levels)
         if anything(accounts):
             folder.commit(self.summary(accounts))
             self.written = True
@@ -252,13 +251,16 @@ class SparkRun:
 
     def into_tables(self, spark: SparkSession) -> Accounts:
         """Add to tables of Iceberg or Delta what is not there yet."""
-        from wiredecode.export.lake.run import run_of
+        from wiredecode.export.lake.run import contents, run_of
         from wiredecode.spark import pipeline
         from wiredecode.spark.lake import LakeRun
 
-        options, names = self.options, [*self.found.changed]
-        runs = {level: run_of(names, self.selected(level), self.demand.columns) for level in self.demand.levels}
-        tables = LakeRun(options.out, runs, self.selected, overwrite=options.overwrite)
+        options, demand, files = self.options, self.demand, contents(self.found.changed)
+
+        def run(level: str) -> TableRun:
+            return run_of(files, self.selected(level), demand.columns if level in demand.levels else None)
+
+        tables = LakeRun(options.out, demand.levels, run, self.selected, overwrite=options.overwrite)
         self.demand = replace(self.demand, levels=tuple(tables.runs))
         with self.progress(spark) as metrics:
             accounts = tables.commit(pipeline.decoded(spark, self.planned(spark), tables.sink, metrics=metrics))

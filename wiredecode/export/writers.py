@@ -143,9 +143,6 @@ class ParquetWriter:
             schema = schema.set(schema.get_field_index(field.name), field.with_type(field.type.value_type))
         self._encoded, schema = bool(encoded), in_file(schema)
         self._schema, self._rows, self._order = schema, settings.row_group, settings.order
-        self._latest: int | None = None
-        self.in_order = True
-        """Whether the row groups until now follow each other by the column that they are sorted by."""
         compression = settings.compression or "zstd"
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         of_messages = (schema.metadata or {}).get(b"wiredecode.table") == MESSAGES.encode()
@@ -186,19 +183,12 @@ class ParquetWriter:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
-                table = self._sorted(table, self._order)
+                table = in_order(table, self._order)
             self._writer.write_table(table, row_group_size=len(table))
             self._groups += 1
             if self._wide and self._groups % GROWTH == 0:
                 self._rows *= 2
                 self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
-
-    def _sorted(self, table: pa.Table, order: str) -> pa.Table:
-        made = in_order(table, order)
-        first, last = made[order][0].as_py(), made[order][-1].as_py()
-        self.in_order = self.in_order and (self._latest is None or first >= self._latest)
-        self._latest = last
-        return made
 
     def close(self) -> None:
         self.flush()

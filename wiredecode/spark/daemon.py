@@ -6,11 +6,11 @@ import gc
 
 from pyspark.daemon import manager
 
-from wiredecode.spark import merging, pipeline, writing
+from wiredecode.spark import pipeline, writing
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
 
-NEEDED = (merging, pipeline, writing)
+NEEDED = (pipeline, writing)
 
 if __name__ == "__main__":
     portable_schema(table_schema(FRAMES))

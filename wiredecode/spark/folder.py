@@ -13,18 +13,25 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from wiredecode.capture.remote import place_of, store_errors
-from wiredecode.spark.accounts import PROBLEMS, TOTALS
-from wiredecode.spark.writing import FINDINGS, LEVELS
-from wiredecode.tables.reader import FRAMES
+from wiredecode.export.lake.run import TableRun
+from wiredecode.export.lake.table import Places
+from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
+from wiredecode.spark.writing import FINDINGS, FOUND, LEVELS, FolderWriter, TaskSink, findings, written
+from wiredecode.tables.portable import portable_schema
+from wiredecode.tables.reader import FRAMES, table_schema
+from wiredecode.tables.schema import select
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 DONE, VIEWS, RUN, OLD = "_SUCCESS", "_views.sql", ".run-", ".old-"
 TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
@@ -74,7 +81,7 @@ class Folder:
         self.id = secrets.token_hex(6)
         self.run, self._old = f"{RUN}{self.id}", f"{OLD}{self.id}"
         self.attempts = f"{self.run}/{ATTEMPTS}"
-        """Where tasks write."""
+        """Where tasks write: those of attempts that do not count go with it."""
 
     def begin(self) -> None:
         """Remove what runs that were killed have left, and make room for this one."""
@@ -82,6 +89,25 @@ class Folder:
             if name.startswith((RUN, OLD)):
                 self._delete(name)
         self.make(self.attempts)
+
+    def sink(self, levels: Iterable[str]) -> TaskSink:
+        """Where tasks write the tables of levels."""
+        run = TableRun((), (self.id, 0))
+        return TaskSink(Places(self.place(self.attempts), {}, "", None), dict.fromkeys(levels, run), FolderWriter)
+
+    def publish(self, tasks: DataFrame, levels: Sequence[str]) -> Accounts:
+        """Have the tasks write, and put their files into the tables of the run; ``tasks``: rows of FILES."""
+        files, _, accounts = written(tasks)
+        for level in levels:
+            self.make(self.table(level))
+        names = [f"{file.table}/{file.path}" for file in files]
+        self.move((f"{self.attempts}/{name}", self.table(name)) for name in names)
+        for name, table in tables(accounts).items():
+            self.write(f"{self.table(name)}/part-0.parquet", table)
+        if FRAMES in levels and not any(file.table == FINDINGS for file in files):
+            nothing = pa.RecordBatch.from_pylist([], select(portable_schema(table_schema(FRAMES)), [*FOUND, FINDINGS]))
+            self.write(f"{self.table(FINDINGS)}/part-0.parquet", pa.Table.from_batches([findings(nothing)]))
+        return accounts
 
     def check(self) -> list[str]:
         """Contents of the folder, if they are all of this program."""

@@ -28,7 +28,7 @@ import pyarrow.fs as pafs
 from wiredecode.capture import CaptureError
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.remote import open_file, place_of, store_errors
-from wiredecode.export.lake.run import TableRun, capture_of, content
+from wiredecode.export.lake.run import TableRun, content, run_of
 from wiredecode.export.lake.table import create_file
 from wiredecode.frames.totals import Totals
 from wiredecode.spark import pipeline
@@ -396,8 +396,8 @@ class Increment:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
         known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
         carried = Carried(self.book.place, step.number, known)
-        runs = {level: self._run(log, step, level) for level in self.demand.levels}
-        tables = LakeRun(self.out, runs, self.selected, overwrite=again)
+        run = partial(self._run, log, step)
+        tables = LakeRun(self.out, self.demand.levels, run, self.selected, overwrite=again)
         if step.files:
             how = {**self.how, "buckets": self.demand.buckets}
             plan = planned(spark, find(list(step.files), self.source), self.demand, **how)
@@ -418,6 +418,5 @@ class Increment:
         if not step.files:
             return TableRun((), (log.id, step.number))
         files = [item for each in (*log.steps[step.before :], step) for item in each.files.items()]
-        selected, columns = self.selected(level), self.demand.columns
-        found = {file.digest: capture_of(name, file.size, file.digest, selected) for name, file in files}
-        return TableRun(tuple(found.values()), columns=None if columns is None else tuple(columns))
+        found = {file.digest: (name, file.size, file.digest) for name, file in files}
+        return run_of(found.values(), self.selected(level), self.demand.columns)

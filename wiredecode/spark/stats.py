@@ -21,7 +21,6 @@ from wiredecode.protocols.shared.problems import Called
 from wiredecode.spark.folder import DONE, TABLES, Folder
 from wiredecode.stats.exchanges import reply_topics
 from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
-from wiredecode.tables.reader import LEVELS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,7 +157,7 @@ def _places(out: str) -> dict[str, list[str]]:
         names = {name: FRAMES if name.startswith(f"{FRAMES}_") else name for name in lake.tables()}
         files: dict[str, list[str]] = {}
         for name, level in names.items():
-            if level in LEVELS:
+            if level in TABLES:
                 files.setdefault(level, []).extend(lake.files(name))
         return files
     folder = Folder(out)

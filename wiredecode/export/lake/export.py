@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wiredecode.export.job import Pass
 from wiredecode.export.lake import open_lake
-from wiredecode.export.lake.run import run_of, selection
+from wiredecode.export.lake.run import contents, run_of, selection
 from wiredecode.export.lake.table import TABLES, LakeWriter, commit
 from wiredecode.export.tables import TableExport
 from wiredecode.frames.escape import escape
@@ -29,7 +29,7 @@ class LakeExport(TableExport):
         if self.columns is not None:
             self.columns = list(dict.fromkeys([*NEEDED.get(job.level, ("time",)), *self.columns]))
         lake = open_lake(job.out)
-        captures = run_of(job.files, self._chosen(), self.columns)
+        captures = run_of(contents(job.files), self._chosen(), self.columns)
         captures.replaces(lake.known(TABLES, captures), overwrite=job.overwrite)
         reader = self._read(source)
         self.lake, self.captures = lake, captures

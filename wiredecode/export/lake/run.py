@@ -125,23 +125,24 @@ def run_name(number: int) -> str:
     return f"{number:016x}"
 
 
-def run_of(files: Iterable[str], selection: str, columns: Iterable[str] | None = None) -> TableRun:
-    """The run of captures that are read for their digests; ``selection``: the rows that are written, ``columns``: all.
+def contents(files: Iterable[str]) -> list[tuple[str, int, str]]:
+    """Name, size and digest of files; unreadable ones are left out: decoding reports them."""
 
-    Unreadable files are left out: decoding reports them.
-    """
+    def read(name: str) -> tuple[str, int, str] | None:
+        try:
+            digest, size = content(name)
+        except (CaptureError, OSError):
+            return None
+        return name, size, digest
+
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
-        found = pool.map(lambda name: _capture(name, selection), files)
-        captures = tuple(capture for capture in found if capture is not None)
-        return TableRun(captures, columns=None if columns is None else tuple(columns))
+        return [found for found in pool.map(read, files) if found is not None]
 
 
-def _capture(name: str, selection: str) -> Capture | None:
-    try:
-        digest, size = content(name)
-    except (CaptureError, OSError):
-        return None
-    return capture_of(name, size, digest, selection)
+def run_of(files: Iterable[tuple[str, int, str]], selection: str, columns: Iterable[str] | None = None) -> TableRun:
+    """The run of captures of these :func:`contents`; ``selection``: the rows that are written, ``columns``: or all."""
+    captures = tuple(capture_of(*file, selection) for file in files)
+    return TableRun(captures, columns=None if columns is None else tuple(columns))
 
 
 def capture_of(name: str, size: int, digest: str, selection: str) -> Capture:

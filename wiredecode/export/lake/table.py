@@ -14,13 +14,14 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from wiredecode.capture.remote import place_of
 from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, TableRun, run_name
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.frames.escape import escape
-from wiredecode.tables.portable import PROTOCOL, of_protocol
+from wiredecode.tables.portable import PROTOCOL, TIME, of_protocol
 from wiredecode.tables.reader import FRAMES
 
 TRIES, WAIT_SECONDS = 60, 0.2
@@ -192,7 +193,7 @@ CAPTURES = pa.schema(
     ]
 )
 """Captures of the tables. A run is complete when it is there."""
-DATE, DAY = "date", "day"
+DAY = "day"
 FILE_BYTES = 256 << 20
 """A file of this size is finished, and the next row begins another."""
 
@@ -204,22 +205,20 @@ class TableFiles:
     store: Store
     table: str
     run: TableRun
-    by_day: bool = True
     complete: list[Written] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     _writer: str = field(default_factory=lambda: os.urandom(4).hex())
     _paths: dict[str, str] = field(default_factory=dict)
-    """The file that is being written, by place."""
+    """The file that is being written, by folder."""
 
     def begin(self, place: str, number: int) -> BinaryIO:
-        day = place.partition("=")[2]
-        folder = f"{DAY}={day}/" if self.by_day else ""
-        path = self._paths[place] = f"{folder}{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
+        name = f"{self.run.name}-{self._writer}-{len(self.begun)}.parquet"
+        path = self._paths[place] = f"{place}/{name}" if place else name
         self.begun.append(path)
         return self.store.create(self.table, path)
 
     def end(self, place: str, stream: BinaryIO, rows: int) -> None:
-        day = place.partition("=")[2] if self.by_day and self.store.day is not None else None
+        day = place.partition("=")[2] if place and self.store.day is not None else None
         self.complete.append(Written(self.table, self._paths.pop(place), rows, stream.tell(), day))
 
     def remove(self) -> None:
@@ -232,19 +231,31 @@ class TableFiles:
 
 
 class LakeWriter:
-    """Writes batches of ``level``, with columns as on Spark (``time`` and, of frames, ``protocol`` among them)."""
+    """Writes batches of ``level``, with columns as on Spark (``time`` and, of frames, ``protocol`` among them).
+
+    Frames are a table for each protocol.
+    """
+
+    order: str | None = None
+    """The column by which the rows of a row group are sorted."""
 
     def __init__(self, store: Store, level: str, run: TableRun, *, compression: str | None = None) -> None:
         self.store, self.level, self.run = store, level, run
-        self._settings = Settings(compression=compression)
+        self._settings = Settings(compression=compression, order=self.order)
         self._files: dict[str, TableFiles] = {}
         self._writers: dict[str, PartitionWriter] = {}
 
     def write(self, rows: pa.RecordBatch) -> None:
-        for table, part in self._parts(rows):
-            self._writer(table, part.schema).write(part)
+        for table, part in self.parts(rows):
+            dated = with_day(part)
+            if table not in self._writers:
+                files = self._files[table] = TableFiles(self.store, table, self.run)
+                self.store.prepare(table, self.schema(part))
+                self._writers[table] = self.writer(files, dated.schema)
+            self._writers[table].write(dated)
 
-    def _parts(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The tables that rows belong to."""
         if self.level != FRAMES:
             yield self.level, rows
             return
@@ -255,15 +266,15 @@ class LakeWriter:
             else:
                 yield f"{FRAMES}_{protocol}", of_protocol(rows.filter(pc.equal(found, protocol)))
 
-    def _writer(self, table: str, schema: pa.Schema) -> PartitionWriter:
-        if table not in self._writers:
-            day = [] if self.store.day is None else [pa.field(self.store.day, pa.date32())]
-            self.store.prepare(table, pa.schema([*schema, *day]))
-            files = self._files[table] = TableFiles(self.store, table, self.run)
-            self._writers[table] = PartitionWriter(files, schema, [DATE], self._parquet, FILE_BYTES)
-        return self._writers[table]
+    def schema(self, rows: pa.RecordBatch) -> pa.Schema:
+        """The schema of the table of rows."""
+        return pa.schema([*rows.schema, *([] if self.store.day is None else [pa.field(DAY, pa.date32())])])
 
-    def _parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
+    def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
+        """Divides rows of a table, with their day, into files."""
+        return PartitionWriter(files, schema, [DAY], self.parquet, FILE_BYTES)
+
+    def parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
         return ParquetWriter(stream, schema, self._settings)
 
     def close(self) -> None:
@@ -285,6 +296,12 @@ class LakeWriter:
         for files in self._files.values():
             files.remove()
         self._files.clear()
+
+
+def with_day(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, and their day (UTC)."""
+    days = rows.column(TIME).cast(pa.timestamp("us")).cast(pa.date32())  # without a zone no database of zones is needed
+    return rows.append_column(DAY, days)
 
 
 def commit(
@@ -321,20 +338,26 @@ def remove(store: Store, files: Iterable[Written]) -> None:
 
 
 def _commit_captures(lake: Lake, level: str, run: TableRun, selection: str, *, overwrite: bool) -> None:
-    lake.prepare(TABLES, CAPTURES)
-    files = TableFiles(lake, TABLES, run, by_day=False)
     rows = [
         {**capture._asdict(), "run": run.name, "level": level, "capture": capture.name, "selection": selection}
         | {"bytes": capture.size}
         for capture in run.captures
     ]
+    commit_table(lake, TABLES, run, pa.Table.from_pylist(rows, CAPTURES), overwrite=overwrite)
+
+
+def commit_table(lake: Lake, name: str, run: TableRun, rows: pa.Table, *, overwrite: bool) -> None:
+    """Add rows without time to a table, as one file."""
+    lake.prepare(name, rows.schema)
+    if not len(rows) and not lake.known(name, run):
+        return
+    files = TableFiles(lake, name, run)
     try:
-        with files.begin("", 0) as stream:
-            writer = ParquetWriter(stream, CAPTURES, Settings())
-            writer.write(pa.RecordBatch.from_pylist(rows, CAPTURES))
-            writer.close()
-            files.end("", stream, len(rows))
-        if lake.commit(TABLES, run, files.complete, overwrite=overwrite):
+        if len(rows):
+            with files.begin("", 0) as stream:
+                pq.write_table(rows, stream, compression="zstd")
+                files.end("", stream, len(rows))
+        if lake.commit(name, run, files.complete, overwrite=overwrite):
             files.begun.clear()
     finally:
         files.remove()
