@@ -158,6 +158,18 @@ def test_requests_whose_answers_are_still_to_come_are_none_unanswered() -> None:
     assert "nats.unanswered" not in spoken(*asked(6), *replies(0, 1), until=0.9)
 
 
+def test_a_publish_whose_ack_comes_before_a_plain_subscriber_gets_it_has_its_answer() -> None:
+    said = [(0.06, CLIENT, b"SUB _INBOX.p.* 2\r\n")]
+    for number in range(1, 8):
+        ack = b'{"stream":"ORD","seq":%d}' % number
+        said += [
+            (0.1 + number / 50, CLIENT, b"PUB price.get _INBOX.p.%d 1\r\n?\r\n" % number),
+            (0.11 + number / 50, SERVER, b"MSG _INBOX.p.%d 2 %d\r\n%s\r\n" % (number, len(ack), ack)),
+            (0.115 + number / 50, SERVER, b"MSG price.get 1 _INBOX.p.%d 1\r\n?\r\n" % number),
+        ]
+    assert not spoken(*said)
+
+
 def test_one_message_with_a_reply_subject_that_nobody_uses_is_a_remark() -> None:
     assert spoken(*asked(1, reply="log.to."))["nats.unanswered"].severity == "note"
 

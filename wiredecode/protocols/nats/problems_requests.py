@@ -25,6 +25,8 @@ CREATE = ".API.CONSUMER."
 NOT_DONE = (b"-NAK", b"+WPI")
 MOST_OPEN = 20_000
 """Requests waiting at the same time, and unacknowledged messages of a consumer; the oldest beyond it are not judged."""
+MOST_CLOSED = 4096
+"""Requests that were answered, of which a delivery may still come."""
 MOST_KNOWN = 1024
 """Subjects, services and consumers that are kept separate."""
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
@@ -98,6 +100,8 @@ class Requests(Rule):
         """Connections of clients by a protocol that NATS carries, whose rules report the outcomes of their requests."""
         self._open: Newest[str, Asked] = Newest(MOST_OPEN)
         """By reply subject."""
+        self._closed: Newest[str, None] = Newest(MOST_CLOSED)
+        """Reply subjects of requests that were answered: their deliveries may come later, to plain subscribers."""
         self._asked: dict[str, int] = {}
         """Requests by subject."""
         self._services: dict[int, Service] = {}
@@ -126,7 +130,10 @@ class Requests(Rule):
             return
         delivered = frame.type not in PUBLISHED
         known = self._open.get(reply)
+        if delivered and known is None and reply in self._closed:
+            return
         if known is None or not delivered:
+            self._closed.pop(reply, None)
             known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
             self._stored.request(frame, subject)
             self._open.put(reply, known)
@@ -136,8 +143,10 @@ class Requests(Rule):
             known.delivered.append(ref_of(frame))
 
     def _answered(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        asked = self._open.pop(values.get("subject", ""), None)
+        reply = values.get("subject", "")
+        asked = self._open.pop(reply, None)
         if asked is not None:
+            self._closed.put(reply, None)
             for place in asked.delivered:
                 self._service(place).answered(place, frame.time_ns)
                 if asked.subject in self._served or len(self._served) < MOST_KNOWN:

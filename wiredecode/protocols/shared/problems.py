@@ -85,6 +85,10 @@ class FrameRef(NamedTuple):
     packets: list[int]
     time_ns: int
 
+    def __deepcopy__(self, _: object) -> FrameRef:
+        """Itself: nothing changes it."""
+        return self
+
 
 class Place(NamedTuple):
     """A time, and a packet if one shows the problem, without a frame."""
