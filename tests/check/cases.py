@@ -68,7 +68,17 @@ def kafka(error: int) -> list[Problem]:
     )
 
 
+def kafka_commit(error: int) -> list[Problem]:
+    """An OffsetCommit of a member, and its answer for one partition."""
+    layers = kafka_layer("OffsetCommitRequest", 7), kafka_layer("OffsetCommitResponse", 7)
+    asked = {"api_version": 7, "client_id": "app-1", "group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
+    told = {"topics": [{"topic": "orders", "partitions": [{"partition_index": 3, "error": error}]}]}
+    return talk(9092, (0.1, 0, bytes(build(layers[0], asked))), (0.2, 1, bytes(build(layers[1], told))))
+
+
 CRAFTED: Mapping[str, Case] = {
+    "kafka.out-of-order": partial(kafka, 45),
+    "kafka.kicked-out": partial(kafka_commit, 25),
     "kafka.not-leader": partial(kafka, 6),
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "publish.incomplete": crafted.reset_inside_a_publish,
@@ -91,6 +101,18 @@ CRAFTED: Mapping[str, Case] = {
 NEAR: Mapping[str, Case] = {
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
     "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in
+    "kafka.too-large": partial(kafka, 7),
+    "kafka.out-of-order": partial(kafka, 46),  # stored before
+    "kafka.kicked-out": partial(kafka_commit, 27),  # it is to join again
+    "kafka.max-poll": "kafka/rebalance.pcap.gz",  # members that leave and close
+    "kafka.rebalance-storm": "kafka/groups.pcap.gz",
+    "kafka.fenced": "kafka/groups.pcap.gz",
+    "kafka.throttled": "kafka/groups.pcap.gz",
+    "kafka.coordinator-moved": "kafka/groups.pcap.gz",  # not known yet: the first group of a broker
+    "kafka.unsupported-version": "kafka/groups.pcap.gz",
+    "kafka.acks-none-lost": "kafka/groups.pcap.gz",  # acks=0, and all are stored
+    "kafka.not-logged-in": "kafka/failover.pcap.gz",  # closed by a broker that stops
+    "kafka.advertised-listener": "kafka/failover.pcap.gz",  # refused after it was reached
     "cursus.authentication": partial(crafted.cursus, AUTH, LET_IN, *FORBIDDEN),  # known, but not allowed
     "cursus.authorization": partial(crafted.cursus, AUTH, "ERROR: authentication_failed principal=alice"),
     "tank.no-leader": partial(produce_answered, b"\xfc\x0a\x00\x00\x09\x04\x2b"),  # another node leads

@@ -27,6 +27,7 @@ TANK = (
 )
 HEALTHY = [
     "stories/healthy-tail.pcap",
+    "kafka/groups.pcap.gz",
     *(f"rabbitmq-stream/{name}.pcap" for name in RABBITMQ),
     *(f"nats/{name}.pcap" for name in NATS),
     *(f"liftbridge/{name}.pcap" for name in ("30-lb-publish-ack", "34-lb-replication")),

@@ -104,12 +104,16 @@ class Requests(Rule):
             if last - since_ns < PATIENCE_NS or request.type in self._elsewhere:
                 continue
             requests, answers = connection.directions[request.place.side], connection.directions[1 - request.place.side]
-            severity = None if request.always else "note"
+            end = connection.health.end if connection.health is not None else None
+            gave_up = end is not None and end.side == request.place.side and end.time_ns - since_ns < PATIENCE_NS
+            severity = None if request.always and not gave_up else "note"
             what = f"{request.type} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
+            elif gave_up:
+                what = f"{what} before the client closed the connection"
             key = request.protocol, request.type, severity
             problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.place, severity=severity)
             if problem.count <= MAX_DETAILED:

@@ -6,6 +6,8 @@ PRODUCE, FETCH, METADATA, CONTROLLED_SHUTDOWN = 0, 1, 3, 7
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 
 UNSUPPORTED_VERSION = 35
+LEAST_PRODUCE, NEW_PRODUCE = 3, 12
+"""Brokers that offer Produce up to version 12 or more offer older ones than 3, too, but do not have them."""
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 READERS = {1: "gzip", 2: "snappy-java", 3: "lz4", 4: "zstd"}

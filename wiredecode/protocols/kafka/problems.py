@@ -2,19 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
+from wiredecode.net.types import Connection
+from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in
-from wiredecode.protocols.kafka.layers_table import ERRORS
-from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
-
-CODES = codes_of("kafka")
-NOT_LEADER = frozenset({5, 6, 74, 75})
-"""No leader, another leader, and leader epochs that are too old or too new."""
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS, RESPONSES
+from wiredecode.protocols.kafka.problems_groups import CODES, Members, Rebalances
+from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
 WAITS = frozenset({"FetchRequest", "ShareFetchRequest", "JoinGroupRequest", "SyncGroupRequest"})
 """Requests that the broker answers when there is something to say."""
+ALL_REQUESTS = frozenset(message.name for message in REQUESTS.values())
+ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
+MOST_KNOWN = 10_000
+"""Clients, brokers and requests that a rule remembers."""
+SOON_NS = 1_000_000_000
+"""A broker that ends a connection within this time after a request refuses that request."""
+
+
+class Refusal(NamedTuple):
+    """Error codes that are one problem, in responses of some types."""
+
+    code: str
+    errors: frozenset[int]
+    types: frozenset[str]
+    what: str
+    """Text about ``client``, ``server``, ``topics`` and ``error``."""
+
+
+COORDINATED = frozenset(
+    f"{name}Response"
+    for name in (
+        *("Heartbeat", "JoinGroup", "SyncGroup", "OffsetCommit", "OffsetFetch", "LeaveGroup", "ConsumerGroupHeartbeat"),
+        *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
+    )
+)
+TRANSACTIONS = frozenset(
+    f"{name}Response"
+    for name in ("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")
+)
+PRODUCED = frozenset({"ProduceResponse"})
+REFUSALS = (
+    Refusal(
+        *("not-leader", frozenset({5, 6, 74, 75}), frozenset({*PRODUCED, "FetchResponse", "ListOffsetsResponse"})),
+        "{server} does not lead {topics}",
+    ),
+    Refusal("too-large", frozenset({10, 18}), PRODUCED, "{server} refused records of {client} for {topics}: {error}"),
+    Refusal("out-of-order", frozenset({45, 59}), PRODUCED, "{server} refused records of {client}: {error}"),
+    Refusal("fenced", frozenset({47, 90}), TRANSACTIONS, "{client} was fenced by {server}: {error}"),
+    Refusal("coordinator-moved", frozenset({16}), COORDINATED, "{server} no longer coordinates {client}"),
+    Refusal(
+        *("unsupported-version", frozenset({35}), ALL_RESPONSES - {"ApiVersionsResponse"}),
+        "{server} does not support what {client} asked for: {type}",
+    ),
+)
+
+
+@dataclass(eq=False)
+class Refusals(Rule):
+    """Error codes of responses that are problems of their own."""
+
+    types = ALL_RESPONSES
+    _coordinated: set[int] = field(default_factory=set)
+    """Connections on which a coordinator has worked."""
+
+    def frame(self, frame: Frame) -> None:
+        errors = set(errors_in(frame.values))
+        if not errors:
+            if frame.type in COORDINATED and len(self._coordinated) < MOST_KNOWN:
+                self._coordinated.add(frame.connection.number)
+            return
+        for refusal in REFUSALS:
+            found = errors & refusal.errors if frame.type in refusal.types else ()
+            new = refusal.types is COORDINATED and frame.connection.number not in self._coordinated
+            if found and not new:
+                self._report(frame, refusal, ERRORS[min(found)])
+
+    def _report(self, frame: Frame, refusal: Refusal, error: str) -> None:
+        texts = {"client": short(frame.connection), "server": frame.source, "error": error}
+        topics = frame.generated.get("topics_named", "partitions")
+        what = refusal.what.format(**texts, topics=topics, type=(frame.type or "").removesuffix("Response"))
+        self.report.add(CODES[refusal.code], what, what, frame=frame)
+
+    def ended(self, connection: Connection) -> None:
+        self._coordinated.discard(connection.number)
 
 
 class Authentication(Rule):
@@ -30,23 +110,145 @@ class Authentication(Rule):
             self.report.add(CODES["sasl-failed"], f"{name} could not log in: {message}", (name, message), frame=frame)
 
 
-class Leadership(Rule):
-    """Requests for partitions to a broker that does not lead them."""
+@dataclass(slots=True)
+class Throttling:
+    """Responses that told a client to wait."""
 
-    types = frozenset({"ProduceResponse", "FetchResponse", "ListOffsetsResponse"})
+    place: FrameRef
+    count: int = 0
+    total_ms: int = 0
+    most_ms: int = 0
+    last_ns: int = 0
+
+
+@dataclass(eq=False)
+class Throttled(Rule):
+    """Clients that a broker slows down because of a quota."""
+
+    types = ALL_RESPONSES
+    _found: Newest[tuple[int, str], Throttling] = field(default_factory=lambda: Newest(MOST_KNOWN))
 
     def frame(self, frame: Frame) -> None:
-        count = sum(code in NOT_LEADER for code in errors_in(frame.values))
-        if count:
-            server = frame.source
-            topics = frame.generated.get("topics_named", "partitions")
-            what = f"{server} does not lead {topics}"
-            self.report.add(CODES["not-leader"], what, (server, topics), frame=frame)
+        waits = frame.values.get("throttle_time_ms", 0)
+        if waits <= 0:
+            return
+        place = frame.connection.number, frame.source
+        found = self._found.get_or_make(place, lambda: Throttling(ref_of(frame)))
+        found.count, found.total_ms, found.last_ns = found.count + 1, found.total_ms + waits, frame.time_ns
+        found.most_ms = max(found.most_ms, waits)
+
+    def finish(self) -> None:
+        for (number, server), found in self._found.items():
+            who = short(found.place.connection)
+            what = f"{server} throttled {who}: up to {found.most_ms / 1000:.3f} s, {found.total_ms / 1000:.3f} s in all"
+            problem = self.report.add(
+                CODES["throttled"], what, number, frame=found.place, until_ns=found.last_ns, count=found.count
+            )
+            problem.weight = found.total_ms
+
+
+class Sent(NamedTuple):
+    """The first request of a connection after the last response, or the last one with acks=0."""
+
+    place: FrameRef
+    key: int
+    version: int
+    topics: str
+    acks: int
+
+
+@dataclass(eq=False)
+class Closed(Rule):
+    """Brokers that answer a request by closing the connection."""
+
+    types = ALL_REQUESTS | ALL_RESPONSES
+    _sent: dict[int, Sent] = field(default_factory=dict)
+    _served: set[int] = field(default_factory=set)
+    """Connections on which a broker answered more than the question for its versions."""
+    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """By broker the versions of its APIs."""
+
+    def frame(self, frame: Frame) -> None:
+        number, values = frame.connection.number, frame.values
+        if frame.sender == "client" and frame.code is not None and len(self._sent) < MOST_KNOWN:
+            topics, acks = frame.generated.get("topics_named", ""), values.get("acks", 1)
+            if number not in self._sent or self._sent[number].acks == 0:
+                self._sent[number] = Sent(ref_of(frame), frame.code, values.get("api_version", 0), topics, acks)
+        elif frame.sender == "server":
+            self._sent.pop(number, None)
+            if frame.type == "ApiVersionsResponse":
+                apis = [each for each in values.get("api_keys") or () if len(each) >= 3]
+                offered = {each["api_key"]: (each["min_version"], each["max_version"]) for each in apis}
+                self._offers.put(frame.source, offered)
+            elif len(self._served) < MOST_KNOWN:
+                self._served.add(number)
+
+    def ended(self, connection: Connection) -> None:
+        sent, served = self._sent.pop(connection.number, None), connection.number in self._served
+        self._served.discard(connection.number)
+        end = connection.health.end if connection.health is not None else None
+        if sent is None or end is None or end.side == sent.place.side or connection.directions[end.side].lossy:
+            return
+        if end.time_ns - sent.place.time_ns <= SOON_NS:
+            self._report(sent, connection.endpoints[end.side], end.how, served)
+
+    def _report(self, sent: Sent, broker: str, how: str, served: bool) -> None:
+        who, api = short(sent.place.connection), APIS.get(sent.key, sent.key)
+        offered = self._offers.get(broker, {}).get(sent.key)
+        if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
+            offered = names.LEAST_PRODUCE, offered[1]
+        client = sent.place.connection.who.get("name")
+        if offered is not None and not offered[0] <= sent.version <= offered[1]:
+            has = f"it has {offered[0]} to {offered[1]}"
+            what = f"{broker} closed the connection of {who}, which asked for {api} version {sent.version}: {has}"
+            self.report.add(CODES["unsupported-version"], what, (broker, client, api), frame=sent.place)
+        elif sent.acks == 0:
+            what = f"{broker} ended the connection of {who} ({how}) after records for {sent.topics} with acks=0"
+            self.report.add(CODES["acks-none-lost"], what, (broker, client, sent.topics), frame=sent.place)
+        elif not served and sent.key not in (names.API_VERSIONS, names.SASL_HANDSHAKE, names.SASL_AUTHENTICATE):
+            what = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
+            self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
+
+
+WORKING = frozenset(
+    f"{name}Request"
+    for name in ("Produce", "Fetch", "JoinGroup", "ConsumerGroupHeartbeat", "OffsetFetch", "ListOffsets")
+)
+
+
+@dataclass(eq=False)
+class Advertised(AdvertisedHost):
+    """Leaders of topics that a client asked for by name, and coordinators."""
+
+    types = frozenset({"MetadataRequest", "MetadataResponse", "FindCoordinatorResponse"}) | WORKING
+    types |= {"ApiVersionsRequest", "ApiVersionsResponse"}
+    codes, code = CODES, "advertised-listener"
+    working, asks, speaks, leaves = WORKING, "ApiVersionsRequest", "ApiVersionsResponse", False
+    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Requests for metadata that name topics: others only look around."""
+
+    def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
+        values = frame.values
+        if frame.type == "MetadataRequest":
+            if values.get("topics"):
+                self._named.put(frame.id, True)
+        elif frame.type == "FindCoordinatorResponse":
+            for each in [values, *(values.get("coordinators") or ())]:
+                if each.get("error") == 0 and "host" in each and "port" in each:
+                    yield each["host"], each["port"]
+        elif not self._named.pop(frame.request or 0, False):
+            brokers = {(each["host"], each["port"], host_of(frame.destination)) for each in values.get("brokers") or ()}
+            yield from (key[:2] for key in brokers & self._advertised.keys())
+        else:
+            partitions = (each for topic in values.get("topics") or () for each in topic.get("partitions") or ())
+            leaders = {each.get("leader_id") for each in islice(partitions, MOST_KNOWN)}
+            used = (each for each in values.get("brokers") or () if each.get("node_id") in leaders)
+            yield from ((each["host"], each["port"]) for each in used)
 
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Authentication, Leadership),
+    rules=(Authentication, Refusals, Throttled, Closed, Advertised, Members, Rebalances),
     waits=WAITS,
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

@@ -12,9 +12,9 @@ from wiredecode.frames.who import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
-from wiredecode.protocols.rabbitmq_stream.problems_advertised import AdvertisedHost
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
+from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Measurement
@@ -124,11 +124,27 @@ GAUGES = (CreditGauge, LagGauge, Stored)
 
 # Rules.
 
+WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
+"""Commands of a client that did not only look for a stream."""
 MOST_LOOKED = 10_000
 """Publish frames whose ids are read: that takes time."""
 MOST_NAMES = 1000
 MOST_IDS = 200_000
 """Messages of publishers with a name that are compared with later ones of the same id."""
+
+
+class Advertised(AdvertisedHost):
+    """The brokers that Metadata names for streams."""
+
+    types = frozenset({"MetadataResponse", "PeerProperties", "PeerPropertiesResponse", *WORKING})
+    codes, code = CODES, "advertised-host"
+    working, asks, speaks = WORKING, "PeerProperties", "PeerPropertiesResponse"
+
+    def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
+        values = values_of(frame)
+        brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
+        used = {stream.get("leader_reference") for stream in values.get("streams", ())}
+        yield from ((broker["host"], broker["port"]) for reference, broker in brokers.items() if reference in used)
 
 
 class PublishErrors(Rule):
@@ -430,7 +446,7 @@ CHECKS = Checks(
     gauges=GAUGES,
     codes=CODES,
     rules=(
-        *(AdvertisedHost, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
+        *(Advertised, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
         *(DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
     ),
     covered=frozenset({"closed", "publish-error"}),

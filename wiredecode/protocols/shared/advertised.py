@@ -1,24 +1,20 @@
-"""The most frequent trouble of RabbitMQ Stream: the broker names a host and port that the client cannot reach."""
+"""A frequent trouble of brokers that send clients elsewhere: they name a host and port that the client cannot reach."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of, values_of
+from wiredecode.protocols.shared.codes import Codes
+from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
-CODES = codes_of("rabbitmq_stream")
-
-WORKING = frozenset({"DeclarePublisher", "Subscribe", "Create", "Delete", "StreamStats", "QueryOffset", "StoreOffset"})
-"""Commands of a client that did not only look for a stream."""
-ASKS, SPEAKS = "PeerProperties", "PeerPropertiesResponse"
-"""First messages of clients and brokers."""
 MIN_ANSWERS = 3
 """A client that asks this often and connects to no broker goes round in circles."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
@@ -55,9 +51,18 @@ class Attempts:
 
 @dataclass(eq=False)
 class AdvertisedHost(Rule):
-    """Metadata names a host and port: then no connection, a refused one, or none that does anything."""
+    """A broker names a host and port: then no connection, a refused one, or none that does anything."""
 
-    types = frozenset({"MetadataResponse", ASKS, SPEAKS, *WORKING})
+    codes: ClassVar[Codes]
+    code: ClassVar[str]
+    """Name of the problem among ``codes``."""
+    working: ClassVar[frozenset[str]]
+    """Types of frames of a client that did not only look for a broker."""
+    asks: ClassVar[str]
+    speaks: ClassVar[str]
+    """Types of the first frames of clients and brokers."""
+    leaves: ClassVar[bool] = True
+    """Whether a client that cannot reach the address ends the connection on which it got it."""
     _advertised: dict[tuple[str, int, str], Advertised] = field(default_factory=dict)
     _worked: dict[str, int] = field(default_factory=dict)
     """By host of clients: when one last began to publish or to consume."""
@@ -69,18 +74,18 @@ class AdvertisedHost(Rule):
     """... and on which a client spoke to somebody."""
 
     def frame(self, frame: Frame) -> None:
-        if frame.type in WORKING:
+        if frame.type in self.working:
             if len(self._worked) < MOST_ADDRESSES:
                 self._worked[host_of(frame.source)] = frame.time_ns
-        elif frame.type in (ASKS, SPEAKS):
-            (self._spoke if frame.type == SPEAKS else self._requested).add(frame.connection.number)
-        elif frame.type == "MetadataResponse":
-            values = values_of(frame)
-            brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
-            used = {stream.get("leader_reference") for stream in values.get("streams", ())}
-            for reference, broker in brokers.items():
-                if reference in used:
-                    self._note_advertised(frame, broker["host"], broker["port"])
+        elif frame.type in (self.asks, self.speaks):
+            (self._spoke if frame.type == self.speaks else self._requested).add(frame.connection.number)
+        else:
+            for host, port in self.addresses(frame):
+                self._note_advertised(frame, host, port)
+
+    def addresses(self, frame: Frame) -> Iterable[tuple[str, int]]:
+        """Hosts and ports that a frame of another type sends a client to."""
+        raise NotImplementedError
 
     def _note_advertised(self, frame: Frame, host: str, port: int) -> None:
         client = host_of(frame.destination)
@@ -126,7 +131,8 @@ class AdvertisedHost(Rule):
                 what = f"the broker sends clients to {address}, where the connection {attempts.how}"
                 self._report(advertised, what, attempts)
             elif not attempts.accepted and self._gave_up(advertised, client):
-                then = "the client leaves" if advertised.left_ns is not None else "the client asks again and again"
+                left = self.leaves and advertised.left_ns is not None
+                then = "the client leaves" if left else "the client asks again and again"
                 what = f"the broker sends clients to {address}; no connection to it follows, {then}"
                 self._report(advertised, what, attempts)
 
@@ -147,12 +153,12 @@ class AdvertisedHost(Rule):
 
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
         """Whether its host left, or asked again and again, and did nothing with streams afterwards."""
-        ended = advertised.left_ns is not None or advertised.times >= MIN_ANSWERS
+        ended = (self.leaves and advertised.left_ns is not None) or advertised.times >= MIN_ANSWERS
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:
         place = advertised.place
-        problem = self.report.add(CODES["advertised-host"], what, (advertised.host, advertised.port), frame=place)
+        problem = self.report.add(self.codes[self.code], what, (advertised.host, advertised.port), frame=place)
         client, last = short(place.connection), attempts.last
         problem.count = advertised.times
         problem.detail(f"{client} asked {advertised.requested} and the answer was {advertised.host}:{advertised.port}")

@@ -1,0 +1,78 @@
+"""Kafka's problems on captures of real brokers and clients: what is named is what the clients say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.check.support import CAPTURES, check
+
+KAFKA = CAPTURES / "kafka"
+
+
+def told(name: str) -> dict[str, list[str]]:
+    """The titles of problems that are no notes, by code."""
+    found: dict[str, list[str]] = {}
+    for problem in check(KAFKA / f"{name}.pcap.gz"):
+        if problem.severity != "note":
+            found.setdefault(problem.name, []).append(problem.what)
+    return found
+
+
+def events(name: str, what: str) -> list[dict[str, Any]]:
+    truth = json.loads((KAFKA / f"{name}.truth.json").read_bytes())
+    return [event for event in truth["events"] if event["what"] == what]
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "how"),
+    [
+        ("advertised-refused", "127.0.0.1:9999", "where the connection is refused"),
+        ("advertised-unknown", "kafka-1.internal:9092", "no connection to it follows"),
+    ],
+)
+def test_an_address_that_clients_cannot_reach_is_the_only_problem(name: str, address: str, how: str) -> None:
+    assert list(found := told(name)) == ["kafka.advertised-listener"]
+    assert all(address in what and how in what for what in found["kafka.advertised-listener"])
+
+
+def test_every_error_of_the_clients_has_its_problem() -> None:
+    found = told("errors")
+    assert events("errors", "too large")[0]["client"] in found["kafka.too-large"][0]
+    assert events("errors", "fenced")[0]["client"] in found["kafka.fenced"][0]
+    users = [what.split(" ")[0] for what in found["kafka.sasl-failed"]]
+    assert users == ["alice-app", "alice-py", "scram-app"]
+    assert ["plain-app" in what for what in found["kafka.not-logged-in"]] == [True]
+    assert "old-app" in found["kafka.unsupported-version"][0]
+    assert "Produce version 1: it has 3 to 13" in found["kafka.unsupported-version"][0]
+    assert "records for small[0] with acks=0" in found["kafka.acks-none-lost"][0]
+    (lost,) = [p for p in check(KAFKA / "errors.pcap.gz") if p.name == "kafka.acks-none-lost"]
+    assert lost.count == len(events("errors", "acks 0 too large")[0]["delivered"]) == 3  # the client says: delivered
+
+
+def test_a_consumer_that_does_not_poll_is_named_and_the_times_are_the_clients() -> None:
+    found = told("max-poll")
+    assert list(found) == ["kafka.max-poll"]
+    assert found["kafka.max-poll"][0].startswith("report-slow (#3) left group reports for 2.1")
+    busy, failed = events("max-poll", "busy")[0], events("max-poll", "commit failed")[0]
+    assert failed["at_epoch_s"] - busy["at_epoch_s"] == pytest.approx(
+        6 + 0.396 + 2.104, abs=0.02
+    )  # of the client's log
+
+
+def test_a_group_that_never_rests_and_a_throttled_client_are_named() -> None:
+    assert list(told("rebalance")) == ["kafka.rebalance-storm"]
+    assert list(found := told("throttle")) == ["kafka.throttled"]
+    longest = max(event["s"] for event in events("throttle", "throttled"))
+    assert f"up to {longest:.3f} s" in found["kafka.throttled"][0]
+
+
+def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
+    found = told("failover")
+    (stopped,) = events("failover", "SIGTERM broker")
+    assert (stopped["broker"], stopped["coordinator_of"]) == (1, "billing")  # at 127.0.0.1:9092
+    assert found["kafka.coordinator-moved"] == ["127.0.0.1:9092 no longer coordinates billing-1 (#19)"]
+    assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
+    assert all(what.startswith("127.0.0.1:9092 does not lead ") for what in found["kafka.not-leader"])

@@ -1,0 +1,148 @@
+"""Problems of consumer groups: members that do not poll, and groups that rebalance again and again."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from wiredecode.fields import printable
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
+from wiredecode.net.types import Connection
+from wiredecode.protocols.kafka.layers_table import ERRORS
+from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
+
+CODES = codes_of("kafka")
+MOST_MEMBERS = 10_000
+"""Members, groups and requests that a rule remembers."""
+STAYED_NS = 3_000_000_000
+"""A member that closes leaves its group this long before the end of its connection at most."""
+STORM, STORM_NS = 6, 60_000_000_000
+"""So many generations of a group in that time are too many."""
+UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group, by its connection to the coordinator."""
+
+    group: str
+    patience_ms: int = 0
+    """Longest time between two polls: ``max.poll.interval.ms``."""
+    joined_ns: int | None = None
+    """Time of the last generation, if it was captured."""
+    left: FrameRef | None = None
+
+    def was_slow(self, time_ns: int) -> bool:
+        """Whether it can have exceeded its time."""
+        return self.joined_ns is None or time_ns - self.joined_ns >= self.patience_ms * 1_000_000
+
+
+@dataclass(eq=False)
+class Members(Rule):
+    """Consumers that leave because they do not poll, and those that the coordinator dropped."""
+
+    types = frozenset(
+        {
+            *("JoinGroupRequest", "JoinGroupResponse", "LeaveGroupRequest", "SyncGroupRequest", "SyncGroupResponse"),
+            *("HeartbeatRequest", "HeartbeatResponse", "OffsetCommitRequest", "OffsetCommitResponse"),
+            *("ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse"),
+        }
+    )
+    _members: dict[int, Member] = field(default_factory=dict)
+
+    def frame(self, frame: Frame) -> None:
+        values, number = frame.values, frame.connection.number
+        if frame.sender == "server":
+            self._answered(frame)
+            return
+        group = values.get("group_id")
+        if not isinstance(group, str) or (number not in self._members and len(self._members) >= MOST_MEMBERS):
+            return
+        member = self._members.setdefault(number, Member(printable(group)))
+        if frame.type == "LeaveGroupRequest":
+            member.left = ref_of(frame)
+        elif frame.type == "JoinGroupRequest":
+            if member.left is not None:
+                self._report_slow(frame.connection, member, frame.time_ns)
+            member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
+
+    def _answered(self, frame: Frame) -> None:
+        error, member = frame.values.get("error", 0), self._members.get(frame.connection.number)
+        if frame.type == "OffsetCommitResponse":
+            partitions = (each for topic in frame.values.get("topics") or () for each in topic.get("partitions") or ())
+            error = next((each["error"] for each in partitions if each.get("error")), 0)
+        if member is None:
+            return
+        if frame.type == "SyncGroupResponse" and not error:
+            member.joined_ns = frame.time_ns
+        dropped = error in (UNKNOWN_MEMBER, FENCED_EPOCH)
+        if dropped or (error == ILLEGAL_GENERATION and frame.type == "OffsetCommitResponse"):
+            does = "commits" if frame.type == "OffsetCommitResponse" else "asks"
+            what = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
+            problem = self.report.add(CODES["kicked-out"], what, (frame.connection.number, what), frame=frame)
+            problem.detail(f"the coordinator answers {ERRORS[error]}")
+
+    def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
+        left, member.left = member.left, None
+        if left is None or not member.was_slow(left.time_ns):
+            return
+        away = (until_ns - left.time_ns) / 1e9
+        what = f"{short(connection)} left group {member.group} for {away:.3f} s without closing: it did not poll"
+        problem = self.report.add(CODES["max-poll"], what, (connection.number, member.group), frame=left)
+        problem.detail(f"max.poll.interval.ms is {member.patience_ms:,} ms")
+
+    def ended(self, connection: Connection) -> None:
+        member = self._members.pop(connection.number, None)
+        if member is None or member.left is None or connection.health is None:
+            return
+        if connection.health.last_ns - member.left.time_ns >= STAYED_NS:
+            self._report_slow(connection, member, connection.health.last_ns)
+
+
+@dataclass(slots=True)
+class Group:
+    """The latest generations of a group: number and time."""
+
+    generations: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=STORM))
+
+
+@dataclass(eq=False)
+class Rebalances(Rule):
+    """Groups that divide their partitions again and again."""
+
+    types = frozenset(
+        {
+            *("JoinGroupRequest", "JoinGroupResponse", "ConsumerGroupHeartbeatRequest"),
+            *("ConsumerGroupHeartbeatResponse", "LeaveGroupRequest"),
+        }
+    )
+    _groups: Newest[str, Group] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """Groups of requests that wait."""
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        if frame.sender != "server":
+            group = values.get("group_id")
+            if isinstance(group, str):
+                self._asked.put(frame.id, group)
+            return
+        group = self._asked.pop(frame.request, None) if frame.request is not None else None
+        generation = values.get("generation_id", values.get("member_epoch", -1))
+        if group is None or values.get("error") or generation < 1:
+            return
+        known = self._groups.get_or_make(group, Group).generations
+        if known and known[-1][0] >= generation:
+            return
+        known.append((generation, frame.time_ns))
+        first = known[0]
+        if len(known) == STORM and frame.time_ns - first[1] <= STORM_NS:
+            seconds = (frame.time_ns - first[1]) / 1e9
+            what = f"group {printable(group)} rebalanced {generation - first[0]} times in {seconds:.1f} s"
+            problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
+            problem.detail(
+                f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
+            )
