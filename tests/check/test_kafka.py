@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.check.support import CAPTURES, check
+from wiredecode.check.causes import grouped
 
 KAFKA = CAPTURES / "kafka"
 
@@ -15,7 +16,7 @@ KAFKA = CAPTURES / "kafka"
 def told(name: str) -> dict[str, list[str]]:
     """The titles of problems that are no notes, by code."""
     found: dict[str, list[str]] = {}
-    for problem in check(KAFKA / f"{name}.pcap.gz"):
+    for problem in grouped(check(KAFKA / f"{name}.pcap.gz")):
         if problem.severity != "note":
             found.setdefault(problem.name, []).append(problem.what)
     return found
