@@ -139,8 +139,8 @@ class Instruments:
     def _begin(self, connection: Connection) -> None:
         self._open[connection.number] = connection
         for end, name in zip(connection.endpoints, connection.hosts or (), strict=False):
-            if name is not None and len(self._series.names) < self._series.most:
-                self._series.names[end.rpartition(":")[0]] = name
+            if name is not None:
+                self._series.name(end.rpartition(":")[0], name)
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""

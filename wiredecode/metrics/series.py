@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from wiredecode.frames.escape import valid
 from wiredecode.stats.exchanges import topic_group
@@ -18,6 +19,8 @@ ERROR = "error.type"
 UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 TOKEN = re.compile(rf"(?<![^.\-_/])(?:{UUID}|[A-Za-z0-9]{{20,}}|\d{{4,}})(?![^.\-_/])")
 """Ids inside topics: UUIDs, long random words with a digit, long numbers."""
+MOST_MADE = 8192
+"""Label sets that are remembered by what they were asked for."""
 Rule = tuple[re.Pattern[str], str]
 
 
@@ -52,10 +55,17 @@ class Series:
         self.most = most
         self._topic = topic_label(rules)
         self._known: set[tuple[str, Labels]] = set()
-        self.names: dict[str, str] = {}
-        """Names of addresses, where they are wanted."""
+        self._made: dict[tuple[Any, ...], Labels] = {}
+        """The newest label sets by what they were asked for: frames ask for the same ones again and again."""
+        self._names: dict[str, str] = {}
         self.refused = 0
         """Times that a label set was one too many."""
+
+    def name(self, address: str, name: str) -> None:
+        """Use a name in place of an address, from now on."""
+        if len(self._names) < self.most:
+            self._names[address] = name
+            self._made.clear()
 
     def labels(
         self,
@@ -68,20 +78,27 @@ class Series:
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Labels:
         """The label set of a metric; ``server``: ``address:port``; ``more``: other attributes."""
+        wanted = metric, system, topic, operation, server, *more.items()
+        if (made := self._made.get(wanted)) is not None:
+            return made
         address, _, port = (server or "").rpartition(":")
         values = {
             SYSTEM: system,
             OPERATION: operation,
             DESTINATION: None if topic is None else self._topic(topic),
-            "server.address": self.names.get(address) or address.strip("[]") or None,
+            "server.address": self._names.get(address) or address.strip("[]") or None,
             "server.port": int(port) if port.isdigit() else None,
             **more,
         }
         found: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
-        if (metric, found) in self._known:
-            return found
-        if len(self._known) >= self.most:
-            self.refused += 1
-            return tuple((name, value if name == SYSTEM else OTHER) for name, value in found if name != "server.port")
-        self._known.add((metric, found))
+        if (metric, found) not in self._known:
+            if len(self._known) >= self.most:
+                self.refused += 1
+                return tuple(
+                    (name, value if name == SYSTEM else OTHER) for name, value in found if name != "server.port"
+                )
+            self._known.add((metric, found))
+        if len(self._made) >= MOST_MADE:
+            self._made.clear()
+        self._made[wanted] = found
         return found
