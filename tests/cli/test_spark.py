@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
+from tests.conftest import CAPTURES
 from wiredecode import extras
 from wiredecode.cli import spark_job
 from wiredecode.cli.spark_options import SparkOptions
@@ -147,6 +148,56 @@ def test_what_is_wrong_is_said_before_anything_starts(
     assert said in result.err
     assert "Traceback" not in result.err
     assert not Path("out").exists()
+
+
+CAPTURE = str(CAPTURES / "rabbitmq-stream" / "c43_connectonly.pcap")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-", "-o", "out"], "standard input is read once"),
+        (["nowhere.pcap", "-o", "out"], "nowhere.pcap: does not exist"),
+        (["empty", "-o", "out"], "empty: the folder holds no file with the name of a capture"),
+        (["'*.cap'", "-o", "out"], "fits no file"),
+        (["junk.pcap", "-o", "out"], "junk.pcap: is not a pcap or pcapng file"),
+        ([CAPTURE, "junk.pcap", "-o", "out", "--fail-fast"], "junk.pcap: is not a pcap or pcapng file"),
+        ([CAPTURE, "-o", "junk.pcap"], "junk.pcap is a file; the tables go into a folder"),
+        ([CAPTURE, "-o", "."], "which wiredecode spark has not written"),
+        ([CAPTURE, "-o", "out", "--split-bytes", "5"], "parts of 5 bytes are too small"),
+        ([CAPTURE, "-o", "delta:lake", "--increment", "old"], "written by wiredecode 0 (format 0), and this is"),
+    ],
+)
+def test_inputs_and_outputs_are_checked_before_spark_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("old").mkdir()
+    Path("old/log.json").write_text('{"mark": "0 0 0"}')
+    Path("junk.pcap").write_bytes(b"\xd7\xa5\x6d\x3c" * 99)
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    monkeypatch.setattr(session, "session", lambda *_, **__: pytest.fail("Spark was started"))
+    result = run("spark", *words)
+    assert result.code == 2
+    assert said in result.err
+    assert "Traceback" not in result.err
+    assert not Path("out").exists() and not Path("lake").exists()
+
+
+def test_captures_that_tables_have_are_no_reason_to_start_spark(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("deltalake")
+    out = f"delta:{tmp_path / 'lake'}"
+    assert run("export", CAPTURE, "-o", out, "--level", "frames", "-q").code == 0
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    monkeypatch.setattr(session, "session", lambda *_, **__: pytest.fail("Spark was started"))
+    result = run("spark", CAPTURE, "-o", out, "--level", "frames")
+    assert (result.code, result.err) == (
+        0,
+        f"nothing   to do: {out} has these captures already; --overwrite writes them again\n",
+    )
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pandas"])

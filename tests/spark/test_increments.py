@@ -259,10 +259,11 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
         split_bytes=None,
         display_filter=None,
         finish=False,
+        stream=str(nights.states),
         verbosity=SimpleNamespace(quiet=False),
     )
     with pytest.raises(KeyboardInterrupt):
-        spark_job.SparkRun(options, KEYS_ONLY, Found()).follow(spark, str(nights.states))
+        spark_job.SparkRun(options, KEYS_ONLY, Found()).follow(spark)
     told = capfd.readouterr().err
     assert told.count("broken.pcap") == 1, "a problem is reported once"
     assert told.count("packets to delta:") == 3

@@ -15,7 +15,7 @@ import pytest
 from tests.spark.support import same_rows
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.spark.decode import Decoded, TableDemand, decode
-from wiredecode.spark.increments import BucketState, OtherState
+from wiredecode.spark.increments import LOG, BucketState, Increment, OtherState, ProcessedFiles
 from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
 from wiredecode.spark.parcels import packets as in_order
 
@@ -152,8 +152,21 @@ def test_a_state_of_another_version_is_refused_in_one_line(monkeypatch: pytest.M
     demand = TableDemand("frames")
     stored = BucketState(demand, "s", 0).dumps()
     monkeypatch.setattr("wiredecode.spark.increments.version", lambda name: "99.1")
-    with pytest.raises(OtherState, match=r"written by wiredecode .*, and this is 99\.1: finish .* --finish"):
+    with pytest.raises(
+        OtherState, match=r"written by wiredecode .*, and this is 99\.1 \(format 1\): finish .* --finish"
+    ):
         BucketState.loads(demand, "s", 0, stored)
+
+
+def test_a_log_of_another_format_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    demand, book = TableDemand("frames"), ProcessedFiles(str(tmp_path))
+    increment = Increment("delta:lake", book, demand, lambda level: level)
+    book.keep(increment.log())
+    assert increment.log().buckets == 1
+    kept = book.read(LOG)
+    book.write(LOG, {"mark": kept["mark"].replace("1 ", "2 ", 1), "what": "this version does not know"})
+    with pytest.raises(OtherState, match=r"written by wiredecode .* \(format 2\), and this is .*: finish .* --finish"):
+        increment.log()
 
 
 def test_a_state_knows_nothing_of_what_the_plan_tells() -> None:

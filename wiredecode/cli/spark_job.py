@@ -12,11 +12,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, refuse
 from wiredecode.cli.output import complain, say
 from wiredecode.cli.session import totals_width, write_summary
 from wiredecode.export.lake import kind_of, open_lake
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from wiredecode.spark.files import Found, Problem
     from wiredecode.spark.folder import Folder
     from wiredecode.spark.increments import Increment
+    from wiredecode.spark.lake import LakeRun
     from wiredecode.spark.pipeline import Metrics, Planned
 
 FAILED = 2
@@ -47,44 +49,45 @@ def run(options: SparkOptions) -> int:
     """Run it; return the exit code."""
     from wiredecode.spark import session
     from wiredecode.spark.files import find
+    from wiredecode.spark.folder import Occupied
+    from wiredecode.spark.pipeline import Stopped
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it, too, removes unfinished files
-    cluster = options.cluster
     check_combined(options)
+    cluster = options.cluster
     try:
         session.check(cluster.master)
-        demand = options.demand()
-        if kind_of(options.out):
-            open_lake(options.out)
-        found = find(options.inputs, options.source)
-    except session.CannotStart as error:
+        run = SparkRun(options, options.demand(), find(options.inputs, options.source))
+        run.check()
+    except AlreadyThere as there:
+        return nothing_to_do(options, there)
+    except (session.CannotStart, Occupied, Stopped) as error:
         complain(escape(str(error)))
         return FAILED
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if refused := unreadable(options, found):
-        for text in refused:
-            complain(escape(text))
-        return FAILED
-    run = SparkRun(options, demand, found)
     try:
         with log_of(options) as log, session.session(cluster.master, settings=cluster.settings, log=log) as spark:
             try:
                 if options.stream is not None and not options.finish:
-                    run.follow(spark, options.stream)
-                states = options.stream or options.increment
-                accounts = run.work(spark) if states is None else run.add(spark, states)
+                    run.follow(spark)
+                accounts = run.work(spark)
             finally:
                 interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
     except AlreadyThere as there:
-        if not options.verbosity.quiet:
-            say(f"{'nothing':<10}to do: {escape(options.out)} {there}")
-        return 0
+        return nothing_to_do(options, there)
     except (KeyboardInterrupt, Exception) as error:
         interrupt.arrived()
         run.discard()
         return run.failed(error)
     return run.show_totals(accounts)
+
+
+def nothing_to_do(options: SparkOptions, there: AlreadyThere) -> int:
+    """Say so; return the exit code."""
+    if not options.verbosity.quiet:
+        say(f"{'nothing':<10}to do: {escape(options.out)} {there}")
+    return 0
 
 
 def reason(error: BaseException, options: SparkOptions) -> str:
@@ -105,32 +108,23 @@ def reason(error: BaseException, options: SparkOptions) -> str:
     raise error
 
 
-def unreadable(options: SparkOptions, found: Found) -> list[str]:
-    """Why a run would have nothing to read, in lines, before Spark starts."""
-    if found.files or options.stream is not None or options.finish:
-        return []
-    out = escape(options.out)
-    return [*(problem.text for problem in found.problems), f"nothing could be read; {out} was not written"]
-
-
 def check_combined(options: SparkOptions) -> None:
     """Refuse options that would do nothing."""
-    states = {"--stream": options.stream, "--increment": options.increment}
-    given = [name for name, value in states.items() if value is not None]
-    if len(given) > 1:
-        raise UsageError("--stream repeats --increment: give one of them")
-    if given and not kind_of(options.out):
-        raise UsageError(f"{given[0]} adds to tables: -o delta:PATH or iceberg:CATALOG")
-    if options.stream is None or options.finish:
-        alone = [name for name in ("every", "settle") if getattr(options, name) is not None]
-        if alone:
-            raise UsageError(f"--{alone[0]} needs --stream, without --finish")
-    if options.finish and not given:
-        raise UsageError("--finish needs --stream or --increment")
-    if options.overwrite and (given or not kind_of(options.out)):
-        raise UsageError("--overwrite needs captures, and tables as target: -o delta:PATH or iceberg:CATALOG")
-    if options.stream is not None and options.summary_json is not None and not options.finish:
-        raise UsageError("--stream does not end: leave out --summary-json")
+    given = [f"--{name}" for name in ("stream", "increment") if getattr(options, name) is not None]
+    is_lake, follows = kind_of(options.out) is not None, options.stream is not None and not options.finish
+    timed = [name for name in ("every", "settle") if getattr(options, name) is not None]
+    refuse(
+        ("-" in options.inputs, "tasks open the captures, and standard input is read once: save it first"),
+        (len(given) > 1, "--stream repeats --increment: give one of them"),
+        (given and not is_lake, f"{''.join(given)} adds to tables: -o delta:PATH or iceberg:CATALOG"),
+        (timed and not follows, f"--{''.join(timed[:1])} needs --stream, without --finish"),
+        (options.finish and not given, "--finish needs --stream or --increment"),
+        (
+            options.overwrite and (given or not is_lake),
+            "--overwrite needs captures, and tables as target: -o delta:PATH or iceberg:CATALOG",
+        ),
+        (follows and options.summary_json is not None, "--stream does not end: leave out --summary-json"),
+    )
 
 
 @contextmanager
@@ -149,30 +143,70 @@ def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
 
 
 class SparkRun:
-    """One run, and the folder that it writes into."""
+    """One run, and what it writes into."""
 
     def __init__(self, options: SparkOptions, demand: TableDemand, found: Found) -> None:
         self.options, self.demand, self.found = options, demand, found
+        self.states = options.stream or options.increment
         self.folder: Folder | None = None
         self.written = False
 
+    def check(self) -> None:
+        """Refuse, before Spark starts, what inputs, output or states do not allow.
+
+        Raises ``ValueError``, Occupied, Stopped, AlreadyThere.
+        """
+        from wiredecode.spark.folder import Folder
+        from wiredecode.spark.pipeline import Stopped
+        from wiredecode.spark.splits import check_size
+
+        options, found = self.options, self.found
+        check_size(options.split_bytes or 0)
+        problems = [problem.text for problem in found.problems]
+        if problems and self.demand.fail_fast:
+            raise Stopped(problems[0])
+        if self.states is not None:
+            self.increment(self.states).log()
+            open_lake(options.out)
+        if not found.files and options.stream is None and not options.finish:
+            if not found.changed and not problems:
+                problems = [f"{', '.join(options.inputs)}: the folder holds no file with the name of a capture"]
+            for text in problems:
+                complain(escape(text))
+            raise Stopped(f"nothing could be read; {options.out} was not written")
+        if self.states is None and kind_of(options.out):
+            _ = self.tables
+        elif self.states is None:
+            Folder(options.out).check()
+
     def work(self, spark: SparkSession) -> Accounts:
-        """Write the tables and give them their names."""
+        """Write the tables."""
         from wiredecode.spark.folder import Folder, alone
+        from wiredecode.spark.pipeline import decoded
 
         options = self.options
-        if kind_of(options.out):
-            return self.into_tables(spark)
-        with alone(options.out), self.progress(spark) as metrics:
-            return self.into_folder(spark, Folder(options.out), metrics)
+        is_lake = kind_of(options.out) is not None
+        with nullcontext() if is_lake else alone(options.out), self.progress(spark) as metrics:
+            if self.states is not None:
+                accounts = self.increment(self.states, metrics).run(spark, self.found, finish=options.finish)
+                if accounts is None:
+                    raise AlreadyThere("has all of these files")
+            elif is_lake:
+                self.demand = replace(self.demand, levels=tuple(self.tables.runs))
+                rows = decoded(spark, self.planned(spark), self.tables.sink, metrics=metrics)
+                accounts = self.tables.commit(rows)
+            else:
+                return self.into_folder(spark, Folder(options.out), metrics)
+        self.written = anything(accounts)
+        return accounts
 
     def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
         """Write the tables of a folder anew."""
-        from wiredecode.spark import pipeline
+        from wiredecode.spark.pipeline import decoded
 
         self.folder, levels = folder, self.demand.levels
         folder.begin()
-        rows = pipeline.decoded(spark, self.planned(spark), folder.sink(levels), metrics=metrics)
+        rows = decoded(spark, self.planned(spark), folder.sink(levels), metrics=metrics)
         accounts = folder.publish(rows, levels)
         if anything(accounts):
             folder.commit(self.summary(accounts))
@@ -182,25 +216,25 @@ class SparkRun:
         self.folder = None
         return accounts
 
-    def add(self, spark: SparkSession, states: str) -> Accounts:
-        """Add what is new to the tables."""
-        from wiredecode.spark.pipeline import Stopped
+    @cached_property
+    def tables(self) -> LakeRun:
+        """The run's part of tables of Iceberg or Delta. Raises AlreadyThere, LakeError."""
+        from wiredecode.export.lake.run import contents, run_of
+        from wiredecode.spark.lake import LakeRun
 
-        options, found = self.options, self.found
-        if self.demand.fail_fast and found.problems:
-            raise Stopped(found.problems[0].text)
-        with self.progress(spark) as metrics:
-            accounts = self.increment(states, metrics).run(spark, found, finish=options.finish)
-        if accounts is None:
-            raise AlreadyThere("has all of these files")
-        self.written = anything(accounts)
-        return accounts
+        options, demand, files = self.options, self.demand, contents(self.found.changed)
 
-    def follow(self, spark: SparkSession, states: str) -> NoReturn:
+        def run(level: str) -> TableRun:
+            return run_of(files, self.selected(level), demand.columns if level in demand.levels else None)
+
+        return LakeRun(options.out, demand.levels, run, self.selected, overwrite=options.overwrite)
+
+    def follow(self, spark: SparkSession) -> NoReturn:
         """Add what is new again and again, until the user interrupts it."""
         from wiredecode.spark.files import find, settled
 
-        options, increment = self.options, self.increment(states)
+        assert self.states is not None
+        options, increment = self.options, self.increment(self.states)
         every = EVERY_SECONDS if options.every is None else options.every
         settle = SETTLE_SECONDS if options.settle is None else options.settle
         heads: dict[Listed, int] = {}
@@ -239,6 +273,12 @@ class SparkRun:
         """Options of ``pipeline.planned``."""
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
+    def planned(self, spark: SparkSession) -> Planned:
+        """Return the plan of the run."""
+        from wiredecode.spark.pipeline import planned
+
+        return planned(spark, self.found, self.demand, **self.how)
+
     @contextmanager
     def progress(self, spark: SparkSession) -> Iterator[Metrics]:
         """The metrics of a run; they are shown on a terminal while it lasts."""
@@ -248,30 +288,6 @@ class SparkRun:
         quiet = self.options.verbosity.quiet or not sys.stderr.isatty()
         with nullcontext() if quiet else progress(spark, metrics):
             yield metrics
-
-    def into_tables(self, spark: SparkSession) -> Accounts:
-        """Add to tables of Iceberg or Delta what is not there yet."""
-        from wiredecode.export.lake.run import contents, run_of
-        from wiredecode.spark import pipeline
-        from wiredecode.spark.lake import LakeRun
-
-        options, demand, files = self.options, self.demand, contents(self.found.changed)
-
-        def run(level: str) -> TableRun:
-            return run_of(files, self.selected(level), demand.columns if level in demand.levels else None)
-
-        tables = LakeRun(options.out, demand.levels, run, self.selected, overwrite=options.overwrite)
-        self.demand = replace(self.demand, levels=tuple(tables.runs))
-        with self.progress(spark) as metrics:
-            accounts = tables.commit(pipeline.decoded(spark, self.planned(spark), tables.sink, metrics=metrics))
-        self.written = anything(accounts)
-        return accounts
-
-    def planned(self, spark: SparkSession) -> Planned:
-        """Return the plan of the run."""
-        from wiredecode.spark.pipeline import planned
-
-        return planned(spark, self.found, self.demand, **self.how)
 
     def summary(self, accounts: Accounts) -> dict[str, Any]:
         """Contents of ``_SUCCESS`` and ``--summary-json``."""
@@ -299,10 +315,10 @@ class SparkRun:
 
     def undone(self, why: str) -> str:
         why, out = escape(why), escape(self.options.out)
-        if kind_of(self.options.out) and self.options.stream is None and self.options.increment is None:
-            return f"{why}; the same command adds to {out} what is not there yet"
-        if self.options.stream is not None or self.options.increment is not None:
+        if self.states is not None:
             return f"{why}; {out} keeps what was decoded, and the same command continues from there"
+        if kind_of(self.options.out):
+            return f"{why}; the same command adds to {out} what is not there yet"
         return f"{why}; {out} was not written, what was there before is untouched"
 
     def show_totals(self, accounts: Accounts) -> int:

@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+FORMAT = 1
+"""Of the folder of states; every change of what is stored, pickled classes included, is another one."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
 VERSION = (
-    "the states were written by {}, and this is {}: finish with that version (the same command and --finish), "
+    "the states were written by {}, and this is {}: finish with that version (the same command with --finish), "
     "then name a new folder of states"
 )
 DAMAGED = "the state is damaged: name a new folder of states"
@@ -91,6 +93,7 @@ class BucketState:
     def loads(cls, demand: TableDemand, source: str, bucket: int, data: bytes) -> BucketState:
         """The state of :meth:`dumps`. Raises :class:`OtherState`."""
         written, _, rest = data.partition(b"\n")
+        check_format(written.decode(errors="replace"))
         header, _, packed = rest.partition(b"\n")
         size, _, summed = header.partition(b" ")
         if summed != digest(packed).encode():
@@ -106,15 +109,23 @@ class BucketState:
 
 
 def mark(demand: TableDemand) -> str:
-    """The version, and a digest of the demand: what a state depends on."""
-    return f"{running()} {digest(repr(sorted(demand.__getstate__().items())).encode())}"
+    """Format, version, and a digest of the demand: what a state depends on."""
+    return f"{FORMAT} {running()} {digest(repr(sorted(demand.__getstate__().items())).encode())}"
+
+
+def check_format(written: str) -> None:
+    """Raise :class:`OtherState` if a mark is not of this format and version, before anything else is read."""
+    number, _, rest = written.partition(" ")
+    before = rest.partition(" ")[0]
+    if not number.isdigit() or not before:
+        raise OtherState(DAMAGED)
+    if (number, before) != (str(FORMAT), running()):
+        raise OtherState(VERSION.format(f"wiredecode {before} (format {number})", f"{running()} (format {FORMAT})"))
 
 
 def check(written: str, demand: TableDemand) -> None:
     """Raise :class:`OtherState` if the mark of a state is not that of this version and ``demand``."""
-    before = written.partition(" ")[0]
-    if before != running():
-        raise OtherState(VERSION.format(f"wiredecode {before}", running()))
+    check_format(written)
     if written != mark(demand):
         raise OtherState(OPTIONS)
 
@@ -370,7 +381,9 @@ class Increment:
         there = {file.name for file in found.files}
         done = False
         with alone(self.book.place):
-            log = self._log()
+            log = self.log()
+            if self.book.read(LOG) is None:
+                self.book.keep(log)
             if (pending := self.book.read(NEXT)) is not None:
                 reports += self._do(spark, log, Step.of(pending), there, again=True)
                 done = True
@@ -383,13 +396,14 @@ class Increment:
                 done = True
         return Accounts.of([*reports, *late]) if done or reports or late else None
 
-    def _log(self) -> Log:
+    def log(self) -> Log:
+        """The steps so far. Raises ``ValueError`` if the states are of another run, or of another version."""
         kept = self.book.read(LOG)
+        if kept is not None:
+            check_format(kept.get("mark", ""))
         log = Log(self.out, mark(self.demand), self.demand.buckets) if kept is None else Log.of(kept)
         self.demand = replace(self.demand, buckets=log.buckets)
         log.check(self.out, self.demand)
-        if kept is None:
-            self.book.keep(log)
         return log
 
     def _do(self, spark: SparkSession, log: Log, step: Step, there: set[str], *, again: bool = False) -> list[str]:

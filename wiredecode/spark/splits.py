@@ -59,15 +59,20 @@ def splits(file: File, size: int, split_bytes: int = SPLIT_BYTES) -> list[Split]
     refer to earlier blocks, nor can compressed ones; nor files that cannot be opened: reading them reports it.
     Raises ``ValueError`` for ``split_bytes`` below 1 MiB.
     """
-    if split_bytes and split_bytes < LEAST_SPLIT_BYTES:
-        raise ValueError(
-            f"parts of {split_bytes} bytes are too small: from {LEAST_SPLIT_BYTES} on, or 0 for whole files"
-        )
+    check_size(split_bytes)
     lows = _lows(size, split_bytes) if split_bytes else range(1)
     if len(lows) < 2 or not _is_pcap(file.name):
         return [Split(file)]
     edges = pairwise([*lows, size])
     return [Split(replace(file, place=low), low, high, split_bytes, size) for low, high in edges]
+
+
+def check_size(split_bytes: int) -> None:
+    """Raise ``ValueError`` for parts that are too small."""
+    if 0 < split_bytes < LEAST_SPLIT_BYTES:
+        raise ValueError(
+            f"parts of {split_bytes} bytes are too small: from {LEAST_SPLIT_BYTES} on, or 0 for whole files"
+        )
 
 
 def _lows(size: int, step: int) -> range:
