@@ -16,7 +16,7 @@ from wiredecode.frames.record import BYTES
 from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.net import Network
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared import handshakes
+from wiredecode.protocols.shared import tls
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 
@@ -111,11 +111,11 @@ def client_hello(host: str) -> bytes:
 
 def test_the_host_that_a_client_of_tls_asks_for() -> None:
     hello = client_hello("broker-7.example.org")[9:]
-    assert handshakes.client_hello(hello)["server_name"] == "broker-7.example.org"
+    assert tls.client_hello(hello)["server_name"] == "broker-7.example.org"
     for size in range(len(hello)):
         with suppress(ValueError):
-            assert handshakes.client_hello(hello[:size])["server_name"] is None
+            assert tls.client_hello(hello[:size])["server_name"] is None
     for place in range(len(hello)):
         with suppress(ValueError):
-            name = handshakes.client_hello(hello[:place] + b"\xff" + hello[place + 1 :])["server_name"]
+            name = tls.client_hello(hello[:place] + b"\xff" + hello[place + 1 :])["server_name"]
             assert (name or "").isascii()

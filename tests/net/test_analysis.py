@@ -13,7 +13,7 @@ from wiredecode.capture import open_capture
 from wiredecode.net import Network
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
 from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth
-from wiredecode.net.times import Times
+from wiredecode.net.spread import Times
 from wiredecode.net.types import Connection
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

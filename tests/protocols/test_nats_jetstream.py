@@ -12,7 +12,7 @@ from tests.support import capture, dissect
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats.conversation_jetstream import acknowledged
+from wiredecode.protocols.nats.conversation_memory import acknowledged
 from wiredecode.protocols.nats.protocol import Nats
 from wiredecode.trace import Collector, Criteria, Finder, chosen, group
 from wiredecode.trace.text import hops

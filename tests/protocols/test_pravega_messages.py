@@ -21,7 +21,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.protocol import Pravega
 
 FOLDER = Path(__file__).parent.parent.parent / "captures" / "pravega"

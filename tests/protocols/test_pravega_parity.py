@@ -8,7 +8,7 @@ from tests.protocols.test_pravega_captures import FILES, FOLDER, WHOLE
 from tests.protocols.test_pravega_vectors import MESSAGES, TABLE, layer_of
 from wiredecode.protocols.pravega.evidence import CURRENT, alternatives
 from wiredecode.protocols.pravega.layers import HEADER
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.protocol import Pravega
 from wiredecode.testing import Case, ProtocolTests

@@ -21,8 +21,7 @@ from wiredecode.protocols.base import Rejected, Undecided, Verdict
 from wiredecode.protocols.pravega import layers, messages
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE
-from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.pravega.messages import MAX_EMPTY_RUN, SegmentReader, SegmentReaders, walk
 from wiredecode.protocols.pravega.names import PROPOSALS
 from wiredecode.protocols.pravega.protocol import Pravega

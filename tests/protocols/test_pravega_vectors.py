@@ -17,7 +17,7 @@ from wiredecode.protocols.pravega.conversation_shipped import rebuild
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.messages import walk
 from wiredecode.protocols.pravega.names import PROPOSAL
 from wiredecode.testing import readers_agree

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Run, run
 from tests.support import packets as stored
 from wiredecode.capture.write import write_pcap
-from wiredecode.trace.clocks import compare
+from wiredecode.trace.tracer import compare
 
 __all__ = ["run"]
 

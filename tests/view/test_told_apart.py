@@ -8,7 +8,7 @@ import pytest
 
 from wiredecode import read
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge.names_operations import entries_spelled
+from wiredecode.protocols.liftbridge.names import entries_spelled
 from wiredecode.view.summary import SummaryLines
 
 CAPTURES = Path(__file__).parents[2] / "captures"

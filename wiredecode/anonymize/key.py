@@ -3,7 +3,7 @@
 Everything keeps its length in bytes, also as text. So addresses cannot be mapped bit by bit, as Crypto-PAn does: the
 image of ``10.0.0.12`` could have any number of digits. They are mapped octet by octet (IPv6: group by group, MAC: half
 by half), each depending on those before it, and each keeps its number of digits. Prefixes of whole octets are kept:
-two addresses share the first n octets if, and only if, their images do.
+two addresses share the first n octets if, and only if, their images do. :class:`CryptoPan` maps them bit by bit.
 """
 
 from __future__ import annotations

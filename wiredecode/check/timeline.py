@@ -17,7 +17,7 @@ from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
 from wiredecode.frames.who import began as beginning
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.changes import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
+from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
 
 OPENED, CLOSED, REFUSED, RESET, STALL, SILENCE, ERROR = (
     *("opened", "closed", "refused", "reset", "stall", "silence", "error"),

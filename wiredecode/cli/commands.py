@@ -1,4 +1,4 @@
-"""All commands, listed in ``commands.toml``. A command is imported when it is called."""
+"""All commands, listed in ``commands.toml``, and their help. A command is imported when it is called."""
 
 from __future__ import annotations
 

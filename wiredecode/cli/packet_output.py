@@ -12,8 +12,8 @@ import pyarrow as pa
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.cli.output import wants_color
-from wiredecode.export.json_array import JsonArray
 from wiredecode.export.tables import within
+from wiredecode.export.writers import JsonArray
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows

@@ -97,10 +97,9 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
-    from wiredecode.stats.shown import constants, counted_grid, heading, shown_columns
+    from wiredecode.stats.tables import constants, counted_grid, heading, shown_columns
     from wiredecode.view import theme
-    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
-    from wiredecode.view.grid import plain
+    from wiredecode.view.grid import UNBOUNDED_WIDTH, plain, tree_console
 
     terminal = sys.stdout.isatty()
     output = Output()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.frames.message import Messages
     from wiredecode.trace import Collector, Criteria, Finder, Message
-    from wiredecode.trace.clocks import Offset
+    from wiredecode.trace.tracer import Offset
 
 
 @group
@@ -91,7 +91,7 @@ def trace(settings: TraceOptions) -> int:
     """
     from wiredecode.cli.live import is_pipe
     from wiredecode.trace import Collector, Finder, chosen, group
-    from wiredecode.trace.clocks import compare
+    from wiredecode.trace.tracer import compare
 
     criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
     endpoint = settings.endpoint

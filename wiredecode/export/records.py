@@ -8,7 +8,7 @@ from typing import Any
 
 from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
 from wiredecode.export.job import Export, Pass
-from wiredecode.export.json_array import JsonArray
+from wiredecode.export.writers import JsonArray
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
 from wiredecode.frames.frame import Frame

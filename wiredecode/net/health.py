@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.net.times import Times
+from wiredecode.net.spread import Times
 
 KINDS = (
     *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),

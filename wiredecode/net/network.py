@@ -1,7 +1,8 @@
 """Packets to streams: `Network` takes batches of packets and gives the bytes of every TCP direction in order.
 
 The headers of a batch are decoded as columns; then its segments are put into their streams one by one. Nothing is done
-for a connection without packets in the batch, unless it waits for a hole.
+for a connection without packets in the batch, unless it waits for a hole. Names of addresses come from the capture: DNS
+answers (RFC 1035) and name-resolution blocks. No queries are sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The first pass: what a report counts, while ``wiredecode check`` looks for problems in the same frames."""
+"""The first pass: what a report counts, while ``wiredecode check`` looks for problems in the same frames.
+
+Memory does not grow with the capture: latencies are counted by bucket, and values that change are thinned.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
-from wiredecode.net.times import Times, percentile_place
+from wiredecode.net.spread import Times, percentile_place
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 from wiredecode.protocols.shared.pairing import Newest

@@ -18,7 +18,7 @@ from wiredecode.frames.escape import counted, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.frames.totals import Totals
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
-from wiredecode.net.times import Times
+from wiredecode.net.spread import Times
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.report.gather import (
     CLOSED,

@@ -1,4 +1,4 @@
-"""The list of frames: all frames, or those that match a filter."""
+"""The list of frames: all frames, or those that match a filter; colour rules and columns of fields of those in view."""
 
 from __future__ import annotations
 

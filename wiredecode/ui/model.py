@@ -1,4 +1,7 @@
-"""Reads a capture in the background, and its frames again when they are shown."""
+"""Reads a capture in the background, and its frames again when they are shown.
+
+States of dissectors at places of the capture are kept in files, so that reading resumes there.
+"""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _tables(model: CaptureModel, counters: Counters, wanted: Sequence[Statistic]
 
 def _table(model: CaptureModel, table: pa.Table) -> Iterator[ReportLine]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
-    from wiredecode.stats.shown import counted_grid, shown_columns
+    from wiredecode.stats.tables import counted_grid, shown_columns
     from wiredecode.view.grid import plain
 
     rows, shown = table.to_pylist(), counted_grid(table, shown_columns(table, table.schema.names), people=True)

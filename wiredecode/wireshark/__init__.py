@@ -1,4 +1,7 @@
-"""A dissector for Wireshark, written from the declarations: the same messages and names of fields there."""
+"""A dissector for Wireshark, written from the declarations: the same messages and names of fields there.
+
+Also: where Wireshark looks for dissectors and for programs that capture, and putting ours there.
+"""
 
 from __future__ import annotations
 

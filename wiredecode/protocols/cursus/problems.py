@@ -11,9 +11,8 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
-from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import MOST_KNOWN, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import GROUP, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
 

@@ -34,8 +34,7 @@ from wiredecode.protocols.liftbridge.layers_replication import (
     Odd,
     verify,
 )
-from wiredecode.protocols.liftbridge.names import RAFT_MARK
-from wiredecode.protocols.liftbridge.names_operations import entries_spelled
+from wiredecode.protocols.liftbridge.names import RAFT_MARK, entries_spelled
 from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import Request, link
 

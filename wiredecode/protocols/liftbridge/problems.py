@@ -22,9 +22,8 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     server_of,
     spelled_in,
 )
-from wiredecode.protocols.shared.changes import LEADER, REPLICAS, STREAM, TERM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, LEADER, POSITION, REPLICAS, STREAM, TERM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of
 

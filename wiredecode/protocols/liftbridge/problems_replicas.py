@@ -12,8 +12,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE
-from wiredecode.protocols.liftbridge.names_operations import spelled
+from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, spelled
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, inner_values, ref_of

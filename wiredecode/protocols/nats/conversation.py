@@ -18,7 +18,6 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, Protocol
 from wiredecode.protocols.nats import NAME, names, transport
 from wiredecode.protocols.nats import transport_websocket as websocket
-from wiredecode.protocols.nats.conversation_jetstream import name_stored
 from wiredecode.protocols.nats.conversation_memory import (
     MAX_WAITING,
     Key,
@@ -28,18 +27,21 @@ from wiredecode.protocols.nats.conversation_memory import (
     Side,
     Subscription,
     mark_copy,
+    name_stored,
     plain_subject,
 )
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, OPERATION_NAME
 from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.layers_decoders import decoder_for, hide_headers, secret_decoder
-from wiredecode.protocols.nats.layers_grammars import (
+from wiredecode.protocols.nats.layers_decoders import (
     DEDICATED,
     GRAMMARS,
     WITH_ORIGIN,
+    decoder_for,
+    hide_headers,
     link_of_connect,
     link_of_info,
     link_of_operation,
+    secret_decoder,
 )
 from wiredecode.protocols.nats.transport_streams import InnerStreams
 from wiredecode.protocols.reading import FrameDecoder

@@ -1,4 +1,7 @@
-"""Decoders of operations: faster than others, since their records are their values but for the payload."""
+"""The layer of each operation, by the kind of link and what both ends announced, and its decoder.
+
+Decoders are faster than others, since their records are their values but for the payload.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,83 @@ from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.textfields import Piece
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.layers_kinds import Headers
+from wiredecode.protocols.nats import layers, names
+from wiredecode.protocols.nats.layers import Headers
+from wiredecode.protocols.nats.names import CLIENT, GATEWAY, LEAF, ROUTE
 from wiredecode.protocols.reading import FrameDecoder
+
+
+def by_name(*operations: type[Layer]) -> dict[str, type[Layer]]:
+    """Layers by the name of their operation."""
+    return {layer.fields_desc[0].word.decode(): layer for layer in operations}
+
+
+ANYWHERE = by_name(
+    *(layers.Info, layers.Connect, layers.Ping, layers.Pong, layers.Ok, layers.Err),
+    *(layers.Pub, layers.HPub, layers.Sub, layers.Unsub, layers.Msg, layers.HMsg),
+)
+OF_ROUTES = by_name(
+    *(layers.RouteSub, layers.RouteUnsub, layers.OriginSub, layers.OldOriginUnsub),
+    *(layers.AccountSub, layers.AccountUnsub, layers.RouteMsg, layers.RouteHMsg, layers.OriginMsg),
+)
+OF_LEAFS = by_name(layers.LeafSub, layers.LeafUnsub, layers.DedicatedHMsg, layers.LeafMsg)
+
+GRAMMARS: dict[str, dict[str, type[Layer]]] = {
+    CLIENT: {**OF_ROUTES, **ANYWHERE},
+    ROUTE: {**ANYWHERE, **OF_ROUTES},
+    GATEWAY: {**ANYWHERE, **OF_ROUTES},
+    LEAF: {**ANYWHERE, **OF_ROUTES, **OF_LEAFS},
+}
+"""Layers by kind of link, then by operation."""
+
+DEDICATED = by_name(
+    *(layers.DedicatedSub, layers.DedicatedUnsub, layers.DedicatedOriginSub, layers.DedicatedOldOriginUnsub),
+    *(layers.DedicatedMsg, layers.DedicatedHMsg, layers.DedicatedOriginMsg),
+)
+"""Differences on the route of one account."""
+
+WITH_ORIGIN: dict[bool, type[Layer]] = {False: layers.OriginUnsub, True: layers.DedicatedOriginUnsub}
+"""``LS-`` where both ends announced ``lnocu``, by whether the route is of one account."""
+
+LAYERS: tuple[type[Layer], ...] = (
+    *dict.fromkeys(layer for table in (*GRAMMARS.values(), DEDICATED) for layer in table.values()),
+    *WITH_ORIGIN.values(),
+    layers.Unknown,
+)
+
+
+def link_of_info(options: dict[str, Any]) -> str | None:
+    """The kind of link shown by INFO, if any."""
+    if options.get("gateway"):
+        return GATEWAY
+    if options.get("leafnode_urls") or options.get("info_on_connect"):
+        return LEAF
+    if options.get("route_pool_size") or options.get("lnoc"):
+        return ROUTE
+    return CLIENT if options.get("client_id") else None
+
+
+def link_of_operation(name: str) -> str:
+    """The kind of link shown by an operation between servers, if nothing else was seen."""
+    if name in ("A+", "A-"):
+        return GATEWAY
+    return LEAF if name in ("LS+", "LS-", "LMSG") else ROUTE
+
+
+LEAF_MARKS = ("server_id", "is_hub", "compress_mode")
+"""Members that only leafs have in CONNECT."""
+
+
+def link_of_connect(options: dict[str, Any]) -> str:
+    """The kind of link shown by CONNECT: only clients name their language."""
+    if "lang" in options:
+        return CLIENT
+    if options.get("gateway"):
+        return GATEWAY
+    if any(mark in options for mark in LEAF_MARKS):
+        return LEAF
+    return ROUTE if "lnoc" in options or "cluster" in options else CLIENT
+
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
 """Lines of one kind that are remembered, then all are forgotten; and the size of the largest."""

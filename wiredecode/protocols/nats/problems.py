@@ -13,12 +13,11 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_jetstream import ACK, acknowledged
+from wiredecode.protocols.nats.conversation_memory import ACK, acknowledged
 from wiredecode.protocols.nats.problems_jetstream import MOST_KNOWN, PUBLISHED, Pulls
 from wiredecode.protocols.nats.problems_requests import INBOX, NOT_DONE, Consumers, Requests
-from wiredecode.protocols.shared.changes import STATE, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, POSITION, STATE, Change, Gauge, Measurement
 from wiredecode.protocols.shared.problems import (
     Called,
     Checks,

@@ -12,7 +12,7 @@ from crc32c import crc32c
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
-from wiredecode.protocols.nats.conversation_jetstream import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
+from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of

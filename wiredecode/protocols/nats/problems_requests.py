@@ -13,7 +13,7 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.conversation_jetstream import ACK, Acknowledged, acknowledged
+from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, acknowledged
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of, whole
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest

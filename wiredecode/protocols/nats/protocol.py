@@ -15,7 +15,7 @@ from wiredecode.protocols.nats import transport_s2 as s2
 from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
 from wiredecode.protocols.nats.conversation_memory import Memory
-from wiredecode.protocols.nats.layers_grammars import GRAMMARS, LAYERS
+from wiredecode.protocols.nats.layers_decoders import GRAMMARS, LAYERS
 from wiredecode.protocols.nats.names import LINKS
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls

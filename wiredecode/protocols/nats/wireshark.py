@@ -8,9 +8,8 @@ from typing import Any
 from wiredecode.fields import Binary
 from wiredecode.fields.lua import Script, Spelled, Writer, array, sized
 from wiredecode.protocols.nats import names
-from wiredecode.protocols.nats.layers import Unknown
-from wiredecode.protocols.nats.layers_grammars import DEDICATED, GRAMMARS, WITH_ORIGIN
-from wiredecode.protocols.nats.layers_kinds import BLOCK, Headers, Remainder, Status, Version
+from wiredecode.protocols.nats.layers import BLOCK, Headers, Remainder, Status, Unknown, Version
+from wiredecode.protocols.nats.layers_decoders import DEDICATED, GRAMMARS, WITH_ORIGIN
 from wiredecode.protocols.nats.transport import S2Chunk
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.wireshark import source_beside

@@ -18,7 +18,7 @@ from wiredecode.protocols.pravega.conversation_shipped import Shipped
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, alternatives, choose, dialect_of, fit
 from wiredecode.protocols.pravega.layers import HEADER, SegmentRead, Unknown, WireMessage, header
 from wiredecode.protocols.pravega.layers_kinds import JavaString
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy

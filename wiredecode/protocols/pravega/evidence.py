@@ -14,8 +14,7 @@ from wiredecode.fields import Boolean, compiler, plain
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
-from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
 from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Evidence
 

@@ -12,9 +12,8 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
-from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
 

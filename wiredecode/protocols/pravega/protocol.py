@@ -11,8 +11,7 @@ from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, gener
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
-from wiredecode.protocols.pravega.layers_older import OLDER
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy

@@ -11,7 +11,7 @@ from wiredecode.protocols.pravega.conversation import AMBIGUOUS
 from wiredecode.protocols.pravega.evidence import CURRENT, INSIDE, KNOWN, alternatives
 from wiredecode.protocols.pravega.layers import Unknown
 from wiredecode.protocols.pravega.layers_kinds import JavaText
-from wiredecode.protocols.pravega.layers_proposal import proposal
+from wiredecode.protocols.pravega.layers_older import proposal
 from wiredecode.protocols.pravega.protocol import GENERATED
 from wiredecode.protocols.shared.wireshark import generated_types, source_beside
 

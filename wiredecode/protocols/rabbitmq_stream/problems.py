@@ -15,9 +15,18 @@ from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.shared.advertised import AdvertisedHost
-from wiredecode.protocols.shared.changes import GROUP, STREAM, Change
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import CREDIT, LAG, MOST_KNOWN, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import (
+    CREDIT,
+    GROUP,
+    LAG,
+    MOST_KNOWN,
+    POSITION,
+    STREAM,
+    Change,
+    Gauge,
+    Measurement,
+)
 from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     Checks,

@@ -17,9 +17,8 @@ from wiredecode.frames.frame import Frame
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
-    from wiredecode.protocols.shared import changes
     from wiredecode.protocols.shared.codes import Code
-    from wiredecode.protocols.shared.gauges import Gauge
+    from wiredecode.protocols.shared.gauges import ChangeReader, Gauge
 
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
@@ -256,7 +255,7 @@ class Checks:
     """Field of requests by which statistics tell them apart; empty: there is none."""
     covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules report better."""
-    changes: Mapping[str, changes.ChangeReader] = field(default_factory=dict)
+    changes: Mapping[str, ChangeReader] = field(default_factory=dict)
     """By message type: what its frames change, for the timeline."""
     publishes: Mapping[str, Publishing] = field(default_factory=dict)
     """Message types that publish, and are confirmed."""

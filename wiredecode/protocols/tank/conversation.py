@@ -17,16 +17,19 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
 from wiredecode.protocols.tank import NAME, names
-from wiredecode.protocols.tank.conversation_bundles import Contents, mark_dropped, raw_chunks, report_partial
-from wiredecode.protocols.tank.conversation_topics import (
+from wiredecode.protocols.tank.conversation_bundles import (
     MAX_NAMED,
+    Contents,
     Topics,
     all_topics,
     confirm_partitions,
     entries_of,
+    mark_dropped,
     named_partitions,
     outcome,
+    raw_chunks,
     record_of,
+    report_partial,
     result_places,
     whole,
 )

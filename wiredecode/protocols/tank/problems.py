@@ -8,13 +8,12 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.who import short
-from wiredecode.protocols.shared.changes import STREAM, Change
 from wiredecode.protocols.shared.codes import Code, codes_of
-from wiredecode.protocols.shared.gauges import LAG, POSITION, Gauge, Measurement
+from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule, values_of
 from wiredecode.protocols.tank import names
-from wiredecode.protocols.tank.conversation_topics import entries_of, outcome, result_places, whole
+from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_places, whole
 
 CODES = codes_of("tank")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wiredecode.protocols.shared.amqp.constructors import (
+    BY_DESCRIPTOR,
     CONSTRUCTORS,
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -21,11 +22,12 @@ from wiredecode.protocols.shared.amqp.constructors import (
     Json,
     NotAmqpError,
     Scalar,
+    Section,
     Show,
+    field_name,
     key_text,
     unused_key,
 )
-from wiredecode.protocols.shared.amqp.sections import BY_DESCRIPTOR, Section, field_name
 
 State = list[int]
 """Elements left, and of them those without width."""
