@@ -11,12 +11,14 @@ from rich.console import Console
 from tests.filter.support import numbers, records
 from tests.protocols.liftbridge_nats import Said, one, run
 from wiredecode.protocols.liftbridge.layers import PartitionStatusResponse, PropagatedRequest, Publish
-from wiredecode.protocols.liftbridge.layers_operations import CreateStreamOp, Stream
+from wiredecode.protocols.liftbridge.layers_operations import layer_of
 from wiredecode.view.tree import frame_tree
 
 EPOCH = "LeaderEpochOffsetRequest"
 ALL_TYPES, ACKS = "liftbridge/31-lb-all-types.pcap", "liftbridge/30-lb-publish-ack.pcap"
-PROPOSED = bytes(PropagatedRequest(create_stream_op=CreateStreamOp(stream=Stream(stream_name="foo"))))
+PROPOSED = bytes(
+    PropagatedRequest(create_stream_op=layer_of("CreateStreamOp")(stream=layer_of("Stream")(stream_name="foo")))
+)
 
 
 @pytest.mark.parametrize(

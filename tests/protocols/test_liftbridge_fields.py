@@ -30,7 +30,9 @@ from wiredecode.tables.schema import frames_schema
 from wiredecode.view.tree import frame_tree
 from wiredecode.view.values import Raw
 
-CHANGE = operations.RaftLog(op=3, change_leader_op=operations.ChangeLeaderOp(stream="orders", leader="lb-b"))
+CHANGE = operations.RaftLog(
+    op=3, change_leader_op=operations.layer_of("ChangeLeaderOp")(stream="orders", leader="lb-b")
+)
 SERVERS = Configuration(
     servers=[Server(suffrage=0, id="lb-a", address="lb-a"), Server(suffrage=1, id="lb-b", address="b")]
 )

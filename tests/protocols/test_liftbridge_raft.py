@@ -94,8 +94,8 @@ def test_each_hop_is_a_stream_of_its_own() -> None:
 
 
 def test_log_entries_say_what_they_do() -> None:
-    stream = operations.Stream(stream_name="foo", subject="foo.*")
-    command = bytes(operations.RaftLog(op=0, create_stream_op=operations.CreateStreamOp(stream=stream)))
+    stream = operations.layer_of("Stream")(stream_name="foo", subject="foo.*")
+    command = bytes(operations.RaftLog(op=0, create_stream_op=operations.layer_of("CreateStreamOp")(stream=stream)))
     servers = bytes(Configuration(servers=[Server(suffrage=1, id="b", address="b")]))
     written = b"\x01" + struct.pack(">qih", raft.YEAR_ONE_SECONDS + 5, 7, -1)
     entries = [
@@ -127,7 +127,7 @@ def test_field_four_is_another_operation_in_the_log() -> None:
 
 
 def snapshot(streams: int) -> tuple[bytes, bytes]:
-    made = [operations.Stream(stream_name=f"s{number}") for number in range(streams)]
+    made = [operations.layer_of("Stream")(stream_name=f"s{number}") for number in range(streams)]
     metadata = bytes(operations.MetadataSnapshot(streams=made))
     content = struct.pack(">I", len(metadata)) + metadata
     return bytes(InstallSnapshot(term=1, snapshot_size=len(content))), content
