@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from typer import Argument, Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
 
@@ -43,7 +43,6 @@ class AnonymizeOptions(options.Reading):
     )
 
 
-@with_groups
 def anonymize(settings: AnonymizeOptions) -> int:
     """Write a capture without secrets and addresses that decodes to the same messages.
 

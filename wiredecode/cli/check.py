@@ -13,7 +13,7 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, open_live
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say, wants_color
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class Checked(options.Captures):
     live: OptionalLive
 
 
-@with_groups
 def check(
     captures: Checked,
     connection: int | None = Option(

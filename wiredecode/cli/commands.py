@@ -13,6 +13,7 @@ import typer
 import typer.core
 from typer.core import TyperGroup
 
+from wiredecode.cli.groups import with_groups
 from wiredecode.cli.options import UsageError
 
 GROUPS = {
@@ -119,7 +120,7 @@ class Entry(NamedTuple):
         info = typer.models.CommandInfo(
             name,
             cls=getattr(module, "COMMAND", Command),
-            callback=getattr(module, function),
+            callback=with_groups(getattr(module, function)),
             short_help=self.short_help,
             no_args_is_help=not self.bare,
             epilog=epilog(self.examples),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import interrupt, options
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, say, text_bytes
 from wiredecode.export.target import Unclear
@@ -104,7 +104,6 @@ class ExportOptions(options.Captures):
         return made
 
 
-@with_groups
 def export(settings: ExportOptions) -> int:
     """Write captures as ndjson, json, csv, parquet or arrow, by the ending of OUT or --format.
 

@@ -12,7 +12,7 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import record_lines
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say, terminal, wants_color
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ class FollowOptions(options.Captures):
         _ = self.tree_options, self.connections, self.display, self.decoding.arguments, self.span.start, self.span.end
 
 
-@with_groups
 def follow(settings: FollowOptions) -> int:
     """Show one connection as a dialogue: both sides in order, answers below their requests.
 

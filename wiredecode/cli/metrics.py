@@ -12,7 +12,7 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, Saving, open_live
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class MetricsOptions(options.Reading):
         _ = self.saving.rotation
 
 
-@with_groups
 def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> int:
     """Serve latencies, counts and problems of broker traffic as metrics, without touching broker or client.
 

@@ -12,7 +12,6 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
-from wiredecode.cli.groups import with_groups
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
 from wiredecode.frames.escape import counted
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
 
 
-@with_groups
 def pcap(
     captures: options.Captures,
     frames: FrameOptions,

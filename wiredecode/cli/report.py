@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain
 
@@ -35,7 +35,6 @@ class ReportOptions(options.Captures):
     display_filter: options.DisplayFilter = None
 
 
-@with_groups
 def report(settings: ReportOptions) -> int:
     """Make one self-contained HTML page: summary, findings, timeline, plots, a sequence diagram, tables.
 

@@ -9,11 +9,9 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.capturing import LiveCapture, Saving, open_live
 from wiredecode.cli.frame_output import FrameOptions
-from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import Output, say
 
 
-@with_groups
 def sniff(
     live: LiveCapture,
     saving: Saving,

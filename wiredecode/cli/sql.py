@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import with_groups
 from wiredecode.cli.output import Output, complain, say, text_bytes, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
@@ -38,7 +37,6 @@ SHOWN = ("table", "vertical", "markdown")
 SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "parquet"]
 
 
-@with_groups
 def sql(
     captures: options.Captures,
     query: Annotated[str, Argument(metavar="QUERY", show_default=False, help="One statement of DuckDB's SQL.")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, requested, show
 
@@ -47,7 +47,6 @@ class CaptureOptions(options.Captures):
         return session
 
 
-@with_groups
 def stats(settings: CaptureOptions) -> int:
     """Count what is in captures: frames, latency percentiles, publish to confirm, throughput, findings, connections.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group, with_groups
+from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say, terminal
@@ -81,7 +81,6 @@ class TraceOptions(options.Captures):
             raise UsageError(f"--otlp: {error}") from None
 
 
-@with_groups
 def trace(settings: TraceOptions) -> int:
     """Follow one message from its publisher to broker, replicas and consumers.
 

@@ -15,7 +15,6 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, Saving, open_live
-from wiredecode.cli.groups import with_groups
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
@@ -42,7 +41,6 @@ Listen = Annotated[
 FollowFile = Annotated[bool, Option("--follow-file", help="Read on as the file grows, like tail -f.")]
 
 
-@with_groups
 def ui(
     live: OptionalLive,
     saving: Saving,
