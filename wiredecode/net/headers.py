@@ -15,28 +15,12 @@ import numpy as np
 
 from wiredecode.arrays import Bools, Int32s, Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.net import link
+from wiredecode.net import link, tunnels
 from wiredecode.net.ip import AUTHENTICATION, TCP, Carried, IpReader, Packet
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Row, Segments, from_rows, merge
-from wiredecode.net.tunnels import (
-    CARRIERS,
-    ERSPAN,
-    ERSPAN_III,
-    GENEVE_PORT,
-    GRE,
-    IP_IN_IP,
-    IPV6_IN_IP,
-    LINKS,
-    MPLS_IN_IP,
-    UDP,
-    Layers,
-    enter_ip,
-    enter_links,
-    may_carry,
-)
 
 _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 139, 140))
 """IP protocol numbers that need a look at the next header; the others are counted by name."""
@@ -88,7 +72,7 @@ class HeaderReader:
         self.carried = []
         layers, slow = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
-            inside: list[Layers] = []
+            inside: list[tunnels.Layers] = []
             for version, kind, least in versions:
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
                 if len(rows):
@@ -100,24 +84,24 @@ class HeaderReader:
                 inside += self._one_by_one(batch, layers.select(slow), octets)
             if not inside:
                 break
-            layers, slow = self._enter(Layers.join(inside), octets, batch)
+            layers, slow = self._enter(tunnels.Layers.join(inside), octets, batch)
             self.entered |= bool(slow.any())
         else:
             self._too_deep(slow)
         return self._ip.pop_rows()
 
-    def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[Layers, Bools]:
+    def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[tunnels.Layers, Bools]:
         """The network layers of a batch, and which are IP; the others are counted."""
         at, ethertype = link.network_layer(batch, octets, self._limits.vlan_tags)
         ends = batch.start + batch.captured, batch.start + batch.original
-        return self._enter(Layers(np.arange(len(batch)), at, ethertype, *ends), octets, batch)
+        return self._enter(tunnels.Layers(np.arange(len(batch)), at, ethertype, *ends), octets, batch)
 
-    def _enter(self, layers: Layers, octets: Octets, batch: PacketBatch) -> tuple[Layers, Bools]:
+    def _enter(self, layers: tunnels.Layers, octets: Octets, batch: PacketBatch) -> tuple[tunnels.Layers, Bools]:
         """``layers`` up to the next IP header, and which have one; the others are counted."""
         is_ip = (layers.ethertype == link.IPV4) | (layers.ethertype == link.IPV6)
         if not is_ip.all():
-            if np.isin(layers.ethertype, LINKS).any():
-                enter_links(layers, octets, self._limits)
+            if np.isin(layers.ethertype, tunnels.LINKS).any():
+                tunnels.enter_links(layers, octets, self._limits)
                 is_ip = (layers.ethertype == link.IPV4) | (layers.ethertype == link.IPV6)
             self._count_not_ip(batch.linktype[layers.row], layers.ethertype, ~is_ip)
         return layers, is_ip
@@ -137,7 +121,7 @@ class HeaderReader:
             self._not_decoded[linktype_name(int(value))] += int(count)
 
     def _columns(
-        self, batch: PacketBatch, octets: Octets, layers: Layers, version: int, inside: list[Layers]
+        self, batch: PacketBatch, octets: Octets, layers: tunnels.Layers, version: int, inside: list[tunnels.Layers]
     ) -> tuple[Segments, Bools]:
         """Fast path for one IP version; also which of ``layers`` it did not take. ``inside`` gets what they carry."""
         rows, at = layers.row, layers.at
@@ -161,11 +145,11 @@ class HeaderReader:
         other = plain & ~_NOT_SIMPLE[protocol]
         if other.any():
             self._count_others(protocol[other])
-            carrying = np.flatnonzero(other & may_carry(protocol))
+            carrying = np.flatnonzero(other & tunnels.may_carry(protocol))
             if len(carrying):
                 stop = np.minimum(layers.captured, at + end), at + end
-                carried = Layers(rows, tcp, layers.ethertype, *stop).select(carrying)
-                enter_ip(carried, protocol[carrying], octets)
+                carried = tunnels.Layers(rows, tcp, layers.ethertype, *stop).select(carrying)
+                tunnels.enter_ip(carried, protocol[carrying], octets)
                 inside.append(carried)
         left = ~(fast | other)
         if not fast.all():
@@ -198,10 +182,10 @@ class HeaderReader:
 
     def _count_others(self, protocol: Int64s) -> None:
         for value, count in enumerate(np.bincount(protocol)):
-            if count and value not in CARRIERS:
+            if count and value not in tunnels.CARRIERS:
                 self._not_decoded[protocol_name(value)] += int(count)
 
-    def _one_by_one(self, batch: PacketBatch, layers: Layers, octets: Octets) -> list[Layers]:
+    def _one_by_one(self, batch: PacketBatch, layers: tunnels.Layers, octets: Octets) -> list[tunnels.Layers]:
         """Hand IP packets to `IpReader`; what they carry, with what fragments carry done."""
         row = layers.row
         columns = (*layers.columns(), batch.number[row], batch.time_ns[row])
@@ -237,17 +221,17 @@ class HeaderReader:
             self._not_decoded[protocol_name(carried.protocol)] += carried.packets - 1
 
 
-def _carried(found: list[Carried], octets: Octets) -> Layers:
+def _carried(found: list[Carried], octets: Octets) -> tunnels.Layers:
     rows = []
     for packet, protocol, at, _ in found:
         begin, captured = max(packet.offset, 0), min(len(packet.data), packet.wire)
         rows.append((packet.row, begin + at, protocol, begin + captured, begin + packet.wire))
-    layers = Layers(*np.array(rows, np.int64).T.copy())
-    enter_ip(layers, layers.ethertype, octets)
+    layers = tunnels.Layers(*np.array(rows, np.int64).T.copy())
+    tunnels.enter_ip(layers, layers.ethertype, octets)
     return layers
 
 
-NAMES = {IP_IN_IP: "ipip", IPV6_IN_IP: "6in4", MPLS_IN_IP: "mpls"}
+NAMES = {tunnels.IP_IN_IP: "ipip", tunnels.IPV6_IN_IP: "6in4", tunnels.MPLS_IN_IP: "mpls"}
 KEY = 0x2000
 """Bit of the first two bytes of GRE: a key is there (RFC 2890)."""
 
@@ -283,12 +267,12 @@ def _kind(carried: Carried) -> str:
     def number(begin: int, size: int) -> int:
         return int.from_bytes(data[at + begin : at + begin + size])
 
-    if carried.protocol == UDP:
-        return f"{'geneve' if number(2, 2) == GENEVE_PORT else 'vxlan'} {number(12, 3)}"
-    if carried.protocol != GRE:
+    if carried.protocol == tunnels.UDP:
+        return f"{'geneve' if number(2, 2) == tunnels.GENEVE_PORT else 'vxlan'} {number(12, 3)}"
+    if carried.protocol != tunnels.GRE:
         return NAMES[carried.protocol]
     flags, inside = number(0, 2), number(2, 2)
     behind = 4 + 4 * (flags >> 15) + 4 * (flags >> 13 & 1) + 4 * (flags >> 12 & 1)
-    if inside in (ERSPAN, ERSPAN_III):
+    if inside in (tunnels.ERSPAN, tunnels.ERSPAN_III):
         return f"erspan {number(behind + 2, 2) & 0x3FF}" if flags & 0x1000 else "erspan"
     return f"gre {number(4 + 4 * (flags >> 15), 4)}" if flags & KEY else "gre"

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from wiredecode.net.types import Chunk, Event
+from wiredecode.tls import handshake
 from wiredecode.tls.half import HEADER, KINDS, LEAST_RECORD, MOST_RECORD, Half, Record
-from wiredecode.tls.handshake import (
-    EARLY_DATA,
-    ENCRYPT_THEN_MAC,
-    MOST_MESSAGE,
-    RETRY,
-    Cursor,
-    extensions,
-    next_message,
-    server_hello,
-)
 from wiredecode.tls.keylog import KeyLog
 
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
@@ -227,25 +218,25 @@ class TlsConnection:
         half = self.halves[side]
         half.handshake += data
         try:
-            while (found := next_message(half.handshake)) is not None:
+            while (found := handshake.next_message(half.handshake)) is not None:
                 kind, body, half.handshake = found
                 self._message(side, kind, body, ready)
         except ValueError:  # the other side cannot have read it either
             half.dead = True
-        half.dead |= len(half.handshake) > MOST_MESSAGE
+        half.dead |= len(half.handshake) > handshake.MOST_MESSAGE
 
     def _message(self, side: int, kind: int, body: bytes, ready: int) -> None:
         half = self.halves[side]
         if kind == CLIENT_HELLO and len(body) >= 34:
             self.random = body[2:34]
         elif kind == SERVER_HELLO:
-            hello = server_hello(body)
-            if hello.random != RETRY:
+            hello = handshake.server_hello(body)
+            if hello.random != handshake.RETRY:
                 self.version, self.server_random, self.suite = hello.version, hello.random, hello.cipher
-                self.mac_last = ENCRYPT_THEN_MAC in hello.extensions
+                self.mac_last = handshake.ENCRYPT_THEN_MAC in hello.extensions
                 self.known = max(self.known, ready)
         elif kind == ENCRYPTED_EXTENSIONS:
-            self.early_data = EARLY_DATA in extensions(Cursor(body))
+            self.early_data = handshake.EARLY_DATA in handshake.extensions(handshake.Cursor(body))
         elif kind == END_OF_EARLY_DATA and side == self.client:
             self._use(half, self._secret("CLIENT_HANDSHAKE_TRAFFIC_SECRET"))
         elif kind == FINISHED and self.version == TLS_1_3:

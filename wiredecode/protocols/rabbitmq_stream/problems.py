@@ -14,6 +14,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
+from wiredecode.protocols.shared import problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import (
@@ -26,17 +27,6 @@ from wiredecode.protocols.shared.gauges import (
     Change,
     Gauge,
     Measurement,
-)
-from wiredecode.protocols.shared.problems import (
-    MOST_EVIDENCE,
-    Checks,
-    FrameRef,
-    Place,
-    Publishing,
-    Rule,
-    ref_of,
-    stopped_or_cut,
-    values_of,
 )
 
 CODES = codes_of("rabbitmq_stream")
@@ -150,13 +140,13 @@ class Advertised(AdvertisedHost):
     working, asks, speaks = WORKING, "PeerProperties", "PeerPropertiesResponse"
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
-        values = values_of(frame)
+        values = problems.values_of(frame)
         brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
         used = {stream.get("leader_reference") for stream in values.get("streams", ())}
         yield from ((broker["host"], broker["port"]) for reference, broker in brokers.items() if reference in used)
 
 
-class PublishErrors(Rule):
+class PublishErrors(problems.Rule):
     """Messages that were refused, by stream and reason."""
 
     types = frozenset({"PublishError"})
@@ -177,7 +167,7 @@ class PublishErrors(Rule):
 
 
 @dataclass(eq=False)
-class DuplicateIds(Rule):
+class DuplicateIds(problems.Rule):
     """Publishing ids of publishers with a name that do not go up: the broker confirms these messages and drops them."""
 
     types = frozenset({"Publish", "Create", "Delete"})
@@ -200,7 +190,7 @@ class DuplicateIds(Rule):
             return
         self._looked += 1
         key = frame.generated["stream"], name
-        messages = [each for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
+        messages = [each for each in problems.values_of(frame).get("messages", ()) if "publishing_id" in each]
         if not messages or (key not in self._highest and len(self._highest) >= MOST_NAMES):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
@@ -235,7 +225,7 @@ RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
 @dataclass(eq=False)
-class Admission(Rule):
+class Admission(problems.Rule):
     """Clients that were refused, and connections that ended with or without Close; ``tcp.reset`` reports a RST."""
 
     types = frozenset({"SaslAuthenticate", "Open", "Close", *RESPONSES})
@@ -285,7 +275,7 @@ class Admission(Rule):
         answers = health.directions[end.side].kinds.get(end.packet, 0) & ACK_LOST  # a FIN that comes later in the file
         severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {short(connection)} without Close"
-        at = Place(connection, end.time_ns, end.packet)
+        at = problems.Place(connection, end.time_ns, end.packet)
         self.report.add(CODES["no-close"], what, who, frame=at, severity=severity)
 
 
@@ -293,15 +283,15 @@ class Admission(Rule):
 class Deletion:
     """A stream that was deleted."""
 
-    place: FrameRef
-    users: list[FrameRef] = field(default_factory=list)
+    place: problems.FrameRef
+    users: list[problems.FrameRef] = field(default_factory=list)
     """Other users of the stream."""
     refused: int = 0
     """Messages and requests that were refused afterwards."""
 
 
 @dataclass(eq=False)
-class MissingStreams(Rule):
+class MissingStreams(problems.Rule):
     """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
     were deleted."""
 
@@ -311,7 +301,7 @@ class MissingStreams(Rule):
             *("PublishError", "DeclarePublisherResponse", "SubscribeResponse"),
         }
     )
-    _missing: dict[tuple[str, str], FrameRef] = field(default_factory=dict)
+    _missing: dict[tuple[str, str], problems.FrameRef] = field(default_factory=dict)
     """By name and virtual host."""
     _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)
 
@@ -329,12 +319,12 @@ class MissingStreams(Rule):
         deleted = self._deleted.get(key)
         if frame.type == "MetadataUpdate":
             is_user = deleted is not None and deleted.place.connection is not frame.connection
-            if deleted is not None and is_user and len(deleted.users) < MOST_EVIDENCE:
-                deleted.users.append(ref_of(frame))
+            if deleted is not None and is_user and len(deleted.users) < problems.MOST_EVIDENCE:
+                deleted.users.append(problems.ref_of(frame))
             return
         missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
-            self._deleted.setdefault(key, Deletion(ref_of(frame))).place = ref_of(frame)
+            self._deleted.setdefault(key, Deletion(problems.ref_of(frame))).place = problems.ref_of(frame)
         elif frame.type == "Create" and deleted is not None:
             if deleted.users and (deleted.refused or missing):
                 self._deleted_in_use(key, deleted, missing)
@@ -342,12 +332,12 @@ class MissingStreams(Rule):
 
     def _described(self, frame: Frame, where: str) -> None:
         """Facts about streams in Metadata."""
-        for each in values_of(frame).get("streams") or ():
+        for each in problems.values_of(frame).get("streams") or ():
             key = each.get("stream", ""), where
             if each.get("response_code") != names.UNKNOWN_STREAM:
                 self._missing.pop(key, None)
             elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
-                self._missing.setdefault(key, ref_of(frame))
+                self._missing.setdefault(key, problems.ref_of(frame))
 
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
         """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
@@ -366,7 +356,7 @@ class MissingStreams(Rule):
             if deletion.users:
                 self._deleted_in_use(key, deletion, self._missing.get(key))
 
-    def _deleted_in_use(self, key: tuple[str, str], deletion: Deletion, after: FrameRef | None) -> None:
+    def _deleted_in_use(self, key: tuple[str, str], deletion: Deletion, after: problems.FrameRef | None) -> None:
         deleted, users, refused = deletion.place, deletion.users, deletion.refused
         clients = ", ".join(dict.fromkeys(short(each.connection) for each in users))
         what = f"{short(deleted.connection)} deleted stream {key[0]}, which others still used: {clients}"
@@ -394,7 +384,7 @@ class Silence(NamedTuple):
 
 
 @dataclass(eq=False)
-class Heartbeats(Rule):
+class Heartbeats(problems.Rule):
     """Sides that were silent although heartbeats were agreed."""
 
     types = frozenset(names.KEYS.values())
@@ -433,7 +423,7 @@ class Heartbeats(Rule):
 
     def _silent(self, connection: Connection, side: int, silence: Silence, agreed: int) -> None:
         since_ns, until_ns = silence.since_ns, silence.since_ns + silence.length_ns
-        why = stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
+        why = problems.stopped_or_cut(connection, side, since_ns + silence.length_ns // 4, until_ns)
         if why is None:
             return
         name, seconds = short(connection), f"{silence.length_ns / 1e9:.1f} s"
@@ -441,7 +431,7 @@ class Heartbeats(Rule):
         who = f"the client of {name}" if client else f"the broker {connection.endpoints[side]}"
         what = f"{who} was silent for {seconds}, with a heartbeat of {agreed // 10**9} s"
         key = (connection.number, side) if client else connection.endpoints[side]
-        at = FrameRef(connection, side, silence.number, [], since_ns)
+        at = problems.FrameRef(connection, side, silence.number, [], since_ns)
         problem = self.report.add(CODES["heartbeat"], what, key, frame=at, until_ns=until_ns)
         problem.alike = connection.endpoints[side].rpartition(":")[0]
         if not client:
@@ -450,7 +440,7 @@ class Heartbeats(Rule):
             problem.detail(why)
 
 
-CHECKS = Checks(
+CHECKS = problems.Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=CODES,
@@ -459,6 +449,6 @@ CHECKS = Checks(
         *(DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
     ),
     covered=frozenset({"closed", "publish-error"}),
-    publishes={"Publish": Publishing(("stream",), "messages")},
+    publishes={"Publish": problems.Publishing(("stream",), "messages")},
     sub_batches=frozenset({"Publish"}),
 )

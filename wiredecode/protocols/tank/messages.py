@@ -7,21 +7,15 @@ from typing import Any
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, MOST_MILLISECONDS, PUBLISH, Messages, nanoseconds
-from wiredecode.protocols.tank.conversation_bundles import (
-    MASK64,
-    Bundled,
-    Contents,
-    sparse_ends,
-    sparse_numbers,
-)
+from wiredecode.protocols.tank import conversation_bundles as bundles
 from wiredecode.protocols.tank.layers_bundle import Bundle, message_count
 from wiredecode.protocols.tank.names import CODEC_MASK, CODECS, PREVIOUS_PLUS_ONE, PRODUCE, PRODUCE_WITH_BASE
 
 
-def add_messages(frame: Frame, contents: Contents, out: Messages) -> None:
+def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> None:
     """Add the whole messages of a frame that was just decoded."""
     operation = PUBLISH if frame.code in (PRODUCE, PRODUCE_WITH_BASE) else DELIVER
-    values: Bundled | None = None
+    values: bundles.Bundled | None = None
     for numbered in contents.numbered:
         bundle = numbered.bundle
         if frame.layer is not None and (bundle is None or isinstance(bundle.get("messages"), int)):
@@ -57,25 +51,25 @@ def _place_of(frame: Frame, i: int, k: int) -> int:
     return k + sum(len(topic["partitions"]) for topic in frame.values["topics"][:i])
 
 
-def _bundle_at(values: Bundled, i: int, k: int) -> Bundled:
+def _bundle_at(values: bundles.Bundled, i: int, k: int) -> bundles.Bundled:
     if "chunks" not in values:
-        found: Bundled = values["topics"][i]["partitions"][k]["bundle"]
+        found: bundles.Bundled = values["topics"][i]["partitions"][k]["bundle"]
         return found
     chunk: dict[str, Any] = values["chunks"][i]
-    whole: list[dict[str, Bundled]] = chunk["bundles"]
+    whole: list[dict[str, bundles.Bundled]] = chunk["bundles"]
     return whole[k]["bundle"] if k < len(whole) else dict(chunk["partial_bundle"])
 
 
-def numbers(bundle: Bundled, number: int | None, messages: list[dict[str, Any]]) -> range | list[int] | None:
+def numbers(bundle: bundles.Bundled, number: int | None, messages: list[dict[str, Any]]) -> range | list[int] | None:
     """The sequence numbers of the messages; None: only the broker will give them."""
     if "first_sequence_number" in bundle:
         count = message_count(bundle)
         jumps = ((each["flags"] & PREVIOUS_PLUS_ONE != 0, each.get("gap", 0)) for each in messages)
-        return list(sparse_numbers(jumps, count, *sparse_ends(bundle, count)))
+        return list(bundles.sparse_numbers(jumps, count, *bundles.sparse_ends(bundle, count)))
     if number is None:
         return None
     found = range(number, number + len(messages))
-    return found if found[-1] <= MASK64 else [each & MASK64 for each in found]
+    return found if found[-1] <= bundles.MASK64 else [each & bundles.MASK64 for each in found]
 
 
 def times(stamps: list[int | None]) -> list[int | None]:
