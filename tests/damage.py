@@ -88,7 +88,12 @@ def captures(places: Iterable[Path]) -> Iterator[Path]:
 
 def small_captures() -> list[Path]:
     """Those of them of which many variants can be made."""
-    return [path for path in whole_captures() if path.stat().st_size <= LARGE]
+    return [path for path in whole_captures() if size_of(path) <= LARGE]
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a capture, those of a compressed one as gzip states them."""
+    return int.from_bytes(path.read_bytes()[-4:], "little") if path.suffix == ".gz" else path.stat().st_size
 
 
 def damaged_captures(root: Path = CAPTURES) -> list[tuple[Path, Path]]:
@@ -334,13 +339,18 @@ def is_raw(path: str, value: Any, frame: Frame, whole: Frame) -> bool:
 
 
 def says_less(value: Any, whole: Any) -> bool:
-    """Whether a text is the beginning of the whole one and ends with dots, or has ids for names that were lost."""
+    """Whether a text is the beginning of the whole one and ends with dots, or one has ids in place of names."""
     if not isinstance(value, str) or not isinstance(whole, str):
         return False
     front = value.removesuffix(" ...")
-    if front == value and not UUID.search(value):
+    if front == value and not UUID.search(value + whole):
         return False
-    return re.match(r"[^\[ ]+".join(map(re.escape, UUID.split(front))), whole) is not None
+    names = r"[^\[ ]+"
+    return any(
+        re.match(names.join(map(re.escape, UUID.split(one))), other) is not None
+        for one, other in ((front, whole), (whole, front))
+        if one == front or UUID.search(whole)
+    )
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

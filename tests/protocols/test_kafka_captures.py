@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 from scapy.all import Ether, wrpcap
 
+from tests import damage
 from tests.protocols.test_kafka_parity import CAPTURE
 from tests.support import needs_tshark
 from wiredecode.api import read
@@ -46,8 +48,54 @@ def test_every_response_names_its_request() -> None:
     assert len(answered) == 254
     for frame in answered:
         assert frame.type == by_id[frame.request or 0].type.replace("Request", "Response")
-    unanswered = [frame for frame in frames() if frame.sender == "client" and frame.outcome is None]
-    assert {frame.values.get("acks") for frame in unanswered} == {0}
+    assert None not in {frame.outcome for frame in frames() if frame.sender == "client"}
+    unasked = [frame for frame in frames() if frame.outcome == "not asked for"]
+    assert {frame.values.get("acks") for frame in unasked} == {0}
+
+
+FOLDER = CAPTURE.parent
+
+
+def truth(name: str, what: str) -> list[dict[str, Any]]:
+    said = json.loads((FOLDER / f"{name}.truth.json").read_bytes())
+    return [event for event in said["events"] if event["what"] == what]
+
+
+def test_topics_with_ids_have_the_names_that_other_connections_were_told() -> None:
+    out = Messages()
+    dissect(open_capture([FOLDER / "failover.pcap.gz"]), known=(Kafka(),), messages=out)
+    parts = [part for part in out.parts if isinstance(part, FrameMessages)]
+    named = {part.topic for part in parts if part.operation != "publish"}
+    assert {"orders", "__consumer_offsets"} <= named
+    assert {part.topic for part in parts if part.operation == "deliver"} == {"orders"}
+
+
+def test_deliveries_are_those_that_the_consumers_report() -> None:
+    """Also those of a consumer of the new group protocol, and of transactions that were aborted."""
+    out = Messages()
+    dissect(open_capture([FOLDER / "groups.pcap.gz"]), known=(Kafka(),), messages=out)
+    got: dict[str, set[tuple[int | None, int | None]]] = {}
+    for part in out.parts:
+        if isinstance(part, FrameMessages) and part.operation == "deliver":
+            client = part.frame.connection.who["name"]
+            got.setdefault(client, set()).update((part.partition, offset) for offset in part.offsets or ())
+    kept_back = {"mailer-1": 10, "modern-1": 10, "py-1": 0}  # records of the aborted transaction, by the client
+    for event in truth("groups", "consumed"):
+        said = {(partition, offset) for partition, offset, *_ in event["got"]}
+        assert said <= got[event["client"]]
+        if event["client"] in kept_back:
+            assert len(got[event["client"]] - said) == kept_back[event["client"]]
+
+
+def test_a_late_start_on_any_port_is_kafka_as_far_as_requests_show() -> None:
+    """Produce requests look like messages of Pravega from their fourth byte on."""
+    packets = damage.read(FOLDER / "failover.pcap.gz")
+    late = damage.dissect(packets.part(2000, len(packets)))
+    assert {frame.protocol for frame in late.frames.values()} == {"kafka"}
+    asked = {(frame.source, frame.destination) for frame in late.frames.values() if frame.sender == "client"}
+    typed = [frame for frame in late.frames.values() if frame.sender == "server" and frame.request is not None]
+    assert len(asked) > 5
+    assert "Response" not in {frame.type for frame in typed}
 
 
 @needs_tshark

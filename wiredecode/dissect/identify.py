@@ -285,8 +285,12 @@ class Identifier:
         return self._judge(side, prefix, final=True, thin=thin)
 
     def _judge(self, side: int, prefix: Prefix, final: bool, thin: bool = False) -> Identified | None:
-        """``thin``: the port is not evidence enough, nor does it count at the end against the bytes."""
+        """``thin``: the port is not evidence enough, nor does it count at the end against the bytes.
+
+        The protocol whose frames begin first has seen more: another one found a frame inside them.
+        """
         thin = thin or (final and self.held is not None)
+        first: Identified | None = None
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
             port = (one.has_port(self.connection) or self.said is not None) and not thin
@@ -300,7 +304,10 @@ class Identifier:
             if isinstance(verdict, Verdict):
                 known = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
                 if not self._must_wait(one):
-                    return known
+                    first = known if first is None or known.offset < first.offset else first
+                    if first.offset == prefix.offset:
+                        return first
+                    continue
                 if self.held is None:
                     self.held, self.held_at = (one, known), self.size
                 del prefix.possible[one]
@@ -310,6 +317,8 @@ class Identifier:
             else:
                 del prefix.possible[one]
                 self.sure = None if self.sure is one else self.sure
+        if first is not None:
+            return first
         end = prefix.offset + len(prefix.data)
         keep = min(prefix.possible.values(), default=end)
         prefix.data = prefix.data[keep - prefix.offset :]

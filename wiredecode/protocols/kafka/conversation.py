@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, places, raw_batches
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
 
-MOST_TOPICS = 10_000
-"""Topic ids with known names of a connection."""
 MOST_NAMED = 3
 """Partitions that a line names."""
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
@@ -48,12 +46,13 @@ def unknown_request(key: int) -> FrameDecoder:
 class KafkaConversation(Conversation):
     """State of one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, topics: Newest[bytes, str]) -> None:
+        """``topics``: names of topic ids, known to all connections of the capture."""
         self.connection = connection
         self.client = connection.initiator
         self.whole = connection.initiator is not None
         self.waiting: Outstanding[int, Asked] = Outstanding()
-        self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
+        self.topics = topics
         self.answered: Asked | None = None
         """The request that the frame just decoded answers."""
         self.raw_sasl = False
@@ -107,7 +106,8 @@ class KafkaConversation(Conversation):
         self._name_topics(frame)
         self._check_batches(frame)
         if key == names.PRODUCE and values.get("acks", 1) == 0:
-            return  # no response follows
+            frame.outcome = NOT_ASKED
+            return
         self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, kept(key, values)))
 
     # Responses.

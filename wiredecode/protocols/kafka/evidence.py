@@ -7,18 +7,20 @@ import struct
 from wiredecode.fields import compiler
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Chain, Evidence
 
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""
 RESPONSE = struct.Struct(">ii")
 MOST_BYTES = 256 * 1024 * 1024
 MOST_CLIENT_ID = 300
-MOST_STEP = 1000
-"""Between the correlation ids of responses that follow each other."""
+MOST_STEP = 100
+"""Between the correlation ids of responses that follow each other: requests with acks=0 have none."""
 VERSIONS = {key: message.versions for key, message in REQUESTS.items()}
 NEWER = 3
 """Versions above the last known one that a request may have."""
+LEAST_SURE = 16
+"""Bytes of fields after the client id that fit exactly: no chance."""
 MOST_REST = 3
 """Bytes after the last field: librdkafka sends some, and brokers ignore them."""
 
@@ -43,19 +45,22 @@ def judge_request(data: bytes, position: int) -> Evidence:
     name = data[start : start + max(length, 0)]
     if not all(32 <= byte < 127 for byte in name):
         return Evidence(BAD)
-    if end <= len(data) and not _is_filled(key, version, data, position, end):
+    named = length > 2 and len(name) == length
+    if end > len(data) or version > VERSIONS[key][1]:
+        return Evidence(GOOD if named else WEAK, end, True)
+    rest = _rest(key, version, data, position, end)
+    if not 0 <= rest <= MOST_REST:
         return Evidence(BAD)
-    return Evidence(GOOD if length > 2 and len(name) == length else WEAK, end, True)
+    sure = named and not rest and end - start - length >= LEAST_SURE
+    return Evidence(SURE if sure else GOOD if named else WEAK, end, True)
 
 
-def _is_filled(key: int, version: int, data: bytes, position: int, end: int) -> bool:
-    if version > VERSIONS[key][1]:
-        return True
+def _rest(key: int, version: int, data: bytes, position: int, end: int) -> int:
+    """Bytes after the last field; -1 if the fields do not fit."""
     try:
-        reached = compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
+        return end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
     except compiler.FAILED:
-        return False
-    return end - reached <= MOST_REST
+        return -1
 
 
 def _is_known(size: int, key: int, version: int) -> bool:
@@ -74,7 +79,7 @@ class RequestChain(Chain):
 
     def judge(self, data: bytes, position: int) -> Evidence:
         seen, start = judge_request(data, position), position + REQUEST.size
-        if seen.level != GOOD:
+        if seen.level < GOOD:
             return seen
         name = data[start : start + REQUEST.unpack_from(data, position)[-1]]
         if self.named not in (None, name):
@@ -99,7 +104,7 @@ class ResponseChain(Chain):
         if len(data) - position < RESPONSE.size:
             return Evidence(CUT)
         size, correlation = RESPONSE.unpack_from(data, position)
-        if not 4 <= size <= MOST_BYTES or correlation < 0:
+        if not 4 <= size <= MOST_BYTES or correlation <= 0:  # 0: mostly the front of an offset
             return Evidence(BAD)
         before, self.before = self.before, correlation
         if before is not None and not 0 < correlation - before <= MOST_STEP:

@@ -9,6 +9,9 @@ UNSUPPORTED_VERSION = 35
 LEAST_PRODUCE, NEW_PRODUCE = 3, 12
 """Brokers that offer Produce up to version 12 or more offer older ones than 3, too, but do not have them."""
 
+METADATA_ID, METADATA_TOPIC = bytes(15) + b"\x01", "__cluster_metadata"
+"""The topic of the controllers has a fixed id."""
+
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 READERS = {1: "gzip", 2: "snappy-java", 3: "lz4", 4: "zstd"}
 """Codecs as the decompressors call them."""

@@ -10,14 +10,15 @@ from wiredecode.fields import Array, Number, Struct
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
-from wiredecode.protocols.kafka import NAME, PORTS
+from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import every_layer
 from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, LengthPrefix
+from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, LengthPrefix
 from wiredecode.protocols.shared.framing import Number as Length
+from wiredecode.protocols.shared.pairing import Newest
 
 PLACES = ("kafka.topic_data.partition_data", "kafka.responses.partitions")
 """Structures with batches."""
@@ -54,15 +55,17 @@ GENERATED = {
 }
 COLUMN_TYPES = {f"{place}.batches": "list<struct>" for place in PLACES}
 
+MOST_TOPICS = 10_000
+"""Topic ids with known names of a capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
 REQUEST_FRONT = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x60]\x00[\x00-\x18])", re.DOTALL)
 RESPONSE_FRONT = re.compile(rb"(?=\x00[\x00-\xff]{3}[\x00-\x7f])", re.DOTALL)
 
 
-def in_a_row(chain: RequestChain) -> bool:
-    """Whether a request is followed by another one: bytes of other protocols look like a single one."""
-    return chain.best >= GOOD and chain.whole > 1
+def is_certain(chain: RequestChain) -> bool:
+    """Whether a request is sure, or followed by another one: bytes of other protocols look like a short one."""
+    return chain.best == SURE or (chain.best == GOOD and chain.whole > 1)
 
 
 class Kafka(Protocol):
@@ -79,10 +82,18 @@ class Kafka(Protocol):
     summary_keys = ("error", "topics_named", "api_version", "group_id")
     generated, column_types = GENERATED, COLUMN_TYPES
 
+    def __init__(self) -> None:
+        self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
+        self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
+
+    def new_session(self) -> Kafka:
+        """Metadata on one connection names the topics of others."""
+        return Kafka()
+
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
         asked = RequestChain(data, 0)
-        good = asked.best >= GOOD and (started or port or in_a_row(asked))
+        good = asked.best >= GOOD and (started or port or is_certain(asked))
         if good or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
             return Verdict(0, client=True)
         if started and asked.last.level != BAD and not final:
@@ -93,29 +104,25 @@ class Kafka(Protocol):
             answered = ResponseChain(data, 0)
             if answered.whole and (answered.enough() or answered.end == len(data)) and (final or not started):
                 return Verdict(0, client=False)
-        found = self._find(data, final)
+        found = self.search(data, final=final)
         chain = RequestChain(data, found.position)
-        if found.found and (port or in_a_row(chain)):
+        if found.found and (port or is_certain(chain)):
             return Verdict(found.position, client=chain.best >= GOOD)
         return Rejected() if final else Undecided(0 if found.found else found.position)
-
-    def search(self, data: bytes, *, final: bool) -> Found:
-        """A request, or responses whose correlation ids go up."""
-        return self._find(data, final)
 
     def begin(self, data: bytes, *, final: bool) -> Found:
         """A segment that ends where a response does."""
         chain = ResponseChain(data, 0)
         if chain.whole and chain.end == len(data):
             return Found(0, True)
-        return self._find(data, final)
+        return self.search(data, final=final)
 
-    def _find(self, data: bytes, final: bool) -> Found:
-        fronts = [REQUEST_FRONT.finditer(data), RESPONSE_FRONT.finditer(data)]
-        asked = next((at for match in fronts[0] if (at := match.start()) >= 0 and self._asks(data, at)), len(data))
-        for match in fronts[1]:
+    def search(self, data: bytes, *, final: bool) -> Found:
+        """A request, or responses whose correlation ids go up."""
+        asked = self._asked(data, final)
+        for match in RESPONSE_FRONT.finditer(data):
             position = match.start()
-            if position >= asked:
+            if position >= asked.position:
                 break
             chain = ResponseChain(data, position)
             if chain.enough() or (chain.whole >= 2 and chain.end == len(data)):
@@ -123,23 +130,29 @@ class Kafka(Protocol):
             waits = chain.last.level == CUT or chain.last.end > len(data)
             if chain.whole and waits and not final and chain.last.end - position < SEARCH_BYTES:
                 return Found(position, False)
-        if asked < len(data):
-            return Found(asked, True)
-        return Found(max(0, len(data) - 16), False)
+        return asked
 
     @staticmethod
-    def _asks(data: bytes, position: int) -> bool:
-        return RequestChain(data, position).best >= GOOD
+    def _asked(data: bytes, final: bool) -> Found:
+        """The first request that is whole, or that may become so."""
+        for match in REQUEST_FRONT.finditer(data):
+            position = match.start()
+            chain = RequestChain(data, position)
+            if chain.best >= GOOD and chain.whole:
+                return Found(position, True)
+            if chain.best >= GOOD and not final and chain.last.end - position < SEARCH_BYTES:
+                return Found(position, False)
+        return Found(max(0, len(data) - 16), False)
 
     def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
-        return KafkaConversation(connection)
+        return KafkaConversation(connection, self.topics)
 
     def layers(self) -> Iterable[type[Layer]]:
         return every_layer()
 
     def type_names(self) -> Iterable[str]:
-        names = [message.name for message in (*REQUESTS.values(), *RESPONSES.values())]
-        return (*names, "Request", "Response", "SaslToken")
+        messages = (*REQUESTS.values(), *RESPONSES.values())
+        return (*(message.name for message in messages), "Request", "Response", "SaslToken")
 
 
 PROTOCOL: Any = Kafka
