@@ -74,6 +74,6 @@ def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
     found = told("failover")
     (stopped,) = events("failover", "SIGTERM broker")
     assert (stopped["broker"], stopped["coordinator_of"]) == (1, "billing")  # at 127.0.0.1:9092
-    assert found["kafka.coordinator-moved"] == ["127.0.0.1:9092 no longer coordinates billing-1 (#19)"]
+    assert found["kafka.coordinator-moved"] == ["127.0.0.1:9092 no longer coordinates billing-1 (#14)"]
     assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
     assert all(what.startswith("127.0.0.1:9092 does not lead ") for what in found["kafka.not-leader"])
