@@ -228,7 +228,7 @@ def _records(session: Session, options: FrameOptions) -> Callable[[Iterable[Fram
 
 def _array(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
     """Write one JSON array of all records."""
-    from wiredecode.export.writers import JsonArray
+    from wiredecode.frames.record import JsonArray
 
     line = _record_line(session, options.ranges, options.bytes_)
 
@@ -262,7 +262,7 @@ def _fields(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame
 
 
 def _trees(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
-    from wiredecode.view.grid import tree_console
+    from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 
     color, terminal = wants_color(options.color, sys.stdout), sys.stdout.isatty()

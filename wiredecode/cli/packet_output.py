@@ -13,8 +13,7 @@ from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
 from wiredecode.cli.output import wants_color
 from wiredecode.export.tables import within
-from wiredecode.export.writers import JsonArray
-from wiredecode.frames.record import BYTES
+from wiredecode.frames.record import BYTES, JsonArray
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows
 from wiredecode.view.theme import SEVERITY, painted

@@ -188,7 +188,8 @@ def _show(
     """
     from wiredecode.frames.record import BYTES
     from wiredecode.tables.rows import values
-    from wiredecode.view.grid import UNBOUNDED_WIDTH, grid, markdown, tree_console, vertical
+    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+    from wiredecode.view.grid import grid, markdown, vertical
     from wiredecode.view.values import text_or_hex
 
     show = text_or_hex if form_of_bytes == "hex" else BYTES[form_of_bytes]

@@ -99,7 +99,8 @@ def _show_tables(found: Found, *, color: bool) -> None:
 
     from wiredecode.stats.tables import constants, counted_grid, heading, shown_columns
     from wiredecode.view import theme
-    from wiredecode.view.grid import UNBOUNDED_WIDTH, plain, tree_console
+    from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
+    from wiredecode.view.grid import plain
 
     terminal = sys.stdout.isatty()
     output = Output()

@@ -8,11 +8,10 @@ from typing import Any
 
 from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
 from wiredecode.export.job import Export, Pass
-from wiredecode.export.writers import JsonArray
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.record import BYTES, dumps, record, record_line
+from wiredecode.frames.record import BYTES, JsonArray, dumps, record, record_line
 from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
 from wiredecode.protocols.registry import protocols
 

@@ -142,3 +142,20 @@ def totals_record(totals: Totals) -> dict[str, Any]:
         "limits_hit": dict(sorted(totals.limits.items())),
         "failures": dict(sorted(totals.failures.items())),
     }
+
+
+class JsonArray:
+    """One JSON array, written element by element: ``begin``, the elements with commas between them, and ``end``."""
+
+    def __init__(self, write: Callable[[bytes], object], begin: bytes = b"[", end: bytes = b"]\n") -> None:
+        self._write, self._before, self._end = write, begin, end
+        self._empty = True
+
+    def add(self, element: bytes) -> None:
+        """Write the next element, which ends without a newline."""
+        self._write(self._before + element)
+        self._before, self._empty = b",\n", False
+
+    def close(self) -> None:
+        """Write the end, also of an array without elements."""
+        self._write(b"[]\n" if self._empty else self._end)

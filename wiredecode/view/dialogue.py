@@ -13,7 +13,7 @@ from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import FrameMessages
 from wiredecode.view import theme
-from wiredecode.view.grid import TextSink, tree_console
+from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
 from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
 from wiredecode.view.theme import TreeOptions, painted

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from wiredecode.filter import Filter
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import end_text, names
 from wiredecode.net.types import Chunk, Connection, Event, Gap
+
+if TYPE_CHECKING:
+    from wiredecode.filter import Filter
 
 
 class Survey:

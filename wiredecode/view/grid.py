@@ -1,14 +1,12 @@
-"""A rich console that writes to any output; rows of values from the wire as a rich table."""
+"""Rows of values from the wire as a rich table."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,49 +16,6 @@ from wiredecode.view import theme
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-UNBOUNDED_WIDTH = 10_000
-"""For files and pipes: lines are not wrapped."""
-
-
-class TextSink(Protocol):
-    """Where text goes."""
-
-    encoding: str
-
-    def text(self, text: str) -> None: ...
-
-
-class Sink:
-    """The file that rich writes to."""
-
-    def __init__(self, output: TextSink) -> None:
-        self._output = output
-        self.encoding = output.encoding
-
-    def write(self, text: str) -> int:
-        self._output.text(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Blocks are written when the reader waits for more packets."""
-
-
-def tree_console(output: TextSink, *, color: bool, terminal: bool) -> Console:
-    """A console as wide as the terminal (or ``COLUMNS``); elsewhere lines are as long as they need to be."""
-    width = None if terminal or os.environ.get("COLUMNS", "").isdigit() else UNBOUNDED_WIDTH
-    return Console(
-        file=Sink(output),  # type: ignore[arg-type]
-        force_terminal=color,
-        no_color=not color,
-        color_system="standard" if color else None,
-        width=width,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
 
 
 def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from wiredecode.capture.info import CaptureInfo
 from wiredecode.extras import install, installed
-from wiredecode.filter import Filter
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.totals import Totals
+
+if TYPE_CHECKING:
+    from wiredecode.filter import Filter
+
 
 MAX_ROWS = 12
 """Rows of other protocols and of reasons; the rest is counted."""
