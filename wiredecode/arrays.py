@@ -1,7 +1,5 @@
 """Types of numpy arrays, for annotations."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

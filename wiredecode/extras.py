@@ -1,7 +1,5 @@
 """Packages that only some users need: whether they are there, and what brings them."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 

@@ -5,8 +5,6 @@ protocol (:data:`BASES`) dispatches: ``Command(raw)`` is a ``Publish`` where the
 segment is its payload. :class:`Session` reads frames from reassembled streams: ``sniff(session=Session, ...)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial, partialmethod
 from types import MappingProxyType

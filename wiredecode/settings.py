@@ -4,8 +4,6 @@ The file is TOML, ``wiredecode/config.toml`` below ``$XDG_CONFIG_HOME`` or ``~/.
 a program changes one line, and comments stay.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Every byte after the headers of a packet is blanked first. Then each decoded fra
 back onto the packets that carried it. So bytes that were not decoded do not come through.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter, deque
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A frame with its contents replaced: as many bytes, which decode to the same structure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

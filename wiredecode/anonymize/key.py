@@ -6,8 +6,6 @@ by half), each depending on those before it, and each keeps its number of digits
 two addresses share the first n octets if, and only if, their images do. :class:`CryptoPan` maps them bit by bit.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A packet with its addresses replaced and everything after its headers blanked, and its checksums."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple

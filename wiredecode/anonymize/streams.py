@@ -1,7 +1,5 @@
 """From frames back onto packets: which packets hold the bytes of a stream, copies of them included."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from ipaddress import ip_address

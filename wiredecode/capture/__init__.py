@@ -1,7 +1,5 @@
 """Reading captures as batches of packets: files, compressed files, standard input, or several files."""
 
-from __future__ import annotations
-
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo, Comment, FileInfo, Interface, NameRecord, Section

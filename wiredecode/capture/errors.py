@@ -1,7 +1,5 @@
 """The one exception of this package: an input that cannot be read, or not to its end."""
 
-from __future__ import annotations
-
 from typing import Self
 
 

@@ -1,7 +1,5 @@
 """Metadata of a capture besides its packets; filled while the capture is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

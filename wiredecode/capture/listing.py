@@ -1,7 +1,5 @@
 """The captures in folders and matching patterns, local and remote (docs/spark.md, "Inputs")."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

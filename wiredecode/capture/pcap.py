@@ -9,8 +9,6 @@ The byte order and the unit of the fraction follow from the magic. The "modified
 distributions has 8 more bytes (interface, protocol, packet type) in every record header.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 
 import numpy as np

@@ -7,8 +7,6 @@
 Runs of packet blocks of one type are indexed as columns; every other block is read by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from struct import Struct

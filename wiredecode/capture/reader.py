@@ -1,7 +1,5 @@
 """A capture: one or several files, compressed or not, standard input, as one sequence of batches."""
 
-from __future__ import annotations
-
 import tomllib
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence

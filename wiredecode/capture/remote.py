@@ -4,8 +4,6 @@ Remote files are reached through fsspec, by one package per kind of store, with 
 wrapped for Arrow, so that tables are written there, too. Nothing else opens what is not local.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator

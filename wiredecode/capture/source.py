@@ -1,7 +1,5 @@
 """Where a capture's bytes come from: files, standard input, pipes, file objects; never read whole."""
 
-from __future__ import annotations
-
 import os
 import select
 import stat

@@ -1,7 +1,5 @@
 """Writing a pcap file, packet by packet."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Finds the problems of a capture: one pass over its frames, rules of all protocols, problems with evidence."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from copy import deepcopy

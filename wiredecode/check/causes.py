@@ -1,7 +1,5 @@
 """Problems with one cause as one: consequences are folded into their cause, and equal problems are joined."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from wiredecode.frames.escape import counted

@@ -1,7 +1,5 @@
 """The codes of problems that any protocol can have, and the codes of all protocols."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from wiredecode.protocols.registry import carried_by, protocols

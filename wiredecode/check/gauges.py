@@ -1,7 +1,5 @@
 """Measurements that the gauges of all protocols read off the frames of a capture."""
 
-from __future__ import annotations
-
 from wiredecode.check.codes import offers
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.gauges import Gauge, Measurement

@@ -1,7 +1,5 @@
 """Problems of a live capture as they begin and as they end; :func:`watch` is for tests."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Rules that hold for every protocol: requests, findings of frames, clocks, other protocols, clear-text secrets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

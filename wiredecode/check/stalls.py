@@ -1,7 +1,5 @@
 """Servers that send nothing while clients wait: when, how long, and what other connections show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

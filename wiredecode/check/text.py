@@ -1,7 +1,5 @@
 """Problems as text for people, and as records."""
 
-from __future__ import annotations
-
 import shlex
 import textwrap
 from collections.abc import Callable, Iterator, Sequence

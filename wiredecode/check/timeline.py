@@ -1,7 +1,5 @@
 """Events over time: connections, leaders, terms, replicas, groups, streams, errors, stalls; and the throughput."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Iterator

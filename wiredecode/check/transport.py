@@ -1,7 +1,5 @@
 """Problems of TCP, reported when a connection is over."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any

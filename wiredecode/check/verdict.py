@@ -1,7 +1,5 @@
 """The last line of ``check``: how many problems there are, in what, and what could not be judged."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Heavy imports wait until a command runs; this module imports next to nothing, so that Ctrl-C finds somebody at home.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

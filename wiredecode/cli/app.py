@@ -1,7 +1,5 @@
 """The tree of commands, and what becomes of their failures."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """All commands, listed in ``commands.toml``, and their help. A command is imported when it is called."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import import_module

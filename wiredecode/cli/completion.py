@@ -1,7 +1,5 @@
 """Completion for shells: what bash needs besides what typer does."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """``wiredecode config``: place and values of settings."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options that are declared once: a dataclass holds them, and commands take it as one parameter."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Standard output as blocks of bytes, and what may be done with a terminal."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -4,8 +4,6 @@ Landlock (landlock(7)) limits files, programs on disk and TCP. Capabilities are 
 seccomp(2) also refuses system calls that landlock does not cover. docs/security.md lists what is refused.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import errno

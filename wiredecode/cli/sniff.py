@@ -1,7 +1,5 @@
 """``wiredecode sniff``: the main job, live; ``wiredecode interfaces``: where it can listen."""
 
-from __future__ import annotations
-
 import sys
 
 from typer import Option

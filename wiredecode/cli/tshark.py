@@ -1,7 +1,5 @@
 """Translates common tshark command lines if they mean the same here; otherwise one line names the way."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import deque

@@ -1,7 +1,5 @@
 """The accounts of a dissection: what became of every packet, byte and frame, and what reassembly noted."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush

@@ -4,8 +4,6 @@ A request waits for its answer while few frames, few bytes and little time of it
 does not depend on other connections. What is held back in total is limited generously; the totals count lost answers.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field

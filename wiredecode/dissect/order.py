@@ -4,8 +4,6 @@ The frames of one connection have an order of their own, which follows from its 
 Merging connections never changes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter

@@ -4,8 +4,6 @@ Everything is written beside the target under a hidden name that ends in ``.part
 A killed process leaves at most such a part, never a file that looks whole.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """Packets of captures as pcapng: all, those of some frames, or those of their connections; comments name the frames."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ The columns are in the names of the folders, not in the files: readers of datase
 put them back. Rows keep their order within a file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

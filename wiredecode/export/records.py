@@ -1,7 +1,5 @@
 """Frames as records, byte for byte as ``pcap --json`` writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Target of an export: a format, a name or standard output, one file or a folder of files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO

@@ -1,7 +1,5 @@
 """Comparisons: what an operator does with the values of both sides."""
 
-from __future__ import annotations
-
 import operator as operators
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Errors in a filter, with their places."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Reads display filters: the grammar is ``grammar.lark``, the parser lark's."""
 
-from __future__ import annotations
-
 import re
 from functools import cache, partialmethod
 from typing import Any

@@ -1,7 +1,5 @@
 """Converts literals of a filter to the type of the other side."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Parts of filters after parsing: types of values, levels of knowledge, operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum

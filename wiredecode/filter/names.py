@@ -1,7 +1,5 @@
 """Every name that filters know: of frames, connections and findings, and of protocols, off the catalogue."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

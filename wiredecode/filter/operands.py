@@ -1,7 +1,5 @@
 """One side of a comparison: fields, slices, functions and arithmetic."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """A filter: a predicate over frames, asked at the cheapest level that can answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from wiredecode.capture.batch import PacketBatch

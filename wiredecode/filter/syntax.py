@@ -1,7 +1,5 @@
 """The parts of a parsed filter. ``start`` and ``stop`` are places in its text, in characters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

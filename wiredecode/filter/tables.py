@@ -1,7 +1,5 @@
 """A filter on record batches of the tables, column by column: the same rows as frame by frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

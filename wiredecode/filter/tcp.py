@@ -3,8 +3,6 @@
 The analysis is made only where a filter asks for it: see :attr:`wiredecode.filter.Filter.needs_analysis`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from wiredecode.filter.model import Values

@@ -1,7 +1,5 @@
 """Reading the values of one field out of a frame: from its record, or from values decoded without one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 Names and users are kept with the connection itself, see :mod:`wiredecode.frames.who`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Counts over time, in memory that does not grow with the capture: bins of time that double as it gets longer."""
 
-from __future__ import annotations
-
 from array import array
 
 import numpy as np

@@ -3,8 +3,6 @@
 They are declared in ``columns.toml``.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass

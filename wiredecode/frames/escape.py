@@ -1,7 +1,5 @@
 """Text from the wire, made harmless for terminals; numbers with their noun."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """A bug of wiredecode itself while it read or showed one frame: the frame keeps its bytes, decoding continues."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Published and delivered messages as rows, of any protocol (docs/tables.md, "Messages")."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The record: one JSON object per frame, the same keys in every export (docs/records.md)."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A protocol declares identities by message type (``Protocol.identities``); the di
 connection, so a frame or a connection gives its names too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TCP analysis of a capture: which connection each segment belongs to, and the analysis of each connection."""
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import repeat
 from typing import Any

@@ -4,8 +4,6 @@ The rules are those of Wireshark's ``tcp.analysis`` fields, in their order, so t
 :class:`ConnectionAnalysis` takes the segments of one connection in packet order, pure ACKs included.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Segments that wait after the gaps of one direction: sorted, disjoint, the first copy of a byte kept."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Both directions of a connection, and all its incarnations, are in one bucket: it
 Connections that know of each other (docs/architecture.md, "Order") are in one bucket too, by their ports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from zlib import crc32

@@ -1,7 +1,5 @@
 """Assigns packets to connections: incarnations of a 4-tuple, and a bounded number of remembered connections."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter, OrderedDict
 from math import inf

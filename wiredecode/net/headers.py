@@ -4,8 +4,6 @@ The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fr
 a second pass those inside of tunnels. All other IP packets go through `ip.IpReader`: the rows are equal.
 """
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """TCP health: what happened to the segments of a connection, as counts and times, per direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 

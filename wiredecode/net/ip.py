@@ -1,7 +1,5 @@
 """IPv4, IPv6 and TCP headers of one packet: for packets that are not plain TCP."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable

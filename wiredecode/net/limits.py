@@ -3,8 +3,6 @@
 Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a stream anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

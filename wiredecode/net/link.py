@@ -1,7 +1,5 @@
 """Link layer: start and type of the network layer, for all packets of a batch together."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -6,8 +6,6 @@ of all moments of a connection follows from its own packets. :func:`place` is wh
 the capture.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wiredecode.arrays import Int64s

@@ -1,7 +1,5 @@
 """Names of packets that are counted as not decoded."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

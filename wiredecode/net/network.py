@@ -5,8 +5,6 @@ for a connection without packets in the batch, unless it waits for a hole. Names
 answers (RFC 1035) and name-resolution blocks. No queries are sent.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 import socket

@@ -1,7 +1,5 @@
 """TCP segments of a batch as columns: what the header stage hands to reassembly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A distribution of times: percentiles exact for as many different values as captures have, in bounded memory."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Every field of every protocol, read off the declarations: for reference pages, filter names and completion."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Reading the fields of a frame with the compiled decoders of its layer: the same for every protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any

@@ -3,8 +3,6 @@
 Memory does not grow with the capture: latencies are counted by bucket, and values that change are thinned.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field

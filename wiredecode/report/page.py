@@ -1,7 +1,5 @@
 """The HTML page with the results of both passes. jinja escapes all text from the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Several
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Plots as SVG, drawn by matplotlib without a screen. They contain no text from the wire: legends are on the page."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

@@ -1,7 +1,5 @@
 """The second pass: what two sides said to each other, shortened to what a diagram can show."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 On Spark they are SQL over the tables: see :mod:`wiredecode.spark.stats`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial

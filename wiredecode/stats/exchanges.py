@@ -1,7 +1,5 @@
 """Requests and their answers, publishes and their confirms, as frames link them: what came back, and how soon."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Nothing here imports pyarrow, which takes its time; the modules beside do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Columns that grow piece by piece, out of order, and become Arrow arrays in one step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain, repeat

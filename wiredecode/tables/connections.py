@@ -1,7 +1,5 @@
 """Connections as rows: who is at both ends, how they began and ended, and what TCP analysis found (docs/tables.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

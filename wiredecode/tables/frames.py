@@ -5,8 +5,6 @@ unchanged, or renders them if the schema says so. A value that its column cannot
 its layer, so that nothing is lost.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Messages and their confirms as Arrow: from what conversations collected to record batches."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter

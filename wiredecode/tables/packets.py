@@ -1,7 +1,5 @@
 """Packets as record batches: link, IP and TCP headers, and why a packet was not decoded (docs/tables.md)."""
 
-from __future__ import annotations
-
 import socket
 from collections import Counter
 from functools import cache, lru_cache

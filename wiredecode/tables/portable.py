@@ -4,8 +4,6 @@ The part lost by that is in another column: ``time_ns`` beside ``time``, ``offse
 have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg (``doc``) and Spark.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import cache

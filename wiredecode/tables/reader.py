@@ -1,7 +1,5 @@
 """A capture as a table: bounded record batches of frames, packets or messages, in order (docs/tables.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON 
 names of an enumeration, whose numbers are beside them.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Cipher suites: keys from secrets (RFC 5246 sections 5 and 6.3, RFC 8446 section 7), and opening one record."""
 
-from __future__ import annotations
-
 import hmac as compare
 from collections.abc import Callable
 from typing import Any, NamedTuple

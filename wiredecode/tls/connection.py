@@ -1,7 +1,5 @@
 """One connection in TLS: its handshake, and the records of both directions in the order in which they came."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from wiredecode.net.types import Chunk, Event

@@ -1,7 +1,5 @@
 """Messages of a TLS handshake: what opening records needs, and their fields are read with (RFC 8446 section 4)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 MOST_MESSAGE = 1 << 18

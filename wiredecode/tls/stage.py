@@ -1,7 +1,5 @@
 """The stage between reassembly and dissection: events of connections in TLS whose secrets are known, in clear."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A message where it passes the wire, which one is wanted, and passages of the same message put together."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Sequence

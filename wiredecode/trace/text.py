@@ -1,7 +1,5 @@
 """The way of a message: its hops, what they say in a sentence, as lines, and as a record."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ the first gives a lower bound. The estimate lies between both, in the middle: as
 the ways there and back differ. Neither capture has to hold both directions, or the same packets.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The panes of one frame: its tree and its bytes; what the cursor of one is on is marked in the other."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The line where filters, numbers and words are typed; filters are checked and completed as they are."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Every key, once, from ``keys.toml``: bindings, the line at the bottom, the help screen and docs/ui.md use it."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 from typing import NamedTuple

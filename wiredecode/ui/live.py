@@ -1,7 +1,5 @@
 """A live capture in the background: packets are saved, and read from the saved files, so that none is lost."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Sequence

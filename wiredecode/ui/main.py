@@ -1,7 +1,5 @@
 """The main screen: the list of frames, the tree and the bytes of the selected one, and the actions of keys."""
 
-from __future__ import annotations
-
 import re
 from array import array
 from bisect import insort

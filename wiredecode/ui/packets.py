@@ -1,7 +1,5 @@
 """The packets of the inspected input: files, or files that still grow; all packets, or those after a place."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Further screens: lines that lead back to frames, and help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Rows of the list of frames, in files: memory stays small for any number of frames."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from itertools import pairwise

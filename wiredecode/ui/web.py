@@ -1,7 +1,5 @@
 """The full screen in a browser: textual-serve runs one for each page; only addresses with a token are answered."""
 
-from __future__ import annotations
-
 import logging
 import shlex
 import socket

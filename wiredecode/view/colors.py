@@ -1,7 +1,5 @@
 """The user's colour rules: ``STYLE: FILTER`` in the settings, the first one that fits a frame decides its style."""
 
-from __future__ import annotations
-
 from rich.color import ColorSystem
 from rich.errors import StyleSyntaxError
 from rich.style import Style

@@ -1,7 +1,5 @@
 """A rich console that writes trees to any output."""
 
-from __future__ import annotations
-
 import os
 from typing import Protocol
 

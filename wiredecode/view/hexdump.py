@@ -1,7 +1,5 @@
 """The bytes of a frame, with the fields separated by colour and by a bar."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from itertools import groupby

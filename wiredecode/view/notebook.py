@@ -3,8 +3,6 @@
 For frames that were dissected with :func:`style`: bytes are kept, and shown as asked for later.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

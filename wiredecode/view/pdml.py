@@ -5,8 +5,6 @@ Source: Wireshark's README.xml-output and what tshark 4.0 writes. Fields have th
 have no ``value``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """One line per frame for a terminal: columns chosen and cut to its width."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """One line per frame: plain strings, no rich, since millions of them are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain

@@ -1,7 +1,5 @@
 """The colours of all output, and how much of a value trees show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from wiredecode.view.times import USUAL, Times

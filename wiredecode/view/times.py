@@ -1,7 +1,5 @@
 """Times as the user wants them: since the first packet, since the frame before, of day, or since the epoch."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import lru_cache
 

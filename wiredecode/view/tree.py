@@ -1,7 +1,5 @@
 """A frame as a rich tree: its Scapy layer field by field, and values derived from other frames."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 

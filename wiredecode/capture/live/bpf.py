@@ -1,7 +1,5 @@
 """Capture filters: libpcap compiles the expression (pcap-filter(7)), the kernel runs the program on its socket."""
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct

@@ -1,7 +1,5 @@
 """The interfaces of this machine: what they are called, what they carry, and whether they can be captured on."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Times are in nanoseconds, integers little-endian.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections import deque

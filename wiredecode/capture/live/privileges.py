@@ -1,7 +1,5 @@
 """The right to capture (CAP_NET_RAW): whether it is there, how to get it, and giving it away again."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -10,8 +10,6 @@ copy and a few numpy calls per block, for any number of packets, and the ring ho
            network header at 2 | hash 4 | VLAN tag 4 | VLAN ethertype 2 | 10 | sockaddr_ll 20 | ... packet
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

@@ -5,8 +5,6 @@ Between them waits at most `QUEUE_BYTES`. When decoding is too slow for longer t
 here: a file without holes is worth more than frames on a screen.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterator

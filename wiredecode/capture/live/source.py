@@ -1,7 +1,5 @@
 """Interface of all live sources, and the source that reads a packet socket."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -1,7 +1,5 @@
 """The state of one Cursus connection: who is who, which commands wait for a reply, whether it became a stream."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

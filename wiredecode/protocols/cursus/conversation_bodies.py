@@ -1,7 +1,5 @@
 """Reading the body of a frame: its layer, its record, and its fields by name. Needs the frame and its context only."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -1,7 +1,5 @@
 """Evidence that a supposed frame is Cursus: to recognise the protocol, and to find the next frame after a gap."""
 
-from __future__ import annotations
-
 import re
 import struct
 from operator import attrgetter

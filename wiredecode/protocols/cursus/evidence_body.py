@@ -1,7 +1,5 @@
 """Identifies the kind of a frame's body by its first bytes and its sender, in the order of the specification."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

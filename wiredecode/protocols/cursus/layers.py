@@ -9,8 +9,6 @@ a text or JSON reply of the broker, or any of these compressed as a whole. Nothi
 in the order of the commands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Batches: messages with a header, in today's layout, the older document's, and five that were shipped before."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

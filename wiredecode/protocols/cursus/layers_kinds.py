@@ -1,7 +1,5 @@
 """Field kinds for text: stretches found by a pattern, and lists of ``key=value`` pieces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The messages of batches, and those that are published or delivered one by one as text, as rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

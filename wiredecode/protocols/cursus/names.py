@@ -1,7 +1,5 @@
 """Words of the Cursus protocol: commands, parameters, reply fields, error codes (upstream, 2025-11 to 2026-08)."""
 
-from __future__ import annotations
-
 from wiredecode.protocols.shared.data import data_of
 
 

@@ -1,7 +1,5 @@
 """Fields from the pieces of a text: named, typed, and with secrets hidden. Everything here is JSON-ready."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

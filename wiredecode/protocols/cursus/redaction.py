@@ -1,7 +1,5 @@
 """Rules of Cursus for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

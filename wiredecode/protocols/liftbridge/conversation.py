@@ -1,7 +1,5 @@
 """Liftbridge in a capture of NATS, which carries it: envelopes, and messages of the metadata group without them."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 
 import crc32c

@@ -3,8 +3,6 @@
 A request and its response usually travel on different NATS connections, and each message is seen once per hop.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

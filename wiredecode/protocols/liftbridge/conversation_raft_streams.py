@@ -4,8 +4,6 @@ A message usually holds one RPC, but only the stream counts: an RPC may span mes
 hop of a NATS message is a separate stream, identified by subject, connection and direction.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -13,8 +13,6 @@ The payload is a protobuf message, but for ReplicationResponse. The CRC-32C cove
 are big-endian.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from wiredecode.fields import Flags, Int64, Optional, Rest, UInt8, UInt64, When

@@ -5,8 +5,6 @@ A :class:`PropagatedRequest <wiredecode.protocols.liftbridge.layers.PropagatedRe
 internal streams.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

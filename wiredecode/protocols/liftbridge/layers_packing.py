@@ -1,7 +1,5 @@
 """Items of MessagePack in bytes: reading, stepping over and writing them (msgpack/spec, the old dialect)."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple

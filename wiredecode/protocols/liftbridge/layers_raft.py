@@ -9,8 +9,6 @@ server dials another with a JSON request; then each side publishes bytes to the 
 Keys are the names of Go's struct fields, those of the RPC header included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

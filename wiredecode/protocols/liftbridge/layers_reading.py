@@ -1,7 +1,5 @@
 """Reading a layer that a frame carries: fast, and carefully where that fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ Source: liftbridge server/commitlog (message.go, message_set.go) and server/repl
 Each message has its own CRC-32C, over everything after it.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rows of Liftbridge's messages: published ones, and those in the answers of replication."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

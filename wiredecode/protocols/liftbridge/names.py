@@ -1,7 +1,5 @@
 """Names of the numbers on the wire (liftbridge: server/protocol; liftbridge-api: api.proto; hashicorp/raft)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

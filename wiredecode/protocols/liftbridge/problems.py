@@ -1,7 +1,5 @@
 """Problems among Liftbridge servers, and with publishes to them; changes, and the lag of replicas."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rules of Liftbridge for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 import crc32c
 
 from wiredecode.fields.layer import Layer

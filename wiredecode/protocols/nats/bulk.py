@@ -1,7 +1,5 @@
 """Reads plain messages in blocks."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

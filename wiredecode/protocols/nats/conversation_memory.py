@@ -11,8 +11,6 @@ JetStream in ordinary messages, acks of publishes, errors, keys of buckets and o
 jetstream_api.go and stream.go (``JSPubAckResponse``); ADR-8 (key-value), ADR-20 (object store).
 """
 
-from __future__ import annotations
-
 import re
 from base64 import urlsafe_b64decode
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Cutting a NATS byte stream into operations or WebSocket frames, and judging what might be one."""
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """Identities of NATS clients and servers, from their own messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -9,8 +9,6 @@ see docs/protocols/nats.md. An operation is a line of text; where its last field
 The number of fields shows which optional ones are there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

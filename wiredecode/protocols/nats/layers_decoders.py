@@ -3,8 +3,6 @@
 Decoders are faster than others, since their records are their values but for the payload.
 """
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any

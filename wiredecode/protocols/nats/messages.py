@@ -1,7 +1,5 @@
 """Rows of NATS messages: one per message, or the rows of a carried protocol."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wiredecode.fields import printable, redacted

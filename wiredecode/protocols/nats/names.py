@@ -1,7 +1,5 @@
 """Operations, link kinds and other names of the NATS protocol."""
 
-from __future__ import annotations
-
 import re
 
 from wiredecode.fields.credentials import is_secret_name, is_secret_value

@@ -1,7 +1,5 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

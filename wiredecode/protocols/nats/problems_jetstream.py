@@ -1,7 +1,5 @@
 """Publishes that JetStream did not store although it answered, and requests to it that are not taken or answered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Requests that got no answer, and messages of JetStream that are no longer acknowledged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rules of NATS for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 import re
 
 from wiredecode.fields.layer import Layer

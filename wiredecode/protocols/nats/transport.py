@@ -3,8 +3,6 @@
 Their first bytes differ from operations, which begin with a letter, ``+`` or ``-``.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

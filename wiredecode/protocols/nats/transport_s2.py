@@ -7,8 +7,6 @@ A stream is a sequence of chunks::
 A block is snappy's, with one addition: a copy of offset 0 repeats the last offset, with its own lengths.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from wiredecode.protocols.shared.compression import masked_crc

@@ -5,8 +5,6 @@ nothing. Its operations are separate frames, passed on with the chunk that compl
 plain bytes. Transports inside transports are not looked into, so that a small chunk cannot unpack without end.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from wiredecode.fields.layer import Layer

@@ -4,8 +4,6 @@ After the HTTP heads a direction holds only WebSocket frames. First bytes of fra
 chunks and of operations, so only earlier bytes decide: :data:`evidence.WEBSOCKET` cuts such directions.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """NATS in Wireshark, with what it carries: see ``wireshark.lua`` beside this file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 The protocol has no magic number but Hello's; a message is identified by lengths inside it that add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Identities of Pravega clients: their writers, several of which may share a connection."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID

@@ -8,8 +8,6 @@ are in ``layers_older``. Every message begins::
     message_type int32 | message_length uint32 | message_length bytes
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -8,8 +8,6 @@ layers are made for an assignment of codes (``names.PROPOSALS``). Strings and he
 there is no Hello, no request id, no token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any

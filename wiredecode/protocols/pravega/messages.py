@@ -1,7 +1,5 @@
 """Events: cutting the bytes of a segment, which come in pieces, into events; events as rows."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Names of the numbers on the wire (Pravega, WireCommandType and the pages on its wire protocol)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Recognising Pravega, cutting it into messages, and finding the next message after a hole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

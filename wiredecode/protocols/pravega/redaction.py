@@ -1,7 +1,5 @@
 """Rules of Pravega for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.redaction import declared
 

@@ -1,7 +1,5 @@
 """Whether bytes look like frames of RabbitMQ Stream, and of which side."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

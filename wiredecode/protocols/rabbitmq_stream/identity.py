@@ -1,7 +1,5 @@
 """Identities of RabbitMQ clients and brokers, from their own messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ the wire: see docs/protocols/rabbitmq_stream.md. All integers are big-endian. Ev
 ``size`` counts the bytes after itself; the top bit of ``key`` marks a response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Contents of Publish and Deliver: entries, sub-batches and Osiris chunks (rabbitmq/osiris, src/osiris_log.erl)."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Sub-batches: several messages as one entry of Publish and Deliver, compressed together."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The messages of Publish and Deliver as rows: what of a frame was captured, sub-batches unpacked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter

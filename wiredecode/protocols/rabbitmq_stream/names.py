@@ -1,7 +1,5 @@
 """Names of the numbers on the wire (RabbitMQ Stream protocol reference, deps/rabbitmq_stream/docs/PROTOCOL.adoc)."""
 
-from __future__ import annotations
-
 from wiredecode.protocols.shared.data import data_of, numbered
 
 RESPONSE_BIT = 0x8000

@@ -1,7 +1,5 @@
 """Problems between RabbitMQ Stream clients and brokers, changes, and gauges of credit and lag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Problems of RabbitMQ Stream consumers: order and size of chunks, changes of the active consumer, crashes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Problems of RabbitMQ Stream subscriptions: too little credit, no more credit, useless credit, growing lag."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Recognising RabbitMQ Stream, cutting it into frames, and finding the next frame after a hole."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer

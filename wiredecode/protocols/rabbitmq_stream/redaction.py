@@ -1,7 +1,5 @@
 """Rules of RabbitMQ Stream for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 import zlib
 
 from wiredecode.fields.layer import Layer

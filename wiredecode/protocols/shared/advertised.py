@@ -1,7 +1,5 @@
 """A frequent trouble of brokers that send clients elsewhere: they name a host and port that the client cannot reach."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The kinds of problems of a package: their texts are in a file ``problems.toml`` beside its modules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -8,8 +8,6 @@ Sources: gzip RFC 1952; snappy ``framing_format.txt`` and ``format_description.t
 Zstandard RFC 8878.
 """
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Callable

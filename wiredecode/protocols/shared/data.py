@@ -1,7 +1,5 @@
 """Tables that are data: fields, and names of numbers on the wire, in TOML files beside the modules of a protocol."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files

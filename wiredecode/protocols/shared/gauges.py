@@ -4,8 +4,6 @@ A protocol offers :class:`Gauge` classes (``Checks.gauges``); a report makes one
 of a gauge has to be bounded. Changes go to a timeline: frames after which a state differs from before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 

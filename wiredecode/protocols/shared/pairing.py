@@ -1,7 +1,5 @@
 """Requests that wait for their response, and the link between the two: one bounded table for every protocol."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass

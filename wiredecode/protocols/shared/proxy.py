@@ -1,7 +1,5 @@
 """The PROXY protocol preface that load balancers put before the first frame (HAProxy, doc/proxy-protocol.txt)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from typing import ClassVar

@@ -3,8 +3,6 @@
 Numbers mostly go up by one, so ranges are kept: a frame of any number of messages costs one look-up.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Rules of a protocol for ``wiredecode anonymize``: which texts are its own, and which values must be recomputed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

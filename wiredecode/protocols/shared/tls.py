@@ -4,8 +4,6 @@ Source of the handshake: RFC 8446 section 4, RFC 5246 section 7.4; names are tho
 tls-extensiontype-values).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Parts with which protocols describe their Lua for Wireshark; :meth:`Protocol.wireshark` imports it late."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Facts from all bundles of a frame: sequence numbers, inherited timestamps, decompressed messages, findings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

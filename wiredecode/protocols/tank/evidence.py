@@ -1,7 +1,5 @@
 """Whether bytes look like a frame of TANK, and of which side: without a magic number, only an exact parse decides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

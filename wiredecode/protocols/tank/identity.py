@@ -1,7 +1,5 @@
 """Identities of TANK clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

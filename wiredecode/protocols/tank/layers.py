@@ -8,8 +8,6 @@ integers are little-endian. Every message, in both directions::
 A request differs from a response only in the side that sends it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from wiredecode.fields import Array, Boolean, Flags, Kind, LengthOf, Number, Optional, Rest, Text, UInt8, Varint32, When

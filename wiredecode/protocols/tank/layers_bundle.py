@@ -7,8 +7,6 @@
     message  flags u8 | [gap varint] | [timestamp u64] | [key str8] | body_length varint | body
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The field kinds that only TANK needs: its endpoints, the header of answers to Consume, structures that are cut."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Any

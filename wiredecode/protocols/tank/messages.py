@@ -1,7 +1,5 @@
 """The messages of Produce and of the answers to Consume, as rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wiredecode.fields import compiler, printable

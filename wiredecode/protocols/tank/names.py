@@ -1,7 +1,5 @@
 """Names of the numbers on the wire (phaistos-networks/TANK: tank_protocol.md, tank_encoding.md and the source)."""
 
-from __future__ import annotations
-
 from wiredecode.protocols.shared.data import data_of, numbered
 
 PRODUCE, CONSUME, PING, REGISTER_REPLICA, PRODUCE_WITH_BASE = 1, 2, 3, 4, 5

@@ -1,7 +1,5 @@
 """Problems between TANK clients and brokers, partition by partition; changes, and positions of consumers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recognising TANK, cutting it into frames, and finding the next frame after a hole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Rules of TANK for ``wiredecode anonymize``."""
 
-from __future__ import annotations
-
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.redaction import Rules

@@ -1,7 +1,5 @@
 """TANK in Wireshark: see ``wireshark.lua`` beside this file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ no AMQP message give None, never an exception. Deviations of real encoders (stri
 descriptors, surplus fields, a missing body) are read; sizes and counts must agree to the byte.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
