@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from wiredecode.capture import PacketBatch, open_capture, write_pcap
+from tests.pcap import write_pcap
+from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.testing.dissection import STYLE, careful_values, dissect, meaning
 from wiredecode.testing.dissection import Result as Run

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.pcap import write_pcap
 from wiredecode import anonymize
 from wiredecode.anonymize import Anonymizer
 from wiredecode.anonymize.key import BadKey, Key, read_key
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.info import Interface
-from wiredecode.capture.write import write_pcap
 from wiredecode.cli.app import run
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net import Network

@@ -12,7 +12,8 @@ import pytest
 
 from tests.capture.build import Ng, packets, pcap, record
 from tests.conftest import seeds
-from wiredecode.capture import Capture, write_pcap
+from tests.pcap import write_pcap
+from wiredecode.capture import Capture
 
 SECOND = 10**9
 

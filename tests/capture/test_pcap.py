@@ -9,7 +9,8 @@ from typing import Literal
 import pytest
 
 from tests.capture.build import Seen, packets, pcap, read, record
-from wiredecode.capture import Capture, write_pcap
+from tests.pcap import write_pcap
+from wiredecode.capture import Capture
 
 FRAMES = [b"", b"x", b"\0" * 60, bytes(range(256)) * 6]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from wiredecode.capture.write import open_private
+from wiredecode.capture.live.pcapng_writer import open_private
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "rabbitmq-stream" / "c43_basic.pcap"
 

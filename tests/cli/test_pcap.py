@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.net import craft
+from tests.pcap import write_pcap
 from tests.view.frames import CLIENT, packets, write
-from wiredecode.capture import write_pcap
 from wiredecode.protocols.rabbitmq_stream import layers
 
 PASSWORD = b"\0guest\0hunter22"

@@ -18,8 +18,8 @@ import pytest
 
 import wiredecode
 from tests.damage import CAPTURES, read
+from tests.pcap import write_pcap
 from wiredecode.capture import PacketBatch
-from wiredecode.capture.write import write_pcap
 from wiredecode.cli import main
 from wiredecode.dissect.dissector import find_answers
 from wiredecode.dissect.ledger import KnownOutcome

@@ -138,7 +138,8 @@ def test_two_writers_of_one_output_leave_one_whole(name: str, file: Path, tmp_pa
 
 def test_clocks_that_go_backwards_lose_nothing(captures: Path, tmp_path: Path) -> None:
     """Packets with times that jump back by an hour, and to 1970."""
-    from wiredecode.capture import open_capture, write_pcap
+    from tests.pcap import write_pcap
+    from wiredecode.capture import open_capture
     from wiredecode.testing import dissect
 
     file = captures / "nats" / "04-request-reply.pcap"

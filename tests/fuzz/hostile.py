@@ -30,8 +30,8 @@ from tests.fuzz.mutate import mutate_packets, mutate_talk
 from tests.fuzz.properties import harmless, holds, same_in_batches
 from tests.fuzz.shapes import PacketsInput, TalkInput
 from tests.fuzz.targets import CAPTURES, KITS, as_pcapng, mutate_tls, packet_seeds, talks, tls_seeds
+from tests.pcap import write_pcap
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.capture.write import write_pcap
 from wiredecode.cli import main as wiredecode
 from wiredecode.testing import dissect, tables
 from wiredecode.testing.mutations import MUTATIONS

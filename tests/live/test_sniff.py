@@ -22,9 +22,10 @@ import wiredecode
 from tests.cli.conftest import Run
 from tests.live.conftest import SECONDS, listening, needs, once_listening, say_again, until
 from tests.net import craft
+from tests.pcap import write_pcap
 from tests.support import Part, capture, dialogue
 from wiredecode.api import decoding
-from wiredecode.capture import open_capture, write_pcap
+from wiredecode.capture import open_capture
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
 
 pytestmark = pytest.mark.usefixtures("rights")

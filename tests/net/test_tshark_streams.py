@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import sampled
 from tests.net.craft import ACK, FIN, RST, SYN, Talk
 from tests.net.script import content, run
+from tests.pcap import write_pcap
 from tests.support import needs_tshark
-from wiredecode.capture import write_pcap
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk
 

@@ -14,8 +14,8 @@ import pytest
 from tests.conftest import sampled
 from tests.net.craft import ethernet, ipv4, ipv6, tcp, udp
 from tests.net.script import content, run
+from tests.pcap import write_pcap
 from tests.support import RABBITMQ, Run, dissect, packets
-from wiredecode.capture import write_pcap
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Limits
 

@@ -13,7 +13,8 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.conftest import CAPTURES
-from wiredecode.capture import CaptureError, open_capture, write_pcap
+from tests.pcap import write_pcap
+from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture import remote as places
 from wiredecode.capture.listing import is_capture_name
 from wiredecode.capture.remote import open_file

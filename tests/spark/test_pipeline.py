@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests.pcap import write_pcap
 from tests.spark.support import expected, same_rows
 from tests.spark.test_core import NATS_PORTS
 from tests.support import packets
-from wiredecode.capture import write_pcap
 from wiredecode.spark import pipeline
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem

@@ -14,10 +14,10 @@ import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from tests.conftest import CAPTURES
+from tests.pcap import write_pcap
 from tests.spark.support import expected, same_rows
 from tests.support import packets
 from wiredecode.capture import remote as places
-from wiredecode.capture import write_pcap
 from wiredecode.spark.decode import TableDemand
 
 pytest.importorskip("pyspark")

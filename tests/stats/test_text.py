@@ -6,8 +6,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from tests.pcap import write_pcap
 from tests.view.frames import CLIENT, SERVER, packets
-from wiredecode.capture import write_pcap
 from wiredecode.cli.app import app
 from wiredecode.protocols.rabbitmq_stream import layers
 

@@ -226,7 +226,7 @@ def test_other_keys_change_nothing(folder: Path, tmp_path: Path) -> None:
 def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from wiredecode.capture import write_pcap
+    from tests.pcap import write_pcap
     from wiredecode.cli.app import app
 
     pair = Pair(folder, None)

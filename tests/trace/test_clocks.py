@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run, run
+from tests.pcap import write_pcap
 from tests.support import packets as stored
-from wiredecode.capture.write import write_pcap
 from wiredecode.trace.tracer import compare
 
 __all__ = ["run"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.net import craft
-from wiredecode.capture import write_pcap
+from tests.pcap import write_pcap
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame

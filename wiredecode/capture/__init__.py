@@ -4,7 +4,6 @@ from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import CaptureInfo, Comment, FileInfo, Interface, NameRecord, Section
 from wiredecode.capture.reader import DEFAULT_BATCH_BYTES, MAX_BATCH_PACKETS, MAX_RECORD_BYTES, Capture, open_capture
-from wiredecode.capture.write import write_pcap
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
@@ -20,5 +19,4 @@ __all__ = [
     "PacketBatch",
     "Section",
     "open_capture",
-    "write_pcap",
 ]

@@ -112,7 +112,7 @@ def _write(
     ``also``: adds the numbers of the packets to write in place of those of frames to a list.
     """
     from wiredecode.capture.errors import Postponed
-    from wiredecode.capture.write import MODE
+    from wiredecode.capture.live.pcapng_writer import MODE
     from wiredecode.export.atomic import NewFile
     from wiredecode.export.packets import ChosenPackets, PacketFile
 

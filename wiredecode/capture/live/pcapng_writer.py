@@ -3,11 +3,13 @@
 Times are in nanoseconds, integers little-endian.
 """
 
+import os
 import platform
+import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from struct import pack
@@ -22,7 +24,6 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import Interface
 from wiredecode.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, SECTION_HEADER
 from wiredecode.capture.reader import NOTHING
-from wiredecode.capture.write import open_private
 
 _BYTE_ORDER = 0x1A2B3C4D
 _NANOSECONDS = 9
@@ -144,6 +145,26 @@ def _option(code: int, value: str | bytes = b"") -> bytes:
 
 def _time(ns: int) -> bytes:
     return pack("<II", ns >> 32, ns & 0xFFFFFFFF)
+
+
+MODE = 0o600
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Open a file anew for writing, readable by its owner only; unbuffered. Raises OSError.
+
+    A link is followed if it is one's own or root's (/dev/stdout); another one is an error. A file of somebody else is
+    removed first, where that is allowed. A file that was there, and is one's own, keeps its permissions.
+    """
+    own = {0, os.geteuid()}
+    if path.is_symlink() and path.lstat().st_uid in own:
+        path = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError):
+        there = path.lstat()
+        if stat.S_ISREG(there.st_mode) and there.st_uid != os.geteuid():
+            path.unlink()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, MODE), "wb", buffering=0)
 
 
 @dataclass(frozen=True, slots=True)
