@@ -13,8 +13,10 @@ import struct
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,8 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _PR_SET_NO_NEW_PRIVS = 38
 
-REFUSED = (
-    *("execve", "execveat", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "bpf", "userfaultfd"),
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
-    *("utime", "utimes", "futimesat", "utimensat", "open_by_handle_at", "chroot", "pivot_root", "mount", "umount2"),
-    *(f"{kind}{action}xattr" for kind in ("", "l", "f") for action in ("set", "remove")),
-    *("unshare", "setns", "keyctl", "add_key", "perf_event_open", "io_uring_setup", "kexec_load", "init_module"),
-)
+LISTS = tomllib.loads((files(__package__) / "sandbox.toml").read_text("utf-8"))
+REFUSED: list[str] = LISTS["system-calls"]["refused"]
 """System calls that a decoder does not need."""
 REFUSED_FOR_FILES = ("socket", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups")
 """System calls that only a live capture needs."""
@@ -47,21 +44,7 @@ RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 NETWORK, SCOPES = 3, 3
 """Binding and connecting TCP (from version 4); abstract sockets of, and signals to, others (from version 6)."""
 
-SYSTEM = (
-    *(
-        "/usr",
-        "/lib",
-        "/lib64",
-        "/etc/ld.so.cache",
-        "/etc/localtime",
-        "/etc/nsswitch.conf",
-        "/etc/passwd",
-        "/etc/group",
-    ),
-    *("/etc/services", "/etc/protocols", "/etc/ethertypes", "/etc/manuf", "/etc/fonts"),
-    *("/etc/terminfo", "/dev/urandom", "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/sys", "/proc/net"),
-    *("/sys/devices/system", "/sys/class/net", "/sys/devices/virtual/net", "/sys/fs/cgroup"),
-)
+SYSTEM: list[str] = LISTS["files"]["system"]
 """Files that libraries read."""
 TERMINAL = ("/dev/null", "/dev/tty")
 CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
@@ -115,7 +98,7 @@ def confine(reads: Iterable[Path], writes: Iterable[Path], *, live: bool = False
     if not live:
         drop_capabilities()
     if pyseccomp is not None:
-        _refuse_calls(pyseccomp, REFUSED if live else REFUSED + REFUSED_FOR_FILES)
+        _refuse_calls(pyseccomp, REFUSED if live else [*REFUSED, *REFUSED_FOR_FILES])
 
 
 def _refuse_calls(pyseccomp: Any, names: Iterable[str]) -> None:

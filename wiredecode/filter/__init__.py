@@ -4,9 +4,149 @@ The language is Wireshark's (docs/filters.md). A filter is evaluated at the chea
 connection, of framing, of decoding without a record, fields, records. See :class:`Filter`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wiredecode.capture.batch import PacketBatch
+from wiredecode.fields.layer import Style
 from wiredecode.filter.errors import FilterError as FilterError
-from wiredecode.filter.predicate import Filter as Filter
-from wiredecode.filter.predicate import numbered as numbered
+from wiredecode.filter.logic import Atom, Expression, decide, tests
+from wiredecode.filter.model import Clock, Level
+from wiredecode.frames.frame import Frame
+from wiredecode.net.types import Connection
+
+MAX_CONNECTIONS = 65_536
+"""Connections whose answer is remembered."""
+
+
+COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tcp.stream"))
+"""Names that are counted, or measured, from the beginning of the capture."""
+
+
+class Filter:
+    """A predicate over frames.
+
+    ``needs_records``: it asks for fields that are there only in frames dissected with a style (see :meth:`style`).
+    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. Set ``clock.first_ns``
+    to the time of the first packet before the first frame is tested.
+    """
+
+    def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
+        self.text, self.expression, self.clock = text, expression, clock
+        found = list(tests(expression))
+        self.levels = sorted({test.level for test in found})
+        self.needs_records = any(test.complete for test in found)
+        self.needs_responses = Level.LINKED in self.levels
+        self._whole = decide(expression, max(self.levels, default=Level.CONSTANT))
+        self._known: dict[int, bool | None] = {}
+        self._connection = decide(expression, Level.CONNECTION)
+        self._arrival = decide(expression, Level.ARRIVAL)
+        self._before_record = decide(expression, Level.HEADER if self.needs_records else Level.RECORD)
+        self.names: frozenset[str] = frozenset().union(*(test.names for test in found))
+        """The fields it is about."""
+
+    def matches(self, frame: Frame) -> bool:
+        """Whether a decoded frame fits."""
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
+        return bool(self._whole(frame) if callable(self._whole) else self._whole)
+
+    def connection(self, frame: Frame) -> bool | None:
+        """Decide for all frames of this direction by addresses and ports alone; None: undecided."""
+        decide = self._connection
+        if decide is None or isinstance(decide, bool):
+            return decide
+        key = frame.connection.number << 1 | frame.side
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) >= MAX_CONNECTIONS:
+            self._known.clear()
+        answer = self._known[key] = decide(frame)
+        return answer
+
+    def excludes(self, connection: Connection) -> bool:
+        """Whether no frame of a connection can match; known when both of its sides have been asked about."""
+        key = connection.number << 1
+        return self._known.get(key) is False and self._known.get(key | 1) is False
+
+    def arrival(self, frame: Frame) -> bool | None:
+        """Decide about a frame that was numbered, but not decoded."""
+        decide = self._arrival
+        if self._connection is not None:
+            answer = self.connection(frame)
+            if answer is not None:
+                return answer
+        return decide(frame) if callable(decide) else decide
+
+    def unwanted(self, frame: Frame) -> bool:
+        """Whether a frame that was decoded, but has no record yet, will certainly not match."""
+        answer = self.connection(frame)
+        decide = self._before_record
+        if answer is None and callable(decide):
+            answer = decide(frame)
+        return answer is False
+
+    def style(self, style: Style | None) -> Style | None:
+        """The style to dissect with, where the output asks for ``style`` (None: for no records).
+
+        Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
+        them in ``raw``; the writer of the records shows them then.
+        """
+        from dataclasses import replace
+
+        from wiredecode.filter.values import KEEP, RAW
+
+        if style is None or not self.needs_records:
+            return RAW if self.needs_records else style
+        return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP)
+
+    def check_stable(self) -> None:
+        """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
+            if name in COUNTED or is_analysis(name):
+                told = spelled if name == spelled else f"{spelled} ({name})"
+                raise ValueError(f"{told} depends on the rest of the capture, so it cannot be used with stable ids")
+
+    @property
+    def needs_analysis(self) -> bool:
+        """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
+        from wiredecode.filter.tcp import is_analysis
+
+        return any(map(is_analysis, self.names))
+
+    @property
+    def chooses_packets(self) -> bool:
+        """Whether it is about TCP analysis and nothing of frames: packets without a frame can match, too."""
+        from wiredecode.filter.tcp import OF_PACKETS, is_analysis
+
+        return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)
+
+    @property
+    def needs_copies(self) -> bool:
+        """Whether it asks which messages are copies: dissect with ``Demand.copies``."""
+        from wiredecode.filter.names import is_copy
+
+        return any(map(is_copy, self.names))
+
+    def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
+        """The same packets; the time of the first sets the clock."""
+        unset = True
+        for batch in packets:
+            if unset and len(batch):
+                unset, self.clock.first_ns = False, int(batch.time_ns[0])
+            yield batch
+
+
+def numbered(first: int, last: int) -> Filter:
+    """The predicate of frames ``first`` to ``last``; no text is parsed for it, which takes a tenth of a second once."""
+    text = f"frame.number >= {first} && frame.number <= {last}"
+    test = Atom(lambda frame: first <= frame.number <= last, Level.ARRIVAL, names=frozenset(("frame.number",)))
+    return Filter(text, test, Clock())
 
 
 def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:
