@@ -143,7 +143,7 @@ def log_of(options: SparkOptions) -> Iterator[IO[bytes] | None]:
 
 
 class SparkRun:
-    """One run, and what it writes into."""
+    """One run, and its output."""
 
     def __init__(self, options: SparkOptions, demand: TableDemand, found: Found) -> None:
         self.options, self.demand, self.found = options, demand, found

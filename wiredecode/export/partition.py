@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from wiredecode.export.atomic import close_quietly
 from wiredecode.export.target import Unclear
 from wiredecode.export.writers import Writer
+from wiredecode.tables.portable import taken
 from wiredecode.tables.rows import is_bytes, values
 
 MAX_OPEN = 64
@@ -97,7 +98,7 @@ class PartitionWriter:
 
     ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
     file for a stream and the schema without the columns of ``by``. A file of ``most_bytes`` is finished, and the next
-    row begins another. ``shape``: what is written of the rows of a folder; it follows from the folder alone.
+    row begins another. Rows of a folder have columns that follow from the folder alone.
     """
 
     def __init__(
@@ -107,18 +108,16 @@ class PartitionWriter:
         by: Sequence[str],
         make: Callable[[BinaryIO, pa.Schema], Writer],
         most_bytes: int | None = None,
-        shape: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     ) -> None:
         self._place, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
         self._kept = [name for name in schema.names if name not in by]
-        self._shape = shape
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._files: dict[str, int] = {}
         """Files begun, by folder."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
-            rows = (part if self._shape is None else self._shape(part)).select(self._kept)
+            rows = part.select(self._kept)
             opened = self._opened(place, rows.schema)
             opened.writer.write(rows)
             opened.rows += len(part)
@@ -136,7 +135,7 @@ class PartitionWriter:
             yield "/".join(found for (found,) in columns), batch
             return
         for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
-            yield "/".join(found), batch.take(rows.values)
+            yield "/".join(found), taken(batch, rows.values)
 
     def _opened(self, place: str, schema: pa.Schema) -> _Open:
         opened = self._open.get(place)

@@ -3,7 +3,7 @@
 Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states says of every step
 which files it read, and where the states of its buckets are. The next step begins there.
 A file that is late begins before a step ends: that step and the later ones are done again from the state before it, as
-one step, whose rows take the place of theirs.
+one step, which replaces their rows.
 
 The plan of a step is in ``next.json`` until the step is in the log: if it is killed, it is done again as it was.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
-"""Of the folder of states; every change of what is stored, pickled classes included, is another one."""
+"""Of the folder of states; it changes with everything stored, pickled classes included."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
 VERSION = (
@@ -397,7 +397,7 @@ class Increment:
         return Accounts.of([*reports, *late]) if done or reports or late else None
 
     def log(self) -> Log:
-        """The steps so far. Raises ``ValueError`` if the states are of another run, or of another version."""
+        """The steps until now. Raises ``ValueError`` if the states are of another run, or of another version."""
         kept = self.book.read(LOG)
         if kept is not None:
             check_format(kept.get("mark", ""))

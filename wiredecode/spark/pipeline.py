@@ -1,6 +1,6 @@
 """Captures to tables on Spark: packets of all files, shuffled by connection, decoded bucket by bucket (docs/spark.md).
 
-Three stages. Files, or parts of them, become parcels of packets (``spark/parcels.py``); these are shuffled so that a
+Three stages. Files, or their parts, become parcels of packets (``spark/parcels.py``); these are shuffled so that a
 bucket of connections is in one task, and sorted there, on disk if memory does not suffice; the engine reads each
 bucket as it reads a capture (``spark/decode.py``). Nothing is collected: a task holds a few batches of packets, and
 the state of its connections.

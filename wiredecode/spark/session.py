@@ -47,6 +47,7 @@ TUNED = {
 """Settings of a session that others have started."""
 SETTINGS = {
     **TUNED,
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # which gives back what is freed, see bound_memory
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",

@@ -19,7 +19,7 @@ from wiredecode.export.partition import PartitionWriter
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded
 from wiredecode.spark.pipeline import REPORTED, one_row
-from wiredecode.tables.portable import PROTOCOL, TIME_NS, of_protocol
+from wiredecode.tables.portable import PROTOCOL, TIME_NS, by_protocol
 from wiredecode.tables.reader import CONNECTIONS, FRAMES, MESSAGES, PACKETS
 
 if TYPE_CHECKING:
@@ -60,8 +60,11 @@ class FolderWriter(LakeWriter):
     order = TIME_NS.name
 
     def parts(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        yield self.level, rows
-        if self.level == FRAMES and len(found := findings(rows)):
+        if self.level != FRAMES:
+            yield self.level, rows
+            return
+        yield from ((FRAMES, part) for _, part in by_protocol(rows))
+        if len(found := findings(rows)):
             yield FINDINGS, found
 
     def schema(self, rows: pa.RecordBatch) -> pa.Schema:
@@ -69,8 +72,7 @@ class FolderWriter(LakeWriter):
         return pa.schema([])
 
     def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
-        shape = of_protocol if files.table == FRAMES else None
-        return PartitionWriter(files, schema, LEVELS.get(files.table, (DAY,)), self.parquet, FILE_BYTES, shape)
+        return PartitionWriter(files, schema, LEVELS.get(files.table, (DAY,)), self.parquet, FILE_BYTES)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -184,15 +184,38 @@ def _parts(array: pa.StructArray) -> list[pa.Array]:
     return [array.field(index) for index in range(array.type.num_fields)] if not array.offset else array.flatten()
 
 
-def of_protocol(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that are all of one protocol, with those members of ``layers`` that its frames can have.
+def by_protocol(rows: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Rows of each protocol, with those members of ``layers`` that its frames can have.
 
     If none of them was asked for, ``layers`` stays as it is (docs/tables.md, "Frames").
     """
-    names = rows.schema.names
-    if LAYERS not in names or not len(rows):
+    column = rows.column(PROTOCOL)
+    for protocol in pc.unique(column).to_pylist():
+        own = pc.is_null(column) if protocol is None else pc.equal(column, protocol)
+        yield protocol, taken(rows if protocol is None else _narrow(rows, protocol), pc.indices_nonzero(own))
+
+
+def taken(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+    """Some of the rows, in order; columns without values share one buffer of nulls, since many of them wait."""
+    if len(places) == len(rows):
         return rows
-    layers, kept = rows.column(LAYERS), _members(str(rows.column(PROTOCOL)[0]))
+    return pa.record_batch([_taken(column, places) for column in rows.columns], schema=rows.schema)
+
+
+def _taken(array: pa.Array, places: pa.Array) -> pa.Array:
+    if array.null_count == len(array):
+        return nulls(len(places), array.type)
+    if not pa.types.is_struct(array.type):
+        return array.take(places)
+    mask = array.is_null().take(places) if array.null_count else None
+    return pa.StructArray.from_arrays([_taken(part, places) for part in _parts(array)], fields=[*array.type], mask=mask)
+
+
+def _narrow(rows: pa.RecordBatch, protocol: str) -> pa.RecordBatch:
+    names = rows.schema.names
+    if LAYERS not in names:
+        return rows
+    layers, kept = rows.column(LAYERS), _members(protocol)
     places = [index for index, member in enumerate(layers.type) if member.name in kept]
     if not places or len(places) == layers.type.num_fields:
         return rows

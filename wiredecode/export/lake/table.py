@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -21,7 +20,7 @@ from wiredecode.export.lake.run import AlreadyThere, Known, LakeError, TableRun,
 from wiredecode.export.partition import PartitionWriter
 from wiredecode.export.writers import ParquetWriter, Settings
 from wiredecode.frames.escape import escape
-from wiredecode.tables.portable import PROTOCOL, TIME, of_protocol
+from wiredecode.tables.portable import TIME, by_protocol
 from wiredecode.tables.reader import FRAMES
 
 TRIES, WAIT_SECONDS = 60, 0.2
@@ -259,12 +258,8 @@ class LakeWriter:
         if self.level != FRAMES:
             yield self.level, rows
             return
-        found = rows.column(PROTOCOL)
-        for protocol in pc.unique(found).to_pylist():
-            if protocol is None:
-                yield f"{FRAMES}_other", rows.filter(pc.is_null(found))
-            else:
-                yield f"{FRAMES}_{protocol}", of_protocol(rows.filter(pc.equal(found, protocol)))
+        for protocol, part in by_protocol(rows):
+            yield f"{FRAMES}_{'other' if protocol is None else protocol}", part
 
     def schema(self, rows: pa.RecordBatch) -> pa.Schema:
         """The schema of the table of rows."""
