@@ -9,6 +9,7 @@ import pytest
 
 from tests.check.support import CAPTURES, check
 from wiredecode.check.causes import grouped
+from wiredecode.stats import statistics
 
 KAFKA = CAPTURES / "kafka"
 
@@ -77,3 +78,17 @@ def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
     assert found["kafka.coordinator-moved"] == ["127.0.0.1:9092 no longer coordinates billing-1 (#14)"]
     assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
     assert all(what.startswith("127.0.0.1:9092 does not lead ") for what in found["kafka.not-leader"])
+
+
+def test_committed_offsets_and_lag_are_those_of_the_clients() -> None:
+    rows = statistics(KAFKA / "groups.pcap.gz", tables=["consumers"])["consumers"].to_pylist()
+    last = {(row["what"], row["of"]): row["last"] for row in rows}
+    for event in events("groups", "committed"):
+        for partition, offset in event["offsets"]:
+            if offset >= 0:  # -1001: nothing was read there
+                of = f"orders[{partition}], group {event['group']}"
+                assert last["position", of] == offset
+    ends = events("groups", "watermarks")[0]["marks"]
+    assert (
+        last["lag", "orders[1], group auditors"] == ends["1"][1] - last["position", "orders[1], group auditors"] == 58
+    )

@@ -247,7 +247,7 @@ class Varint(Kind):
         return write_varint(value or 0)
 
     def emit(self, em: Emitter) -> str:
-        """Read one byte without a call; longer ones with :meth:`read`."""
+        """Read one or two bytes without a call; longer ones with :meth:`read`."""
         em.flush()
         value = em.variable(self.name)
         em.line("if p >= e: raise TruncatedField")
@@ -256,11 +256,17 @@ class Varint(Kind):
             em.line("p += 1")
             if (single := self.single(value)) != value:
                 em.line(f"{value} = {single}")
+        if self.max_bytes > 1:
+            with em.block("elif p + 1 < e and 0 < (q := b[p + 1]) < 128:"):
+                em.line("p += 2")
+                em.line(f"{value} += (q << 7) - 128")
+                if single != value:
+                    em.line(f"{value} = {single}")
         em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
         return value
 
     def single(self, byte: str) -> str:
-        """The expression for the value of one byte below 128."""
+        """The expression for the value of a short varint."""
         return byte
 
 

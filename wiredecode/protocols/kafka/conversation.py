@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, places, raw_batches
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, learn_topics, places, raw_batches
 from wiredecode.protocols.kafka.evidence import REQUEST, RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
@@ -145,9 +145,7 @@ class KafkaConversation(Conversation):
         """What later frames depend on."""
         values = frame.values
         if asked.key == names.METADATA:
-            for topic in values.get("topics") or ():
-                if isinstance(topic.get("topic_id"), bytes) and topic.get("topic"):
-                    self.topics.put(topic["topic_id"], topic["topic"])
+            learn_topics(values, self.topics)
         elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
             self.raw_sasl = values.get("error") == 0
 

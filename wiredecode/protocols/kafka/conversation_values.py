@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.shared.pairing import Request
+from wiredecode.protocols.shared.pairing import Newest, Request
 
 
 @dataclass(slots=True)
@@ -47,6 +47,18 @@ def topic_of(values: Mapping[str, Any], known: Mapping[bytes, str]) -> str | Non
     return None
 
 
+def learn_topics(values: Mapping[str, Any], known: Newest[bytes, str]) -> None:
+    """The names of topic ids in an answer to Metadata."""
+    for topic in values.get("topics") or ():
+        if isinstance(topic.get("topic_id"), bytes) and topic.get("topic"):
+            known.put(topic["topic_id"], topic["topic"])
+
+
+def number_of(values: Mapping[str, Any]) -> int | None:
+    """The number of a partition."""
+    return next((values[name] for name in names.PARTITIONS if name in values), None)
+
+
 def places(values: Mapping[str, Any], known: Mapping[bytes, str]) -> Iterator[tuple[str, int | None]]:
     """Topics and partitions that a message is about."""
     for each in lists_of(values):
@@ -60,7 +72,7 @@ def places(values: Mapping[str, Any], known: Mapping[bytes, str]) -> Iterator[tu
 def partitions_in(value: Any) -> Iterator[int]:
     for each in value if isinstance(value, list) else ():
         if isinstance(each, dict):
-            found = next((each[name] for name in names.PARTITIONS if name in each), None)
+            found = number_of(each)
             if isinstance(found, int):
                 yield found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import (
@@ -36,6 +37,10 @@ FRONT = struct.Struct(">qi4xb")
 """Offset, length and magic of a batch or an old message."""
 LENGTH_END, CRC_END, CODEC_AT = 12, 21, 22
 """Of a batch: where the length ends, and the checksum, and the byte with the codec."""
+TIMES, RECORDS_AT = struct.Struct(">q13xH4xqq14xi"), 61
+"""Base offset, attributes, first and latest time, and number of records of a batch; where its records begin."""
+APPEND_TIME = 8
+"""Attribute: the latest time is that of all records."""
 LEAST = 14
 MAX_MAGIC = 2
 
@@ -253,7 +258,39 @@ def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[st
     return record
 
 
+def whole_batch(raw: bytes, slot: Slot, style: Style, budget: Budget) -> dict[str, Any]:
+    """The record of a batch of format 2 by compiled decoders; raises one of ``compiler.FAILED`` if it is damaged."""
+    shown, _ = compiler.record(slot.layer, raw, slot.start, slot.stop, style)
+    base, flags, first, latest, count = TIMES.unpack_from(raw, slot.start)
+    layer, data, start, stop = slot.layer, raw, slot.start, slot.stop
+    if slot.codec:
+        data, problem = inflate(slot.codec, raw[slot.start + RECORDS_AT : slot.stop], budget)
+        layer, start, stop = Records, 0, len(data)
+        del shown["compressed"]
+        shown["records"] = compiler.record(Records, data, 0, stop, style)[0]["records"]
+        if problem or len(shown["records"]) != count:
+            raise compiler.TruncatedField
+    appended = latest if flags & APPEND_TIME else None
+    records = shown.pop("records")
+    if not style.secrets and any(each["headers"] for each in records):
+        for each, read in zip(records, compiler.values(layer, data, start, stop)["records"], strict=True):
+            hide(each["headers"], read["headers"])
+    shown["crc_status"] = "good" if is_intact(raw, slot) else "bad"
+    shown["records"] = [
+        {
+            "offset": base + each["offset_delta"],
+            "timestamp": rfc3339_ms(first + each["timestamp_delta"] if appended is None else appended),
+            **each,
+        }
+        for each in records
+    ]
+    return shown
+
+
 def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget) -> dict[str, Any]:
+    if slot.layer in (RecordBatch, CompressedBatch):
+        with suppress(*compiler.FAILED):
+            return whole_batch(raw, slot, style, budget)
     decoded = compiler.careful(slot.layer, raw, slot.start, slot.stop)
     shown = slot.layer.present(decoded.values, style)
     shown["crc_status"] = "good" if is_intact(raw, slot) else "bad"
@@ -276,11 +313,16 @@ def record_shown(each: Mapping[str, Any], style: Style) -> dict[str, Any]:
     values = {name: value for name, value in each.items() if name in RECORD_NAMES}
     shown = Record.present(values, style)
     if not style.secrets:
-        for header, read in zip(shown["headers"], each["headers"], strict=False):
-            if is_secret(read):
-                header["value"] = redacted(read["value"])
+        hide(shown["headers"], each["headers"])
     time_ms = each["time_ms"]
     return {"offset": each["offset"], "timestamp": None if time_ms is None else rfc3339_ms(time_ms), **shown}
+
+
+def hide(shown: list[dict[str, Any]], headers: list[dict[str, Any]]) -> None:
+    """Hide the values of headers that carry credentials."""
+    for header, read in zip(shown, headers, strict=False):
+        if is_secret(read):
+            header["value"] = redacted(read["value"])
 
 
 def is_secret(header: Mapping[str, Any]) -> bool:

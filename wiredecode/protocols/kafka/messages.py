@@ -9,7 +9,7 @@ from wiredecode.fields import printable, redacted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import Asked, lists_of, topic_of
+from wiredecode.protocols.kafka.conversation_values import Asked, lists_of, number_of, topic_of
 from wiredecode.protocols.kafka.layers_records import batches_of, is_secret
 
 CARRIERS = {"ProduceRequest": "topic_data", "FetchResponse": "responses", "ShareFetchResponse": "responses"}
@@ -23,11 +23,11 @@ def add_messages(frame: Frame, asked: Asked | None, known: Mapping[bytes, str], 
             raw = partition.get("batches")
             if not raw:
                 continue
-            number = next((partition[name] for name in names.PARTITIONS if name in partition), None)
             for slot, batch, records in batches_of(raw):
                 if not batch.get("control") and records:
                     add_records(
-                        frame, operation(frame, asked), topic_of(topic, known), number, slot.codec, batch, records, out
+                        *(frame, operation(frame, asked), topic_of(topic, known), number_of(partition)),
+                        *(slot.codec, batch, records, out),
                     )
 
 

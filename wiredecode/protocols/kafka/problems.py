@@ -14,7 +14,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Members, Rebalances
+from wiredecode.protocols.kafka.problems_groups import CODES, Lags, Members, Rebalances
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -250,5 +250,6 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Authentication, Refusals, Throttled, Closed, Advertised, Members, Rebalances),
     waits=WAITS,
+    gauges=(Lags,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

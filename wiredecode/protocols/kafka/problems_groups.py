@@ -1,20 +1,94 @@
-"""Problems of consumer groups: members that do not poll, and groups that rebalance again and again."""
+"""Consumer groups: members that do not poll, groups that rebalance again and again, and how far groups lag."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
+from wiredecode.protocols.kafka.conversation_values import errors_in, learn_topics, lists_of, number_of, topic_of
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 CODES = codes_of("kafka")
+
+# For plots and statistics.
+
+
+class Lags(Gauge):
+    """Offsets that groups committed, and how far these are from the end of the partition, by the latest Fetch."""
+
+    types = frozenset({"OffsetCommitRequest", "OffsetCommitResponse", "OffsetFetchResponse", "FetchResponse"})
+    types |= {"MetadataResponse"}
+
+    def __init__(self) -> None:
+        self._ends: Newest[Place, int] = Newest(MOST_KNOWN)
+        self._committed: Newest[Place, dict[str, int]] = Newest(MOST_KNOWN)
+        """By partition, then by group."""
+        self._waiting: Newest[int, tuple[str, dict[Place, int]]] = Newest(MOST_KNOWN)
+        """Commits without an answer, by frame."""
+        self._topics: Newest[bytes, str] = Newest(MOST_KNOWN)
+
+    def read(self, frame: Frame) -> Iterator[Measurement]:
+        values = frame.values
+        if frame.type == "MetadataResponse":
+            learn_topics(values, self._topics)
+        elif frame.type == "OffsetCommitRequest":
+            self._waiting.put(frame.id, (printable(values["group_id"]), self._found(values, "committed_offset")))
+        elif frame.type == "OffsetCommitResponse":
+            group, offsets = self._waiting.pop(frame.request or 0, ("", {}))
+            if not any(errors_in(values)):
+                yield from self._commit(group, offsets)
+        elif frame.type == "OffsetFetchResponse":
+            for each in values.get("groups", ()):
+                yield from self._commit(printable(each["group_id"]), self._found(each, "committed_offset"))
+        else:
+            for place, end in self._found(values, "high_watermark").items():
+                if self._ends.get(place) != end:
+                    self._ends.put(place, end)
+                    for group, offset in self._committed.get(place, {}).items():
+                        yield self._lag(place, group, offset)
+
+    def _found(self, values: Mapping[str, Any], name: str) -> dict[Place, int]:
+        """A value of each partition; -1 is none."""
+        return {
+            (topic_of(topic, self._topics) or "", number_of(each)): each[name]
+            for topic in lists_of(values)
+            for each in lists_of(topic)
+            if each.get(name, -1) >= 0
+        }
+
+    def _commit(self, group: str, offsets: Mapping[Place, int]) -> Iterator[Measurement]:
+        for place, offset in offsets.items():
+            groups = self._committed.get_or_make(place, dict)
+            if group in groups or len(groups) < MOST_GROUPS:
+                groups[group] = offset
+            yield Measurement(POSITION, called(place, group), offset, (*place, offset - 1))
+            if place in self._ends:
+                yield self._lag(place, group, offset)
+
+    def _lag(self, place: Place, group: str, offset: int) -> Measurement:
+        return Measurement(LAG, called(place, group), max(self._ends[place] - offset, 0))
+
+
+def called(place: Place, group: str) -> str:
+    return f"{place[0]}[{place[1]}], group {group}"
+
+
+# Rules.
+
+Place = tuple[str, int | None]
+"""Topic and partition."""
+MOST_GROUPS = 100
+"""Groups of a partition whose lag is measured."""
 MOST_MEMBERS = 10_000
 """Members, groups and requests that a rule remembers."""
 STAYED_NS = 3_000_000_000
