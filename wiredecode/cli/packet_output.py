@@ -1,27 +1,23 @@
 """Packets that a filter about TCP analysis chooses, for ``pcap``: lines, or records with the columns of the table."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.capture.errors import Postponed
+from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import wants_color
+from wiredecode.cli.session import Session
 from wiredecode.export.tables import within
 from wiredecode.frames.record import BYTES, JsonArray
+from wiredecode.net.limits import Limits
 from wiredecode.tables.reader import PACKETS, TableReader
 from wiredecode.tables.rows import dumps, rows
 from wiredecode.view.theme import SEVERITY, painted
-
-if TYPE_CHECKING:
-    from wiredecode.cli.frame_output import FrameOptions
-    from wiredecode.cli.session import Session
-    from wiredecode.net.limits import Limits
 
 
 def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:

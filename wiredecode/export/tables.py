@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wiredecode.capture import PacketBatch
 from wiredecode.export.atomic import NewFolder
 from wiredecode.export.job import Export, ExportJob, Pass
 from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, check_partition
-from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings
+from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
 from wiredecode.frames.record import BYTES
+from wiredecode.frames.totals import Totals
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
 from wiredecode.tables.schema import named
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from wiredecode.capture import PacketBatch
-    from wiredecode.export.writers import Writer
-    from wiredecode.frames.totals import Totals
-    from wiredecode.tables.reader import TableReader
-
 
 TIME = "time"
 

@@ -4,8 +4,6 @@ The language is Wireshark's (docs/filters.md). A filter is evaluated at the chea
 connection, of framing, of decoding without a record, fields, records. See :class:`Filter`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from wiredecode.capture.batch import PacketBatch

@@ -1,27 +1,21 @@
 """The full-screen program."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.terminal_theme import TerminalTheme
 from textual.app import App
+from textual.screen import Screen
 
+from wiredecode.filter import Filter
 from wiredecode.settings import Settings
+from wiredecode.ui.live import Live
 from wiredecode.ui.main import ANSI, CONTRAST, NOTHING_SET, THEMES, MainScreen
 from wiredecode.ui.model import CaptureModel
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    from wiredecode.filter import Filter
-    from wiredecode.ui.live import Live
-    from wiredecode.ui.packets import Growing
-
+from wiredecode.ui.packets import Growing
 
 DARK = TerminalTheme(
     (26, 26, 26),

@@ -1,28 +1,24 @@
 """Output of the screen: filters, records, command lines, packets."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+from textual.app import App
 
 from wiredecode.export.atomic import NewFile
 from wiredecode.export.packets import ChosenPackets, PacketFile
 from wiredecode.fields.layer import Style
+from wiredecode.filter import Filter
 from wiredecode.filter.literals import written
 from wiredecode.filter.model import Type
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import dumps, record_line
+from wiredecode.ui.detail import Branch, TreePane
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.model import CaptureModel
-
-if TYPE_CHECKING:
-    from textual.app import App
-
-    from wiredecode.filter import Filter
-    from wiredecode.ui.detail import Branch, TreePane
 
 SHOWN_CHARACTERS = 50
 

@@ -1,10 +1,9 @@
 """Rows of values from the wire as a rich table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from rich import box
 from rich.cells import cell_len
 from rich.table import Table
@@ -14,14 +13,9 @@ from wiredecode.frames.escape import escape, shorten
 from wiredecode.tables.rows import dumps
 from wiredecode.view import theme
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def grid(schema: pa.Schema, rows: Iterable[Iterable[Any]]) -> Table:
     """A table whose names and cells are escaped and shortened; columns of numbers, and of durations, align right."""
-    import pyarrow as pa
-
     table = Table(box=box.SIMPLE_HEAD, header_style=theme.HEAD, pad_edge=False, show_edge=False)
     for field in schema:
         number = any(is_(field.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
