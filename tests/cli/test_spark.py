@@ -185,6 +185,24 @@ def test_inputs_and_outputs_are_checked_before_spark_starts(
     assert not Path("out").exists() and not Path("lake").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "hidden"), [("", True), ("-v", False), ("--conf spark.log.level=INFO", False)], ids=str
+)
+def test_messages_of_spark_are_shown_if_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, hidden: bool
+) -> None:
+    logs: list[Any] = []
+
+    def start(*_: Any, log: Any, **__: Any) -> None:
+        logs.append(log)
+        raise session.CannotStart("not here")
+
+    monkeypatch.setattr(session, "_check_java", lambda: None)
+    monkeypatch.setattr(session, "session", start)
+    assert run("spark", CAPTURE, "-o", str(tmp_path / "out"), *words.split()).code == 2
+    assert [log is not None for log in logs] == [hidden]
+
+
 def test_captures_that_tables_have_are_no_reason_to_start_spark(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

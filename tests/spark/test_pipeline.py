@@ -20,6 +20,7 @@ from tests.support import packets
 from wiredecode.spark import pipeline
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.files import Problem
+from wiredecode.spark.parcels import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,8 +119,14 @@ def test_one_bad_file_among_twenty_is_told_with_its_place_and_stops_no_other(
     files = sorted(cut(tmp_path, packets(BASIC), 20))
     bad = files[7]
     bad.write_bytes(bad.read_bytes()[:-3])
-    found, reports = run(spark, [tmp_path], demand, buckets=2)
+    metrics = pipeline.Metrics(spark)
+    found, reports = run(spark, [tmp_path], demand, buckets=2, metrics=metrics)
     same_rows(found, expected(files, demand))
+    assert (metrics.packets.value, metrics.problems.value) == (len(packets(BASIC)) - 1, 1)
+    assert metrics.frames.value == len(found)
+    assert metrics.undecoded_bytes.value == sum(
+        unpacked(told["totals"]).undecoded for told in reports if "totals" in told
+    )
     (told,) = [report for report in reports if "problem" in report]
     assert told["file"] == str(bad)
     assert "is cut in the middle of a packet" in told["problem"]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -56,13 +57,9 @@ class Part:
     what: splits.Split | Problem
     size: int
 
-    @property
-    def source(self) -> str:
-        return self.what.source if isinstance(self.what, Problem) else self.what.file.source
-
 
 def sized(
-    demand: TableDemand, sizes: dict[str, int], parallel: int, partitions: int | None, buckets: int | None
+    demand: TableDemand, sizes: Mapping[str, int], parallel: int, partitions: int | None, buckets: int | None
 ) -> tuple[TableDemand, int]:
     """Number of tasks and buckets; ``sizes``: captured bytes by source."""
     total = sum(sizes.values())
@@ -113,13 +110,12 @@ def planned(
         raise Stopped(found.problems[0].text)
     size_of_part = splits.SPLIT_BYTES if split_bytes is None else split_bytes
     parts = [Part(problem, 0) for problem in found.problems]
+    sizes: Counter[str] = Counter()
     for file in found.files:
         size = found.sizes[file.name] * (PACKED if file.name.endswith(PACKED_NAMES) else 1)
+        sizes[file.source] += size
         cut = splits.splits(file, found.sizes[file.name], size_of_part)
         parts += [Part(split, size // len(cut)) for split in cut]
-    sizes: dict[str, int] = {}
-    for part in parts:
-        sizes[part.source] = sizes.get(part.source, 0) + part.size
     demand, partitions = sized(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
     return Planned(parts, demand, partitions)
 
@@ -186,11 +182,9 @@ class Metrics:
     Each has a ``value``, which grows as tasks end. Spark may count a task twice that it runs again.
     """
 
-    NAMES = ("packets", "frames", "problems", "undecoded_bytes")
-
     def __init__(self, spark: SparkSession) -> None:
         self.packets, self.frames, self.problems, self.undecoded_bytes = (
-            spark.sparkContext.accumulator(0) for _ in self.NAMES
+            spark.sparkContext.accumulator(0) for _ in range(4)
         )
 
     def counting(self, items: Iterator[Decoded]) -> Iterator[Decoded]:
@@ -202,7 +196,7 @@ class Metrics:
                     self.problems.add(1)
                 elif "totals" in told:
                     totals = unpacked(told["totals"])
-                    self.packets.add(totals.packets)
+                    self.packets.add(0 if "bucket" in told else totals.packets)  # a file's report has them, too
                     self.frames.add(sum(totals.frames.values()))
                     self.undecoded_bytes.add(totals.undecoded)
             yield item

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -161,10 +161,6 @@ class Captures(DataSource):
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("the schema is fixed; choose columns with the option columns")
         return CaptureReader(self.wanted())
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name is Spark's
-        """A source has no state, and connections that cross files need one. Raises ``ValueError``."""
-        raise ValueError("readStream: connections continue across files: use wiredecode spark --stream")
 
 
 class Whole(NamedTuple):
