@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
+from wiredecode.fields.layer import Layer
 from wiredecode.fields.tagged import UnknownTag
-from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.protocols.kafka.layers import OTHERS, layer_of, versions
+from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.testing import Part, ProtocolTests
 
@@ -34,11 +38,26 @@ DIALOGUE = [
 ]
 
 
+VALUES = {"UnknownTags": lambda chance: [UnknownTag(tag=chance.randrange(1000, 9999), data=chance.randbytes(3))]}
+
+
 class TestKafka(ProtocolTests):
+    """The newest version of every message; :class:`TestEveryVersion` takes all others, too."""
+
     protocol = Kafka
     captures: ClassVar = [CAPTURE]
     dialogues: ClassVar = {"a group": DIALOGUE}
     steady: ClassVar = frozenset({"size", "api_key", "api_version", "correlation_id", "error"})
-    values: ClassVar = {
-        "UnknownTags": lambda chance: [UnknownTag(tag=chance.randrange(1000, 9999), data=chance.randbytes(3))],
-    }
+    values: ClassVar = VALUES
+
+    @classmethod
+    def layers(cls) -> list[type[Layer]]:
+        newest = {versions(message.name).layers()[-1]: None for message in (*REQUESTS.values(), *RESPONSES.values())}
+        return [*newest, *OTHERS]
+
+
+@pytest.mark.slow
+class TestEveryVersion(ProtocolTests):
+    protocol = Kafka
+    steady: ClassVar = TestKafka.steady
+    values: ClassVar = VALUES

@@ -10,6 +10,7 @@ import pytest
 
 from tests import damage
 from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, asked, told
+from wiredecode.api import read
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
@@ -249,3 +250,19 @@ def test_a_truncated_frame_says_that_more_topics_may_follow() -> None:
         front, dots = frame.generated["topics_named"][:-4], frame.generated["topics_named"][-4:]
         assert dots == " ..."
         assert (said[frame.packets[0]] or "").startswith(front) or "-" in front
+
+
+def test_what_members_of_a_group_exchange_is_decoded_if_they_are_consumers() -> None:
+    (frame, *_) = [each for each in read(CAPTURE.parent / "groups.pcap.gz") if each.type == "SyncGroupRequest"]
+    assert frame.layers is not None
+    (assigned,) = frame.layers["kafka"]["assignments"]
+    assert assigned["assignment"]["assigned_partitions"] == [{"topic": "orders", "partitions": [0, 1, 2]}]
+    for other in (b"", b"\0\1\0\0\0\3url", b"\0\3" + bytes(12) + b"rest", b"\xff" * 40):
+        part = asked("SyncGroup", 3, 1, group_id="connect", member_id="m", assignments=[])
+        layer = layer_of("SyncGroupRequest", 3)
+        values = compiler.values(layer, part.data, 0, len(part.data)) | {
+            "assignments": [{"member_id": "m", "assignment": other}]
+        }
+        (frame,) = run(Part(1, 0, bytes(build(layer, values)))).frames
+        assert frame.layers is not None
+        assert frame.layers["kafka"]["assignments"] == [{"member_id": "m", "assignment": other.hex()}]

@@ -24,8 +24,9 @@ from wiredecode.fields import (
     Text,
     UInt16,
     Uuid,
+    compiler,
 )
-from wiredecode.fields.layer import Layer
+from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.sized import Inner
 from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
@@ -121,6 +122,8 @@ def scalar(name: str, kind: str, doc: str, flexible: bool, null: int | None, own
         if kind == "str":
             return Text(name, doc, length=length, null=null, secret=hidden, free=name in names.FREE)
         inner: Inner | None = read_batches if name == "batches" else None
+        if kind == "bytes" and name in MEMBER_DATA:
+            inner = partial(read_member, name, MEMBER_DATA[name])
         return Binary(name, doc, length=length, null=null, secret=hidden, inner=inner)
     if kind == "i16" and (name == "error" or name.endswith("_error")):
         return Int16(name, doc, names=ERRORS)
@@ -128,6 +131,29 @@ def scalar(name: str, kind: str, doc: str, flexible: bool, null: int | None, own
         return Int16(name, doc, names=APIS)
     number: Kind = NUMBERS[kind](name, doc)
     return number
+
+
+MEMBER_DATA = {
+    **dict.fromkeys(("metadata", "member_metadata"), "ConsumerProtocolSubscription"),
+    **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
+}
+"""Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
+
+
+def read_member(field: str, name: str, value: bytes, style: Style, before: dict[str, Any]) -> dict[str, Any] | None:
+    """What a consumer subscribes to, or is assigned, in place of its bytes; None: those of another kind of group."""
+    version = int.from_bytes(value[:2])
+    if len(value) < LEAST_MEMBER or version not in versions(name):
+        return None
+    try:
+        shown, reached = compiler.record(layer_of(name, version), value, 2, len(value), style)
+    except compiler.FAILED:
+        return None
+    return {field: {"version": version, **shown}} if reached == len(value) else None
+
+
+LEAST_MEMBER = 10
+"""Bytes of a version, no topics, and no user data."""
 
 
 def layout_of(name: str, version: int) -> tuple[Header, Layout]:

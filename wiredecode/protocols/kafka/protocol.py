@@ -13,7 +13,7 @@ from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Unde
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
-from wiredecode.protocols.kafka.layers import every_layer
+from wiredecode.protocols.kafka.layers import MEMBER_DATA, every_layer, versions
 from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, LengthPrefix
@@ -22,6 +22,11 @@ from wiredecode.protocols.shared.pairing import Newest
 
 PLACES = ("kafka.topic_data.partition_data", "kafka.responses.partitions")
 """Structures with batches."""
+EXCHANGED = (
+    *("kafka.protocols.metadata", "kafka.members.metadata", "kafka.assignments.assignment", "kafka.assignment"),
+    *("kafka.groups.members.member_metadata", "kafka.groups.members.member_assignment"),
+)
+"""What consumers of a group exchange through its coordinator."""
 
 
 def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
@@ -47,13 +52,23 @@ def inside(place: str) -> dict[str, Generated]:
     return fields | {f"{place}{name.removeprefix('place')}": field for name, field in ADDED.items()}
 
 
+def member_data(place: str) -> dict[str, Generated]:
+    """The fields of what consumers of a group exchange."""
+    name = MEMBER_DATA[place.rpartition(".")[2]]
+    found = {f"{place}.version": Generated("int16", "version of what follows")}
+    for layer in versions(name).layers():
+        found |= members(layer, place)
+    return found
+
+
 TOLD = generated_of("kafka")
 ADDED = {name: field for name, field in TOLD.items() if name.startswith("place.")}
 GENERATED = {
     **{name: field for name, field in TOLD.items() if name not in ADDED},
     **{name: field for place in PLACES for name, field in inside(place).items()},
+    **{name: field for place in EXCHANGED for name, field in member_data(place).items()},
 }
-COLUMN_TYPES = {f"{place}.batches": "list<struct>" for place in PLACES}
+COLUMN_TYPES = {**{f"{place}.batches": "list<struct>" for place in PLACES}, **dict.fromkeys(EXCHANGED, "json")}
 
 MOST_TOPICS = 10_000
 """Topic ids with known names of a capture."""
