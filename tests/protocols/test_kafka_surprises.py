@@ -258,11 +258,15 @@ def test_what_members_of_a_group_exchange_is_decoded_if_they_are_consumers() -> 
     (assigned,) = frame.layers["kafka"]["assignments"]
     assert assigned["assignment"]["assigned_partitions"] == [{"topic": "orders", "partitions": [0, 1, 2]}]
     for other in (b"", b"\0\1\0\0\0\3url", b"\0\3" + bytes(12) + b"rest", b"\xff" * 40):
-        part = asked("SyncGroup", 3, 1, group_id="connect", member_id="m", assignments=[])
         layer = layer_of("SyncGroupRequest", 3)
-        values = compiler.values(layer, part.data, 0, len(part.data)) | {
-            "assignments": [{"member_id": "m", "assignment": other}]
+        values: dict[str, Any] = {
+            "api_version": 3,
+            "correlation_id": 1,
+            "client_id": "app-1",
+            "group_id": "connect",
+            "member_id": "m",
         }
+        values["assignments"] = [{"member_id": "m", "assignment": other}]
         (frame,) = run(Part(1, 0, bytes(build(layer, values)))).frames
         assert frame.layers is not None
         assert frame.layers["kafka"]["assignments"] == [{"member_id": "m", "assignment": other.hex()}]
