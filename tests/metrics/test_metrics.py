@@ -30,6 +30,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
 SLOW = CAPTURES / "stories" / "slow-consumer.pcap"
 REFUSED = CAPTURES / "stories" / "publishes-refused.pcap"
+JETSTREAM = CAPTURES / "nats" / "13-jetstream.pcap"
 KILLED = CAPTURES / "stories" / "broker-killed.pcap"
 DURATION, REQUEST = "messaging_client_operation_duration_seconds", "wiredecode_request_duration_seconds"
 Found = dict[str, dict[tuple[str, ...], float]]
@@ -104,6 +105,20 @@ def test_every_step_is_whole_openmetrics(run: Run, tmp_path: Path) -> None:
         found = values(text_string_to_metric_families("\n".join(steps[time])))
         counts.append(found["messaging_client_consumed_messages_total"][()])
     assert counts == sorted(counts) and len({*counts}) == 5
+
+
+@pytest.mark.parametrize("capture", [BASIC, JETSTREAM, KILLED], ids=lambda path: path.stem)
+def test_histograms_are_those_of_sql_over_messages(run: Run, capture: Path) -> None:
+    pytest.importorskip("duckdb")
+    buckets = at_the_end(run, capture, "le")[f"{DURATION}_bucket"]
+    query = (
+        "select latency_ns, count(*) as n from messages"
+        " where operation = 'publish' and sender = 'client' and outcome = 'ok' and topic not like '$JS.%' group by 1"
+    )
+    rows = [json.loads(line) for line in run("sql", capture, query, "-2", "-q").out.splitlines()]
+    assert rows and sum(row["n"] for row in rows) == buckets["+Inf",]
+    for (bound,), count in buckets.items():
+        assert count == sum(row["n"] for row in rows if row["latency_ns"] <= float(bound) * 1e9), bound
 
 
 def test_label_sets_are_bounded_and_told(run: Run) -> None:
