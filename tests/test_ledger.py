@@ -19,7 +19,7 @@ class Talk:
     """A connection, of which as much is known as a test says."""
 
     def __init__(self, *, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> None:
-        answering = SimpleNamespace(lossy=bool(missing), started=started, first_ns=first_ns)
+        answering = SimpleNamespace(unlinked_ns=-1, lossy=bool(missing), started=started, first_ns=first_ns)
         self.directions, self.label = (SimpleNamespace(lossy=bool(asking)), answering), None
 
 

@@ -10,12 +10,12 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES
-from wiredecode.dissect.ledger import confirmations, reply_captured
+from wiredecode.dissect.ledger import confirmations
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values, ref_of
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000

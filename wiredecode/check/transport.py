@@ -9,7 +9,16 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Place, Problem, Report, Rule, begin_of, hosts_of
+from wiredecode.protocols.shared.problems import (
+    MOST_PROBLEMS,
+    Place,
+    Problem,
+    Report,
+    Rule,
+    begin_of,
+    farewell_captured,
+    hosts_of,
+)
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
 """At least this many retransmissions, and this share of the packets, are a warning."""
@@ -106,6 +115,8 @@ class Health(Rule):
         if len(there) < LEAST_ENDED or any(time_ns is None or time_ns < earliest for _, time_ns in there):
             return
         if any(last - connection.first_ns < LEAST_LIVED_NS for connection, _ in there):
+            return
+        if not all(farewell_captured(connection) for connection, _ in there):
             return
         what = f"{endpoint} ended all its {len(there):,} connections at {self.report.seconds(last)}"
         for connection, time_ns in there:

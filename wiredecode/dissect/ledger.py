@@ -7,11 +7,11 @@ does not depend on other connections. What is held back in total is limited gene
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wiredecode.frames.frame import ALL, LATE, REFUSED, UNANSWERED, Answer, Confirmation, Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
+from wiredecode.protocols.shared.pairing import outcome_of, refusal_of, reply_captured
 
 WAIT_FRAMES = 1000
 """An answer is in time after at most this many frames of the request's connection ..."""
@@ -287,17 +287,3 @@ def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmatio
     if not frame.confirmations and frame.request is not None and frame.request in waiting:
         outcome = outcome_of(frame)
         yield Confirmation(frame.request, 0, ALL, refusal_of(frame) if outcome == REFUSED else None, outcome)
-
-
-def reply_captured(request: Any) -> bool:
-    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has.
-
-    So it is from the time on from which everything that could answer it was captured, and everything asked before.
-
-    Bytes after a gap wait until it is given up, so their answer may come earlier, and find no request. If a
-    capture begins in the middle, the first answers may have been sent before it.
-    """
-    asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
-    if answering.lossy or asking.lossy:
-        return False
-    return bool(answering.started or (answering.first_ns is not None and request.time_ns >= answering.first_ns))

@@ -155,7 +155,7 @@ class Framer:
         if not self.have:
             self.base = chunk.offset
         if self.direction.first_ns is None:
-            self.direction.first_ns = int(chunk.time_ns[0])
+            self.direction.first_ns, self.direction.first_at = int(chunk.time_ns[0]), int(chunk.ready[0])
         self.pieces.add(chunk)
         if self.in_step:
             self._append(chunk.data)

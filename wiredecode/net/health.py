@@ -189,8 +189,9 @@ class ConnectionHealth:
 
     @property
     def unanswered(self) -> bool:
-        """SYNs were sent, and nothing came back."""
-        return self.syns > 0 and not self.accepted and not self.refused
+        """SYNs were sent, and nothing came back; a side that sends more got an answer that was not captured."""
+        packets = sum(each.packets for each in self.directions)
+        return packets == self.syns > 0 and not self.refused
 
     def active(self, time_ns: int) -> None:
         """Payload came."""

@@ -139,13 +139,17 @@ class Direction:
     missing: int = 0
     """Bytes of holes: known to have been sent, never captured."""
     first_ns: int | None = None
-    """Time of the first byte that was passed on."""
+    """Time of the first byte that was passed on, and ..."""
+    first_at: int = 0
+    """... the moment at which it was."""
     first_gap: int | None = None
     """The moment at which a hole was given up first."""
     lost_from: int | None = None
     """The moment from which on bytes are missing here that never come."""
     unseen: int = 0
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
+    unlinked_ns: int = -1
+    """Time of its last answer of which it is not known what it answers."""
     losses: list[tuple[int, int, int]] = field(default_factory=list)
     """Of bytes that were not captured: the moment at which they were given up, rising, the time from which on it shows
     that they were sent, and their stream offset. Of very many the first."""
@@ -164,7 +168,9 @@ class Direction:
 
         So is a direction whose first bytes were not captured. It does not depend on what was read after that moment.
         """
-        if not self.started or self.started_at > moment or (self.lost_from is not None and self.lost_from <= moment):
+        if not self.started or self.started_at > moment or not 0 < self.first_at <= moment:
+            return True
+        if self.lost_from is not None and self.lost_from <= moment:
             return True
         return self.holes.at(moment) or self.awaited.at(moment)
 

@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from wiredecode.check.codes import offers
-from wiredecode.dissect.ledger import confirmations, reply_captured
+from wiredecode.dissect.ledger import confirmations
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols, requests
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import Publishing
 
 MOST_WAITING = 131_072

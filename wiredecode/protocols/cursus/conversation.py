@@ -158,6 +158,8 @@ class CursusConversation(Conversation):
         if request is None:
             self.uncertain = True  # its command was not captured, or comes too late: then the next reply is not its own
             return
+        if self.uncertain or frame.overtakes:
+            frame.connection.directions[frame.side].unlinked_ns = frame.time_ns
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
         if self.uncertain or frame.overtakes:

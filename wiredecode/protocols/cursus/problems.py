@@ -11,7 +11,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
 
 CODES = codes_of("cursus")
@@ -266,7 +266,7 @@ class Unanswered(Rule):
         for number in mine:
             place, client, name = self._waiting.pop(number)
             broker = 1 - client
-            if end is None or end.side != broker or connection.directions[broker].lossy:
+            if end is None or end.side != broker or not reply_captured(place):
                 continue
             who = connection.endpoints[broker]
             what = f"{who} closed the connection ({end.how}) and did not answer {name}"

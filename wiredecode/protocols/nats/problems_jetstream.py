@@ -13,7 +13,7 @@ from wiredecode.frames.who import short
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
 CODES = codes_of("nats")
 PUBLISHED = ("PUB", "HPUB")
@@ -56,11 +56,6 @@ class Dropped:
     frames: list[FrameRef] = field(default_factory=list)
     messages: int = 0
     last_ns: int = 0
-
-
-def whole(place: FrameRef) -> bool:
-    """Whether all that was said on a connection was captured, in both directions."""
-    return not any(direction.lossy or not direction.captured for direction in place.connection.directions)
 
 
 def consumer_of(subject: str, part: str) -> str:
@@ -120,7 +115,7 @@ class Pulls(Rule):
             connection = pull.place.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
             if (
-                whole(pull.place)
+                whole(pull.place.connection)
                 and pull.until_ns <= end_ns
                 and pull.place.time_ns > (self._answered.get(pull.of) or 0)
             ):

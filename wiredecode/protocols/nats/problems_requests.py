@@ -12,10 +12,10 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, acknowledged
-from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of, whole
+from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Problem, Report, Rule, ref_of, whole
 
 CODES = codes_of("nats")
 INBOX = "_INBOX."
@@ -190,7 +190,7 @@ class Requests(Rule):
         explained: dict[str, Problem] = {}
         for service in self._services.values():
             first = service.silent[0].time_ns if len(service.silent) > 1 else 0
-            if first > service.answered_ns > 0 and whole(service.silent[0]):
+            if first > service.answered_ns > 0 and whole(service.silent[0].connection):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
             elif service.pause is not None and service.late > 1 and service.quick >= MANY_QUICK:
                 self._report_pause(service, *service.pause)
@@ -235,7 +235,7 @@ class Requests(Rule):
     def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or 1 < len(several) < self._asked.get(subject, 0)
-        severity = None if certain and all(whole(each.place) for each in several) else "note"
+        severity = None if certain and all(whole(each.place.connection) for each in several) else "note"
         first = several[0].place
         problem = self.report.add(CODES["unanswered"], what, subject, frame=first, severity=severity)
         problem.count = problem.weight = len(several)

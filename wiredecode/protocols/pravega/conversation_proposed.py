@@ -128,7 +128,8 @@ class Proposed(Talk):
     def _more_parts(self, frame: Frame, side: Side, part: int, data: bytes) -> None:
         parts = side.parts
         if parts is None or (parts.tentative and side.base == BEGIN):
-            frame.find("error", "protocol", "parts-not-begun", "no message was begun that this continues", "part")
+            severity = "error" if frame.all_seen(frame.side) else "note"
+            frame.find(severity, "protocol", "parts-not-begun", "no message was begun that this continues", "part")
             if part == MIDDLE and not side.zero_seen:
                 side.parts = Parts(frame.id, frame.offset, bytearray(data), tentative=True)
             elif parts is not None and not side.zero_seen:

@@ -267,6 +267,8 @@ class Admission(problems.Rule):
         health = connection.health
         if not said or said & {"close", "refused"} or health is None or health.end is None or health.end.how == "RST":
             return
+        if not problems.farewell_captured(connection):
+            return
         by_client = connection.initiator is None or health.end.side == connection.initiator
         who = "client" if by_client else "broker"
         end = health.end

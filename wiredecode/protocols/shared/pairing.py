@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
@@ -165,3 +165,18 @@ def link(frame: Frame, request: Requester) -> None:
     frame.request = request.frame
     latency_ns = frame.time_ns - request.time_ns
     frame.latency_ns = latency_ns if latency_ns >= 0 else None  # packets in another order than they were sent
+
+
+def reply_captured(request: Any) -> bool:
+    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has.
+
+    So it is from the time on from which everything that could answer it was captured, and everything asked before.
+
+    Bytes after a gap wait until it is given up, so their answer may come earlier, and find no request. If a
+    capture begins in the middle, the first answers may have been sent before it. An answer of which it is not known
+    what it answers may be the one.
+    """
+    asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
+    if answering.lossy or asking.lossy or request.time_ns <= answering.unlinked_ns:
+        return False
+    return bool(answering.started or (answering.first_ns is not None and request.time_ns >= answering.first_ns))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
+FAREWELL_NS, LAST = 1_000_000_000, (1 << 63) - 1
+"""A farewell is said within this time of the end; the last moment, and time, that there can be."""
 MOST_PROBLEMS = 1000
 """Problems that are kept separately; beyond it only the number is known."""
 MOST_MEMBERS = 10_000
@@ -73,6 +75,20 @@ class Problem:
 def hosts_of(connection: Connection) -> tuple[str, ...]:
     """The addresses of both sides, in one order for both directions."""
     return tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints))
+
+
+def whole(connection: Connection) -> bool:
+    """Whether all that was said on a connection was captured, in both directions."""
+    return not any(direction.lossy or not direction.captured for direction in connection.directions)
+
+
+def farewell_captured(connection: Connection) -> bool:
+    """Whether both sides were captured in the last second of a connection: what they said at its end is known."""
+    end_ns = connection.health.end.time_ns if connection.health is not None and connection.health.end else 0
+    return all(
+        direction.captured and not direction.lost_between(end_ns - FAREWELL_NS, LAST, LAST)
+        for direction in connection.directions
+    )
 
 
 class FrameRef(NamedTuple):

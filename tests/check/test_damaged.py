@@ -1,0 +1,71 @@
+"""Captures that begin late, lose packets or hold one side: what is missing there accuses nobody."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests import damage
+from tests.check.support import CAPTURES, check, checked
+from tests.sweep import DAMAGE, TRUNCATED
+from wiredecode.capture import PacketBatch
+
+OF_DAMAGE = {"capture.loss", "capture.clock", "tcp.loss", "tcp.slow-response"}
+"""What lost and repeated packets of a capture look like."""
+KINDS = [kind for kind in (*DAMAGE, *TRUNCATED) if kind not in ("swapped", "duplicated")]
+SMALL = [
+    CAPTURES / name
+    for name in (
+        "nats/03-pubsub.pcap",
+        "nats/04-request-reply.pcap",
+        "liftbridge/30-lb-publish-ack.pcap",
+        "rabbitmq-stream/c43_basic.pcap",
+        "rabbitmq-stream/c43_dedup.pcap",
+        "cursus/topic-mgmt.pcap",
+        "cursus/stream.pcap",
+        "stories/publishes-refused.pcap",
+        "pravega/seed_dialect.pcap",
+        "tank/tank_03_produce_single.pcap",
+        "kafka/small.pcap",
+    )
+]
+
+
+def accused(packets: PacketBatch) -> set[str]:
+    return {problem.name for problem in checked([packets]).finish() if problem.severity != "note"}
+
+
+def damaged(packets: PacketBatch, kind: str, seed: str) -> PacketBatch | None:
+    if kind in TRUNCATED:
+        return damage.cut_packets(packets, TRUNCATED[kind])
+    places = DAMAGE[kind](packets, random.Random(f"{seed} {kind}"))
+    return damage.in_time(damage.chosen(packets, places)) if places else None
+
+
+def more_accused(capture: Path, turns: int) -> list[str]:
+    """Problems of damaged copies that the whole capture has neither as such nor as consequence or note."""
+    packets = damage.read(capture)
+    known = {problem.name for problem in check([packets])} | OF_DAMAGE
+    found = []
+    for kind in KINDS:
+        for turn in range(turns):
+            variant = damaged(packets, kind, f"{turn} {capture.name}")
+            if variant is not None:
+                found += [f"{kind} {turn}: {name}" for name in sorted(accused(variant) - known)]
+    return found
+
+
+@pytest.mark.parametrize("capture", SMALL, ids=lambda path: path.stem)
+def test_what_was_not_captured_accuses_nobody(capture: Path) -> None:
+    assert more_accused(capture, turns=2) == []
+
+
+HEALTHY = [path for path in damage.small_captures() if path.parent.name not in ("hostile", "stories")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capture", HEALTHY, ids=lambda path: path.name)
+def test_what_was_not_captured_accuses_nobody_in_any_capture(capture: Path) -> None:
+    assert more_accused(capture, turns=4) == []
