@@ -293,7 +293,7 @@ class OtherProtocols(Rule):
         """The first bytes of one side are no frame, though the other side speaks the protocol."""
         beginning = frame.data[:LONGEST_BEGINNING]
         name = foreign_name(beginning)
-        if name != UNKNOWN:
+        if name != UNKNOWN and not frame.connection.directions[frame.side].lossy:
             spoken = self._titles.get(frame.protocol, frame.protocol)
             by_client = frame.side == client_side(frame.connection)
             what = f"{frame.source} speaks {name}, the other side {spoken}"
@@ -321,6 +321,9 @@ class OtherProtocols(Rule):
             if spoken is None or (name == "TLS" and (answered or spoken == "tls" or connection.closed is None)):
                 continue
             title = self._titles.get(spoken, spoken)
+            health = connection.health
+            if health is not None and not health.directions[1 - client].packets:
+                continue  # only the client was captured
             closed = None if answered else connection.closed
             silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
             self._at_port(name, connection.endpoints[client], server, title, silent, begin_of(connection))

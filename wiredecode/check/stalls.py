@@ -10,7 +10,16 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import carried_by
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, Checks, FrameRef, Place, Report, Rule, stopped_or_cut
+from wiredecode.protocols.shared.problems import (
+    LAST,
+    MOST_EVIDENCE,
+    Checks,
+    FrameRef,
+    Place,
+    Report,
+    Rule,
+    stopped_or_cut,
+)
 
 LEAST_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
@@ -267,7 +276,7 @@ class Stalls(Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
-        silences = [each for each in stall.silences if not _held_back(each)]
+        silences = [each for each in stall.silences if not _held_back(each) and not _spoke_unseen(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})
@@ -331,6 +340,12 @@ def _held_back(silence: Silence) -> bool:
     health = connection.health
     client = client_side(connection)
     return health is not None and health.directions[client].closed(silence.since_ns, silence.until_ns)
+
+
+def _spoke_unseen(silence: Silence) -> bool:
+    """Whether bytes of the server that were not captured show in that time."""
+    answers = silence.connection.directions[1 - client_side(silence.connection)]
+    return answers.lost_between(silence.since_ns, silence.until_ns, LAST)
 
 
 def _why(silence: Silence) -> str | None:

@@ -48,6 +48,8 @@ class Health(Rule):
         """By endpoint: packets of the connections that had losses."""
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
         """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
+        self._one_sided: set[str] = set()
+        """Hosts that sent nothing in this capture on connections on which their clients sent payload."""
         self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
         """By hosts: whether the client was not heard, from when to when."""
 
@@ -71,6 +73,9 @@ class Health(Rule):
             known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MOST_PROBLEMS))
             silent = end is None or end.side != server or "closed_by" in connection.who
             known.append((connection, None if silent or end is None else end.time_ns))
+        answering = 1 - client_side(connection)
+        if not health.directions[answering].packets and len(self._one_sided) < MOST_PROBLEMS:
+            self._one_sided.add(connection.endpoints[answering].rpartition(":")[0])
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
@@ -84,6 +89,8 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
+            if problem.name == CODES["tcp.no-answer"].code and endpoint.rpartition(":")[0] in self._one_sided:
+                problem.severity, problem.likely = "note", "only one direction was captured"
             known = self._ended.pop(endpoint, ())
             self._accepted_again(problem, [connection.first_ns for connection, _ in known])
             ends = [time_ns for _, time_ns in known if time_ns is not None]
@@ -153,7 +160,9 @@ class Health(Rule):
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""
         left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
-        key, severity = (who, bool(lost), connection.who.get("name")), "note" if by_client and not lost else None
+        known = farewell_captured(connection)  # else what it read or acknowledged may be lost
+        severity = "note" if by_client and not (lost and known) else None
+        key = who, bool(lost), connection.who.get("name")
         what, at = f"the {who} reset {name}{left}", Place(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], what, key, frame=at, severity=severity)
         if problem.count > 1:

@@ -229,6 +229,7 @@ class Advertised(AdvertisedHost):
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
         values = frame.values
+        brokers = [each for each in values.get("brokers") or () if "port" in each]  # the last may be truncated
         if frame.type == "MetadataRequest":
             if values.get("topics"):
                 self._named.put(frame.id, True)
@@ -237,13 +238,12 @@ class Advertised(AdvertisedHost):
                 if each.get("error") == 0 and "host" in each and "port" in each:
                     yield each["host"], each["port"]
         elif not self._named.pop(frame.request or 0, False):
-            brokers = {(each["host"], each["port"], host_of(frame.destination)) for each in values.get("brokers") or ()}
-            yield from (key[:2] for key in brokers & self._advertised.keys())
+            named = {(each["host"], each["port"], host_of(frame.destination)) for each in brokers}
+            yield from (key[:2] for key in named & self._advertised.keys())
         else:
             partitions = (each for topic in values.get("topics") or () for each in topic.get("partitions") or ())
             leaders = {each.get("leader_id") for each in islice(partitions, MOST_KNOWN)}
-            used = (each for each in values.get("brokers") or () if each.get("node_id") in leaders)
-            yield from ((each["host"], each["port"]) for each in used)
+            yield from ((each["host"], each["port"]) for each in brokers if each["node_id"] in leaders)
 
 
 CHECKS = Checks(

@@ -112,7 +112,8 @@ class AdvertisedHost(Rule):
         self._spoke.discard(connection.number)
         self._requested.discard(connection.number)
         for advertised in self._advertised.values():
-            if advertised.place.connection is connection and connection.closed is not None and health is not None:
+            of_it = advertised.place.connection is connection and connection.closed is not None
+            if of_it and health is not None and all(side.captured for side in connection.directions):
                 advertised.left_ns = health.last_ns
 
     def _met_another(self, connection: Connection) -> bool:
