@@ -8,6 +8,7 @@ from tests.net.craft import ACK, Talk, batches
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Network
+from wiredecode.net.spread import MOST_NS, Spread, Times
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -54,3 +55,10 @@ def fragments(packet: bytes) -> list[bytes]:
         fields = header[:2] + (20 + len(data)).to_bytes(2) + header[4:6] + place.to_bytes(2) + header[8:]
         made.append(ethernet + fields + data)
     return made
+
+
+def test_times_from_one_end_of_all_to_the_other_fit_into_64_bits() -> None:
+    times, spread = Times(), Spread()
+    for each in (times, spread):
+        each.add(1 << 64)
+    assert times.largest == times.percentile(99) == spread.largest == spread.percentile(990) == MOST_NS

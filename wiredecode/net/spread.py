@@ -9,6 +9,8 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 
+MOST_NS = (1 << 63) - 1
+"""Longer times, from one end of all times to the other, count as this one: columns have 64 bits."""
 FINENESS = 32
 """Buckets per doubling of a time: percentiles are right within 2.2 %."""
 
@@ -26,7 +28,7 @@ class Times:
 
     def add(self, ns: int) -> None:
         """One more; a clock that went back counts as no time."""
-        ns = max(ns, 0)
+        ns = min(max(ns, 0), MOST_NS)
         self.count += 1
         if self.smallest is None or ns < self.smallest:
             self.smallest = ns
@@ -79,6 +81,7 @@ class Spread:
 
     def add(self, ns: int, count: int = 1) -> None:
         """``count`` more of the same time."""
+        ns = min(ns, MOST_NS)
         if not self.count or ns < self.smallest:
             self.smallest = ns
         if not self.count or ns > self.largest:
