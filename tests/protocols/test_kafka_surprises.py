@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 from typing import Any
 
 import pytest
 
 from tests import damage
+from tests.effort import calls
 from tests.protocols.test_kafka_parity import CAPTURE, DIALOGUE, asked, told
 from wiredecode.api import read
 from wiredecode.capture import open_capture
@@ -16,6 +18,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import PARTIAL
 from wiredecode.frames.message import FrameMessages, Messages
+from wiredecode.protocols.base import Undecided
 from wiredecode.protocols.kafka.layers import layer_of, versions
 from wiredecode.protocols.kafka.layers_records import (
     CompressedBatch,
@@ -72,6 +75,33 @@ def test_a_late_start_loses_no_byte_and_types_what_has_a_request(first: int) -> 
     for one, two in zip(result.frames, whole.frames[first:], strict=True):
         answers_earlier = two.request is not None and two.request <= first
         assert one.type == ("Response" if answers_earlier else two.type)
+
+
+def small_integers(count: int) -> bytes:
+    chance = random.Random(3)
+    return struct.pack(f">{count}H", *(chance.choice([0, 0, 0, 1, 1, 2, 3, 8, 12, 17, 23]) for _ in range(count)))
+
+
+UNCERTAIN = b"".join(struct.pack(">ii16x", 20, number) for number in (1, 2, 3))
+"""Responses, which are no proof on another port."""
+
+
+@pytest.mark.parametrize(
+    "front", [b"", struct.pack(">iiii", 4, 1, 200_000, 2), UNCERTAIN], ids=["nothing", "waits", "uncertain"]
+)
+def test_the_search_looks_at_each_byte_once_however_small_the_pieces(front: bytes) -> None:
+    """Tables of small integers look like headers; the front may wait for more bytes, or be found in every piece."""
+
+    def identify(data: bytes) -> None:
+        start = 0
+        for end in range(500, len(data), 500):
+            verdict = Kafka().recognise(data[start:end], started=False, final=False, port=False)
+            assert isinstance(verdict, Undecided)
+            start += verdict.position
+
+    identify(front + small_integers(2_000))  # what is compiled at first use
+    small, large = (calls(lambda size=size: identify(front + small_integers(size))) for size in (4_000, 32_000))
+    assert large < 10 * small
 
 
 def test_a_produce_that_asks_for_no_answer_does_not_wait() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -74,8 +75,19 @@ MOST_TOPICS = 10_000
 """Topic ids with known names of a capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
-REQUEST_FRONT = re.compile(rb"(?=[\x00-\x0f][\x00-\xff]{3}\x00[\x00-\x60]\x00[\x00-\x18])", re.DOTALL)
-RESPONSE_FRONT = re.compile(rb"(?=\x00[\x00-\xff]{3}[\x00-\x7f])", re.DOTALL)
+LEAST_BYTES = 16
+"""Of two responses."""
+SIZE = struct.Struct(">I")
+FRONT = re.compile(
+    rb"""(?=
+    (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00[\x00-\x60] \x00[\x00-\x18] [\x00-\x7f].{3}
+    (?: \xff\xff | \x00[\x00-\x02] | (?P<named> (?:\x00[\x03-\xff] | \x01[\x00-\x2c]) [\x20-\x7e]))
+    | (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00\x07 \x00\x00
+    | (?!\x00\x00\x00[\x00-\x03]) \x00.{3} (?!\x00{4}) [\x00-\x7f].{3}
+    )""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Headers of requests, with a client's name or with none, and of responses; few other bytes look like one."""
 
 
 def is_certain(chain: RequestChain) -> bool:
@@ -123,7 +135,7 @@ class Kafka(Protocol):
         chain = RequestChain(data, found.position)
         if found.found and (port or is_certain(chain)):
             return Verdict(found.position, client=chain.best >= GOOD)
-        return Rejected() if final else Undecided(0 if found.found else found.position)
+        return Rejected() if final else Undecided(found.position)
 
     def begin(self, data: bytes, *, final: bool) -> Found:
         """A segment that ends where a response does."""
@@ -133,31 +145,35 @@ class Kafka(Protocol):
         return self.search(data, final=final)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A request, or responses whose correlation ids go up."""
-        asked = self._asked(data, final)
-        for match in RESPONSE_FRONT.finditer(data):
+        """The first request that is whole or may become so, or responses whose correlation ids go up.
+
+        What was refuted is not looked at again: all before the position that is returned.
+        """
+        behind = max(0, len(data) - LEAST_BYTES)
+        for match in FRONT.finditer(data):
             position = match.start()
-            if position >= asked.position:
+            if position >= behind:
                 break
-            chain = ResponseChain(data, position)
-            if chain.enough() or (chain.whole >= 2 and chain.end == len(data)):
-                return Found(position, True)
-            waits = chain.last.level == CUT or chain.last.end > len(data)
-            if chain.whole and waits and not final and chain.last.end - position < SEARCH_BYTES:
-                return Found(position, False)
-        return asked
+            if match["named"] is None and position + 4 + SIZE.unpack_from(data, position)[0] > len(data):
+                continue
+            found = self._asked(data, position, final) or self._answered(data, position, final)
+            if found is not None:
+                return found
+        return Found(behind, False)
 
     @staticmethod
-    def _asked(data: bytes, final: bool) -> Found:
-        """The first request that is whole, or that may become so."""
-        for match in REQUEST_FRONT.finditer(data):
-            position = match.start()
-            chain = RequestChain(data, position)
-            if chain.best >= GOOD and chain.whole:
-                return Found(position, True)
-            if chain.best >= GOOD and not final and chain.last.end - position < SEARCH_BYTES:
-                return Found(position, False)
-        return Found(max(0, len(data) - 16), False)
+    def _asked(data: bytes, position: int, final: bool) -> Found | None:
+        chain = RequestChain(data, position)
+        waits = not final and chain.last.end - position < SEARCH_BYTES
+        return Found(position, chain.whole > 0) if chain.best >= GOOD and (chain.whole or waits) else None
+
+    @staticmethod
+    def _answered(data: bytes, position: int, final: bool) -> Found | None:
+        chain = ResponseChain(data, position)
+        if chain.enough() or (chain.whole >= 2 and chain.end == len(data)):
+            return Found(position, True)
+        waits = chain.whole and (chain.last.level == CUT or chain.last.end > len(data))
+        return Found(position, False) if waits and not final and chain.last.end - position < SEARCH_BYTES else None
 
     def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
         return KafkaConversation(connection, self.topics)
