@@ -93,8 +93,6 @@ def lines(
             words.append("?" + field["nullableVersions"])
         if "tag" in field:
             words.append(f"#{field['tag']},{field['taggedVersions']}")
-        if field.get("flexibleVersions") == "none":
-            words.append("rigid")
         yield " " * depth + " ".join(words)
         if shown == "struct":
             inner = field.get("fields") or structs[element]

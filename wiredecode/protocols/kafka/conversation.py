@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ class KafkaConversation(Conversation):
             self._request(frame, style)
         else:
             self._response(frame, style)
+        self._name_topics(frame)
+        self._check_batches(frame)
         if "error" not in frame.values or frame.values["error"] != 0 or frame.type == "ProduceResponse":
             self._report_errors(frame)
 
@@ -103,8 +106,6 @@ class KafkaConversation(Conversation):
         else:
             decoder(message.name, version).read(frame, style)
         values = frame.values
-        self._name_topics(frame)
-        self._check_batches(frame)
         if key == names.PRODUCE and values.get("acks", 1) == 0:
             frame.outcome = NOT_ASKED
             return
@@ -127,9 +128,7 @@ class KafkaConversation(Conversation):
         frame.code = asked.key
         link(frame, asked)
         self._reader(frame, asked).read(frame, style)
-        self._name_topics(frame)
         self._learn(frame, asked)
-        self._check_batches(frame)
 
     def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
         name, version = f"{APIS.get(asked.key, '')}Response", asked.version
@@ -178,9 +177,7 @@ class KafkaConversation(Conversation):
         """The outcome of a request, by the error codes of its response."""
         if frame.side == self.client:
             return
-        found: dict[int, int] = {}
-        for code in errors_in(frame.values):
-            found[code] = found.get(code, 0) + 1
+        found = Counter(errors_in(frame.values))
         if found:
             texts = [
                 f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in found.items()

@@ -65,16 +65,8 @@ def places(values: Mapping[str, Any], known: Mapping[bytes, str]) -> Iterator[tu
         topic = topic_of(each, known)
         if topic is None:
             continue
-        numbers = [number for inner in each.values() for number in partitions_in(inner)]
+        numbers = [number for inner in lists_of(each) if isinstance(number := number_of(inner), int)]
         yield from ((topic, number) for number in numbers or (None,))
-
-
-def partitions_in(value: Any) -> Iterator[int]:
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, dict):
-            found = number_of(each)
-            if isinstance(found, int):
-                yield found
 
 
 def raw_batches(values: Mapping[str, Any]) -> Iterator[bytes]:

@@ -60,6 +60,12 @@ def header_of(name: str, version: int, *, flexible: bool) -> Header:
     return key, 2 if flexible else 1
 
 
+class HeaderTags(TaggedFields):
+    """Tagged fields of a header; none is known."""
+
+    fields_desc: ClassVar[Any] = [UnknownTags()]
+
+
 def begin(name: str, header: Header) -> list[Kind]:
     """The header of a message."""
     key, version = header
@@ -67,25 +73,15 @@ def begin(name: str, header: Header) -> list[Kind]:
         return []
     size = Int32("size", "bytes that follow", unit="bytes", fill=LengthOf())
     correlation = Int32("correlation_id", "ties a response to its request")
-    tags = [header_tags()] if version == (1 if name.endswith("Response") else 2) else []
+    tags = Struct("header_tags", HeaderTags, "tagged fields of the header")
     if name.endswith("Response"):
-        return [size, correlation, *tags]
+        return [size, correlation, tags][: 2 + version]
     api = [
         Int16("api_key", "what is asked for", names=APIS, default=key),
         Int16("api_version", "version of request and response"),
     ]
-    client = [Text("client_id", "name that the client gives itself", length=Int16, null=-1)]
-    return [size, *api, correlation, *(client if version else []), *tags]
-
-
-class HeaderTags(TaggedFields):
-    """Tagged fields of a header; none is known."""
-
-    fields_desc: ClassVar[Any] = [UnknownTags()]
-
-
-def header_tags() -> Kind:
-    return Struct("header_tags", HeaderTags, "tagged fields of the header")
+    client = Text("client_id", "name that the client gives itself", length=Int16, null=-1)
+    return [size, *api, correlation, *[client, tags][:version]]
 
 
 @cache

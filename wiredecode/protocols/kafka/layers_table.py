@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +30,6 @@ class Field:
     null: Span = (0, -1)
     tag: int = -1
     tagged: Span = (0, -1)
-    rigid: bool = False
     fields: tuple[Field, ...] = ()
 
     @classmethod
@@ -41,11 +39,9 @@ class Field:
         for word in more:
             if word.startswith("?"):
                 found.null = span(word[1:])
-            elif word.startswith("#"):
-                tag, _, versions = word[1:].partition(",")
-                found.tag, found.tagged = int(tag), span(versions)
             else:
-                found.rigid = True
+                tag, _, versions = word.removeprefix("#").partition(",")
+                found.tag, found.tagged = int(tag), span(versions)
         return found
 
     def part(self, version: int, flexible: bool) -> Part:
@@ -140,8 +136,3 @@ def by_key(ending: str) -> dict[int, Message]:
 
 REQUESTS, RESPONSES = by_key("Request"), by_key("Response")
 APIS = {key: message.name.removesuffix("Request") for key, message in sorted(REQUESTS.items())}
-
-
-def versions_of(key: int) -> Iterator[int]:
-    first, last = REQUESTS[key].versions
-    return iter(range(first, last + 1))

@@ -20,10 +20,7 @@ def add_messages(frame: Frame, asked: Asked | None, known: Mapping[bytes, str], 
     topics = frame.values.get(CARRIERS.get(frame.type or "", ""))
     for topic in topics or ():
         for partition in lists_of(topic):
-            raw = partition.get("batches")
-            if not raw:
-                continue
-            for slot, batch, records in batches_of(raw):
+            for slot, batch, records in batches_of(partition.get("batches") or b""):
                 if not batch.get("control") and records:
                     add_records(
                         *(frame, operation(frame, asked), topic_of(topic, known), number_of(partition)),

@@ -1,6 +1,9 @@
-"""Names of the numbers on the wire. Messages and errors are in ``layers.txt``."""
+"""Names of the numbers on the wire. Messages and errors are in ``layers.txt``; types are those of ``names.toml``."""
 
-from __future__ import annotations
+from wiredecode.protocols.shared.data import data_of
+
+NAMES = data_of("kafka", "names.toml")
+TYPES = {name: frozenset(types) for name, types in NAMES["types"].items()}
 
 PRODUCE, FETCH, METADATA, CONTROLLED_SHUTDOWN = 0, 1, 3, 7
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
@@ -18,17 +21,6 @@ READERS = {1: "gzip", 2: "snappy-java", 3: "lz4", 4: "zstd"}
 TIMESTAMP_TYPES = {0: "create time", 1: "log append time"}
 LOG_APPEND_TIME = 1
 
-HIDDEN = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "request_data", "response_data"})
-"""Fields with passwords and tokens, or with requests that may hold them."""
-FREE = frozenset({"value", "error_message", "metadata", "committed_metadata"})
-"""Texts in which credentials are hidden."""
-HIDDEN_VALUES = frozenset({"AlterConfigsRequest", "IncrementalAlterConfigsRequest"})
-"""Messages whose ``value`` may be a password: that of a configuration."""
-
-PARTITIONS = ("partition_index", "partition", "index")
-"""Fields with the number of a partition."""
-FACTS = (
-    *("api_version", "error", "topics_named", "mechanism", "transactional_id", "acks", "group_id", "member_id"),
-    *("generation_id", "coordinator_key", "key", "host", "port", "cluster_id", "producer_id"),
-)
-"""Fields that a line shows, the first ones that a message has."""
+FIELDS = NAMES["fields"]
+HIDDEN, FREE, HIDDEN_VALUES = (frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values"))
+PARTITIONS, FACTS = FIELDS["partitions"], FIELDS["facts"]

@@ -19,8 +19,6 @@ from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
-WAITS = frozenset({"FetchRequest", "ShareFetchRequest", "JoinGroupRequest", "SyncGroupRequest"})
-"""Requests that the broker answers when there is something to say."""
 ALL_REQUESTS = frozenset(message.name for message in REQUESTS.values())
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOST_KNOWN = 10_000
@@ -36,35 +34,15 @@ class Refusal(NamedTuple):
     errors: frozenset[int]
     types: frozenset[str]
     what: str
-    """Text about ``client``, ``server``, ``topics`` and ``error``."""
 
 
-COORDINATED = frozenset(
-    f"{name}Response"
-    for name in (
-        *("Heartbeat", "JoinGroup", "SyncGroup", "OffsetCommit", "OffsetFetch", "LeaveGroup", "ConsumerGroupHeartbeat"),
-        *("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
-    )
-)
-TRANSACTIONS = frozenset(
-    f"{name}Response"
-    for name in ("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit")
-)
-PRODUCED = frozenset({"ProduceResponse"})
-REFUSALS = (
-    Refusal(
-        *("not-leader", frozenset({5, 6, 74, 75}), frozenset({*PRODUCED, "FetchResponse", "ListOffsetsResponse"})),
-        "{server} does not lead {topics}",
-    ),
-    Refusal("too-large", frozenset({10, 18}), PRODUCED, "{server} refused records of {client} for {topics}: {error}"),
-    Refusal("out-of-order", frozenset({45, 59}), PRODUCED, "{server} refused records of {client}: {error}"),
-    Refusal("fenced", frozenset({47, 90}), TRANSACTIONS, "{client} was fenced by {server}: {error}"),
-    Refusal("coordinator-moved", frozenset({16}), COORDINATED, "{server} no longer coordinates {client}"),
-    Refusal(
-        *("unsupported-version", frozenset({35}), ALL_RESPONSES - {"ApiVersionsResponse"}),
-        "{server} does not support what {client} asked for: {type}",
-    ),
-)
+COORDINATED = names.TYPES["coordinated"]
+TYPES = {"coordinator-moved": COORDINATED, "unsupported-version": ALL_RESPONSES - {"ApiVersionsResponse"}}
+"""Those of refusals that are not in their table."""
+REFUSALS = [
+    Refusal(code, frozenset(told["errors"]), TYPES.get(code) or frozenset(told["types"]), told["what"])
+    for code, told in names.NAMES["refusals"].items()
+]
 
 
 @dataclass(eq=False)
@@ -210,20 +188,14 @@ class Closed(Rule):
             self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
 
 
-WORKING = frozenset(
-    f"{name}Request"
-    for name in ("Produce", "Fetch", "JoinGroup", "ConsumerGroupHeartbeat", "OffsetFetch", "ListOffsets")
-)
-
-
 @dataclass(eq=False)
 class Advertised(AdvertisedHost):
     """Leaders of topics that a client asked for by name, and coordinators."""
 
-    types = frozenset({"MetadataRequest", "MetadataResponse", "FindCoordinatorResponse"}) | WORKING
-    types |= {"ApiVersionsRequest", "ApiVersionsResponse"}
+    types = names.TYPES["advertised"] | names.TYPES["working"]
     codes, code = CODES, "advertised-listener"
-    working, asks, speaks, leaves = WORKING, "ApiVersionsRequest", "ApiVersionsResponse", False
+    working, leaves = names.TYPES["working"], False
+    asks, speaks = "ApiVersionsRequest", "ApiVersionsResponse"
     _named: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """Requests for metadata that name topics: others only look around."""
 
@@ -249,7 +221,7 @@ class Advertised(AdvertisedHost):
 CHECKS = Checks(
     codes=CODES,
     rules=(Authentication, Refusals, Throttled, Closed, Advertised, Members, Rebalances),
-    waits=WAITS,
+    waits=names.TYPES["waits"],
     gauges=(Lags,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

@@ -11,6 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
+from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, learn_topics, lists_of, number_of, topic_of
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
@@ -26,8 +27,7 @@ CODES = codes_of("kafka")
 class Lags(Gauge):
     """Offsets that groups committed, and how far these are from the end of the partition, by the latest Fetch."""
 
-    types = frozenset({"OffsetCommitRequest", "OffsetCommitResponse", "OffsetFetchResponse", "FetchResponse"})
-    types |= {"MetadataResponse"}
+    types = names.TYPES["lags"]
 
     def __init__(self) -> None:
         self._ends: Newest[Place, int] = Newest(MOST_KNOWN)
@@ -118,13 +118,7 @@ class Member:
 class Members(Rule):
     """Consumers that leave because they do not poll, and those that the coordinator dropped."""
 
-    types = frozenset(
-        {
-            *("JoinGroupRequest", "JoinGroupResponse", "LeaveGroupRequest", "SyncGroupRequest", "SyncGroupResponse"),
-            *("HeartbeatRequest", "HeartbeatResponse", "OffsetCommitRequest", "OffsetCommitResponse"),
-            *("ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse"),
-        }
-    )
+    types = names.TYPES["members"]
     _members: dict[int, Member] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
@@ -176,24 +170,13 @@ class Members(Rule):
             self._report_slow(connection, member, connection.health.last_ns)
 
 
-@dataclass(slots=True)
-class Group:
-    """The latest generations of a group: number and time."""
-
-    generations: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=STORM))
-
-
 @dataclass(eq=False)
 class Rebalances(Rule):
     """Groups that divide their partitions again and again."""
 
-    types = frozenset(
-        {
-            *("JoinGroupRequest", "JoinGroupResponse", "ConsumerGroupHeartbeatRequest"),
-            *("ConsumerGroupHeartbeatResponse", "LeaveGroupRequest"),
-        }
-    )
-    _groups: Newest[str, Group] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    types = names.TYPES["generations"]
+    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """Number and time of the latest generations."""
     _asked: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MEMBERS))
     """Groups of requests that wait."""
 
@@ -208,7 +191,7 @@ class Rebalances(Rule):
         generation = values.get("generation_id", values.get("member_epoch", -1))
         if group is None or values.get("error") or generation < 1:
             return
-        known = self._groups.get_or_make(group, Group).generations
+        known = self._groups.get_or_make(group, lambda: deque(maxlen=STORM))
         if known and known[-1][0] >= generation:
             return
         known.append((generation, frame.time_ns))
