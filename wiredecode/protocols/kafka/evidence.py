@@ -48,19 +48,14 @@ def judge_request(data: bytes, position: int) -> Evidence:
     named = length > 2 and len(name) == length
     if end > len(data) or version > VERSIONS[key][1]:
         return Evidence(GOOD if named else WEAK, end, True)
-    rest = _rest(key, version, data, position, end)
+    try:
+        rest = end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
+    except compiler.FAILED:
+        return Evidence(BAD)
     if not 0 <= rest <= MOST_REST:
         return Evidence(BAD)
     sure = named and not rest and end - start - length >= LEAST_SURE
     return Evidence(SURE if sure else GOOD if named else WEAK, end, True)
-
-
-def _rest(key: int, version: int, data: bytes, position: int, end: int) -> int:
-    """Bytes after the last field; -1 if the fields do not fit."""
-    try:
-        return end - compiler.walk(layer_of(REQUESTS[key].name, version), data, position, end)[1]
-    except compiler.FAILED:
-        return -1
 
 
 def _is_known(size: int, key: int, version: int) -> bool:
