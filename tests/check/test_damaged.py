@@ -64,8 +64,8 @@ def test_what_was_not_captured_accuses_nobody(capture: Path) -> None:
     assert more_accused(capture, turns=2) == []
 
 
-TRUE = ("advertised-refused", "14-cluster-routes", "50-server-links", "snaplen96")
-"""Captures of trouble, of requests that are left without answer, and of lines that need the begin of their link."""
+TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96")
+"""Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [
     path
     for path in damage.small_captures()

@@ -200,7 +200,10 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            if name == "LS-" and self.link == names.ROUTE and all(side.said.get("lnocu") for side in self.sides):
+            announced = (
+                side.said.get("lnocu", not side.said) for side in self.sides
+            )  # not captured: as today's servers
+            if name == "LS-" and self.link == names.ROUTE and all(announced):
                 layer = WITH_ORIGIN[self.account is not None]
         return decoder_for(layer, name)
 
