@@ -309,9 +309,11 @@ class Frame:
     def all_seen(self, *sides: int) -> bool:
         """Whether all bytes that ``sides`` (none: both) sent before this frame are there: no gap explains it.
 
-        Asked before reporting that something was never declared, asked for or answered.
+        Asked before reporting that something was never declared, asked for or answered. Of a side of which no byte
+        came until then it is not known: a capture may hold one side only.
         """
-        return not any(self.connection.directions[side].incomplete(self.ready) for side in sides or (0, 1))
+        directions = [self.connection.directions[side] for side in sides or (0, 1)]
+        return all(0 < each.first_at <= self.ready and not each.incomplete(self.ready) for each in directions)
 
     @property
     def is_copy(self) -> bool:

@@ -141,7 +141,7 @@ class Direction:
     first_ns: int | None = None
     """Time of the first byte that was passed on, and ..."""
     first_at: int = 0
-    """... the moment at which it was."""
+    """... the moment at which it was; 0: none was yet."""
     first_gap: int | None = None
     """The moment at which a hole was given up first."""
     lost_from: int | None = None
@@ -168,9 +168,7 @@ class Direction:
 
         So is a direction whose first bytes were not captured. It does not depend on what was read after that moment.
         """
-        if not self.started or self.started_at > moment or not 0 < self.first_at <= moment:
-            return True
-        if self.lost_from is not None and self.lost_from <= moment:
+        if not self.started or self.started_at > moment or (self.lost_from is not None and self.lost_from <= moment):
             return True
         return self.holes.at(moment) or self.awaited.at(moment)
 

@@ -328,7 +328,7 @@ class MainScreen(Screen[None]):
             self.frames.show(numbers)
             outside = self.frames.outside
 
-            def work(job: Job) -> array[int]:
+            def work(job: Job) -> "array[int]":
                 for number in self.model.fitting(select, job):
                     if number in outside:
                         outside.discard(number)
