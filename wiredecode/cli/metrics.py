@@ -27,7 +27,7 @@ SECOND_NS = 1_000_000_000
 
 @group
 class MetricsOptions(options.Reading):
-    """What is counted, and where the numbers go."""
+    """Options of ``metrics``: counted traffic and outputs."""
 
     live: OptionalLive
     saving: Saving

@@ -57,7 +57,7 @@ def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
 
 @cache
 def reply_topics() -> tuple[str, ...]:
-    """How topics begin that are made for one reply, of all protocols."""
+    """Beginnings of topics that are made for one reply, of all protocols."""
     return tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
 
 
@@ -82,7 +82,7 @@ class OpenRequests(Generic[V]):
             self._give_up(self.waiting.popitem(last=False)[1])
 
     def expire(self, before_ns: int) -> None:
-        """Give up requests that are older: whoever asks for results while more comes decides how long they wait."""
+        """Give up older requests: callers that show results while more comes decide how long they wait."""
         while self.waiting and next(iter(self.waiting.values())).time_ns < before_ns:
             self._give_up(self.waiting.popitem(last=False)[1])
 
