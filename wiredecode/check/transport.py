@@ -49,7 +49,7 @@ class Health(Rule):
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
         """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
         self._one_sided: set[str] = set()
-        """Hosts that sent nothing in this capture on connections on which their clients sent payload."""
+        """Servers' hosts of which no packet was captured on a connection that came up: the capture holds one side."""
         self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
         """By hosts: whether the client was not heard, from when to when."""
 

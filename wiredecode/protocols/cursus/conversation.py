@@ -158,11 +158,12 @@ class CursusConversation(Conversation):
         if request is None:
             self.uncertain = True  # its command was not captured, or comes too late: then the next reply is not its own
             return
-        if self.uncertain or frame.overtakes:
+        unlinked = self.uncertain or frame.overtakes
+        if unlinked:
             frame.connection.directions[frame.side].unlinked_ns = frame.time_ns
         if self.uncertain and not plausible(request.type, frame.type or ""):
             return
-        if self.uncertain or frame.overtakes:
+        if unlinked:
             frame.find("note", "protocol", "after-gap", "frames were lost: which command it answers is not known")
         else:
             frame.request, self.answered = request.frame, request
