@@ -15,12 +15,13 @@ import pytest
 
 from tests.net.craft import batches
 from tests.protocols import truth_tank
-from tests.protocols.message_rows import Row, agree, expected, mutated, nanoseconds, rows
+from tests.protocols.message_rows import Row, agree, by_ports, expected, mutated, nanoseconds, rows
 from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, truth_of
-from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, message, plain, produce, sized
+from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, framed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import shortest
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
@@ -89,6 +90,25 @@ def fact(row: Row) -> tuple[Any, ...]:
     body = row.body or b""
     milliseconds = None if row.time_ns is None else row.time_ns // 1_000_000
     return row.offset, milliseconds, (row.key or b"").hex(), len(body), hashlib.sha256(body).hexdigest()
+
+
+# Damaged frames.
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        produce((b"f\xffo", [(0x0102, plain(message(b"body")))])),
+        framed(1, produce((b"foo", [(0x0102, plain(message(b"body")))]))[5:].replace(b"\1\3foo", b"\2\3foo")),
+    ],
+    ids=["topic-not-utf8", "second-topic-cut"],
+)
+def test_messages_beside_records_of_a_damaged_frame(payload: bytes) -> None:
+    out = Messages()
+    dissector = Dissector(Demand(style=Style(), messages=out, decode_as=by_ports(Tank())))
+    (frame,) = dissector.frames(batches(craft([Part(1, 0, payload)], every(1460), server_port=PORT)))
+    assert "internal" not in {finding.code for finding in frame.findings}
+    assert [body for part in out.parts for body in part.bodies] == [b"body"]
 
 
 # Captures.

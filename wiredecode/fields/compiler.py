@@ -64,6 +64,14 @@ def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
     return found
 
 
+def readable_values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
+    """All values; of a damaged frame those that can be read."""
+    try:
+        return values(layer, b, p, e)
+    except FAILED:
+        return careful(layer, b, p, e).values
+
+
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:
     row, reached = decoder(layer, "record", style)(b, p, e)
     return row, reached

@@ -312,11 +312,7 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
     """All values of a frame's layer, those of bulk arrays too."""
     if frame.layer is None:
         return {}
-    where = frame.layer, frame.buffer, frame.start, frame.stop
-    try:
-        return compiler.values(*where)
-    except compiler.FAILED:
-        return compiler.careful(*where).values
+    return compiler.readable_values(frame.layer, frame.buffer, frame.start, frame.stop)
 
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:
