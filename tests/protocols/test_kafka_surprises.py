@@ -237,6 +237,16 @@ def produced(raw: bytes) -> Part:
     return Part(1, 0, bytes(build(layer, values)))
 
 
+def test_a_compressed_batch_that_ends_anywhere_in_its_last_record() -> None:
+    plain = bytes(Records(records=[*reversed(RECORDS)]))
+    for size in range(len(plain)):
+        raw = batch(CompressedBatch, compression=1, record_count=2, compressed=compressed(1, plain[:size]))
+        out = Messages()
+        assert len(shown(raw)) <= 1
+        assert "internal" not in {finding.code for finding in run(produced(raw), messages=out).frames[0].findings}
+        assert out.count == len(shown(raw))
+
+
 def test_a_wrong_checksum_is_a_finding() -> None:
     raw = batch(RecordBatch, records=RECORDS)
     (frame,) = run(produced(raw)).frames

@@ -212,7 +212,7 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget) 
         except compiler.FAILED:
             decoded = compiler.careful(Records, plain, 0, len(plain))
         if decoded is not None:
-            records = [each for each in decoded.values.get("records", ()) if "headers" in each]
+            records = [each for each in decoded.values.get("records", ()) if is_whole(each)]
             problem = problem or "the records are damaged"
         if not problem and len(records) != values["record_count"]:
             problem = f"{values['record_count']} records announced, {len(records)} found"
@@ -222,6 +222,11 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget) 
         each["offset"] = base + each["offset_delta"]
         each["time_ms"] = first + each["timestamp_delta"] if appended is None else appended
     return records, problem
+
+
+def is_whole(record: Mapping[str, Any]) -> bool:
+    """Whether a record of a damaged batch, which ends where it cannot be read, has all of its fields."""
+    return "headers" in record and all("value" in header for header in record["headers"])
 
 
 def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> tuple[list[dict[str, Any]], str]:
