@@ -106,11 +106,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
 
 
 def _usage(command: Any) -> str:
-    names = []
-    for one in _some(command, "argument"):
-        name = one.metavar if one.required else f"[{one.metavar.strip('[]')}]"
-        names.append(f"{name}{'...' if one.nargs == -1 else ''}")
-    return " ".join(["[OPTIONS]", *names])
+    return " ".join(command.collect_usage_pieces(type(command).context_class(command)))
 
 
 def _some(command: Any, kind: str) -> list[Any]:

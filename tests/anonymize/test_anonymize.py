@@ -48,7 +48,7 @@ def key(tmp_path: Path) -> Path:
 
 def anonymized(source: Path, key: Path, *options: str) -> Path:
     out = key.with_name("out.pcapng")
-    assert run(["anonymize", str(source), str(out), "--key", str(key), "-q", *options]) == 0
+    assert run(["anonymize", str(source), "-o", str(out), "--key", str(key), "-q", *options]) == 0
     return out
 
 

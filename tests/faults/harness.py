@@ -23,7 +23,7 @@ OUTPUTS: dict[str, tuple[str, str]] = {
     "folder": ("export FILE --level messages --format parquet --partition-by topic --overwrite -o OUT", "out"),
     "report": ("report FILE -o OUT.html", "out.html"),
     "packets": ("pcap FILE -w OUT.pcapng", "out.pcapng"),
-    "anonymized": ("anonymize FILE OUT.pcapng --key FILE", "out.pcapng"),
+    "anonymized": ("anonymize FILE -o OUT.pcapng --key FILE", "out.pcapng"),
     "totals": ("pcap FILE --summary --summary-json OUT.json", "out.json"),
 }
 """What is run, and what it makes."""

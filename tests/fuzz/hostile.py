@@ -54,7 +54,7 @@ COMMANDS = {
     "frames": "export FILE -o OUT.parquet",
     "messages": "export FILE --level messages -o OUT.csv",
     "connections": "export FILE --level connections -o OUT.ndjson",
-    "anonymize": "anonymize FILE OUT.pcapng --names --bodies",
+    "anonymize": "anonymize FILE -o OUT.pcapng --names --bodies",
     "save": "pcap FILE -w OUT.pcapng -Y frame.length>20",
     "sql": "sql FILE --format ndjson FROM_MESSAGES",
 }

@@ -78,6 +78,7 @@ def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_
     ("words", "hops"),
     [
         (("--id", "5", "--topic", "c43_basic-stream"), [54, 55, 125, 134]),
+        (("--frame", "125", "--message", "5"), [54, 55, 125, 134]),
         (("--frame", "125", "--index", "4"), [54, 55, 125, 134]),
         (("--bytes", "62 61 74 63 68 3a 34"), [54, 55, 125, 134]),
     ],
@@ -186,7 +187,7 @@ def test_another_frame_of_the_list_is_chosen_by_its_number(run: Run) -> None:
 
 
 def test_bytes_of_a_body_do_not_reach_the_terminal_raw(run: Run) -> None:
-    result = run("trace", MULTI, "--frame", "87", "--index", "3")
+    result = run("trace", MULTI, "--frame", "87", "--message", "4")
     assert r"c43_multi:c43_multi-0:1-0-3:\x11b\xe0" in result.lines[1]
     assert result.out.replace("\n", "").isprintable()
 
@@ -203,7 +204,7 @@ def test_nothing_that_fits_is_one_line_and_exit_code_1(run: Run) -> None:
         (["--frame", "32"], "frame 32 holds no message, it is PublishConfirm of rabbitmq_stream; it answers frame 31"),
         (["--frame", "29"], "frame 29 holds no message, it is DeclarePublisher of rabbitmq_stream; ask for a frame"),
         (["--frame", "900"], "there is no frame 900: the last one is 142"),
-        (["--frame", "31", "--index", "4"], "no message of frame 31 fits; it has 1 message, counted from 0"),
+        (["--frame", "31", "--message", "4"], "no message of frame 31 fits; it has 1 message"),
     ],
 )
 def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Run, asked: list[str], told: str) -> None:
@@ -216,7 +217,7 @@ def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Ru
     ("words", "said"),
     [
         ((BASIC,), "which message? Give --frame, --id, --text, --body-bytes or --key"),
-        ((BASIC, "--index", "3"), "--index needs --frame"),
+        ((BASIC, "--message", "3"), "--message needs --frame"),
         ((BASIC, "--bytes", "xyz"), "is not hexadecimal"),
         ((BASIC, "--text", "batch:4", "--nth", "4"), "matching messages: 1"),
         (("-", "--text", "batch"), "give it files, not a pipe"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Option
 
 from wiredecode.cli import options
+from wiredecode.cli.commands import Command
 from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain, say
@@ -24,8 +25,8 @@ class AnonymizeOptions(options.Reading):
     """Options of the replacements."""
 
     decoding: options.DecodingWithoutNames  # type: ignore[assignment]  # addresses are replaced
-    files: options.Files
-    out: Path = Argument(..., metavar="OUT.pcapng", show_default=False, help="Write this file.")
+    files: list[str] = Argument(..., metavar="FILE", show_default=False, help=options.FILES)
+    out: Path = Option(None, "-o", "--output", metavar="OUT.pcapng", help="Write this file. [required]")
     key: str = Option(
         "random",
         metavar="FILE|random",
@@ -41,6 +42,20 @@ class AnonymizeOptions(options.Reading):
     crypto_pan: bool = Option(
         False, "--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."
     )
+
+
+class COMMAND(Command):
+    """``anonymize``: without ``-o``, the last argument is the output, as before."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and list the files; ``ctx`` is click's."""
+        rest, given = super().parse_args(ctx, args), ctx.params
+        if not ctx.resilient_parsing:
+            *files, out = given["files"] if given["out"] is None else [*given["files"], given["out"]]
+            if not files:
+                raise options.UsageError("where to? Give -o OUT.pcapng")
+            given |= {"files": options.listed(files), "out": Path(out)}
+        return rest
 
 
 def anonymize(settings: AnonymizeOptions) -> int:

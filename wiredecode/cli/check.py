@@ -49,7 +49,7 @@ def check(
         None, "-n", "--connection", min=1, metavar="N", help="Only problems of the connection with this number."
     ),
     display_filter: options.CheckFilter = None,
-    severity: Severity | None = Option(None, help="The least severity that is shown. [default: warning; with -v note]"),
+    severity: Severity = Option("warning", help="The least severity that is shown."),
     fail_on: Literal["error", "warning", "note", "undecoded"] | None = Option(
         None, help="Exit 1 if any problem is at least this severe; undecoded: exit 3 if bytes were not decoded."
     ),
@@ -71,8 +71,7 @@ def check(
     With -n and -Y the whole capture is judged, and problems of other connections are left out. With -i problems of an
     interface are printed as they begin and as they end, until Ctrl-C.
     """
-    live = captures.live
-    least = severity or ("note" if captures.verbosity.verbose else "warning")
+    live, least = captures.live, severity
     if live.interface is not None:
         alone = connection or display_filter or write or two_passes or timeline or not captures.span.is_whole
         options.refuse(

@@ -67,6 +67,12 @@ class Command(typer.core.TyperCommand):
                 raise UsageError(str(error)) from None
         return super().invoke(ctx)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line, the same with all versions of typer; ``ctx`` is click's."""
+        found = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        names = [str(one.metavar) if one.required else f"[{one.metavar}]" for one in found]
+        return ["[OPTIONS]", *(name + "..." * (one.nargs == -1) for name, one in zip(names, found, strict=True))]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; ``ctx`` and ``formatter`` are click's."""
         arguments, found = [], self.groups(ctx)

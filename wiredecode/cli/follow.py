@@ -40,7 +40,7 @@ class FollowOptions(options.Captures):
     port: int | None = Option(None, min=1, max=65535, metavar="PORT", help="TCP port of one end.")
     display_filter: options.FollowFilter = None
     hexdump: bool = Option(False, "--hex", help="A hex dump of every message.")
-    raw: bool = Option(False, "--raw", help="The payload as it is, with passwords, without holes.")
+    raw: bool = Option(False, "--raw", help="The payload as it is, with passwords, without gaps.")
     json: options.Json = False
     messages: bool = Option(
         False, "--messages", help="Only the bodies of published and delivered messages, a line each."

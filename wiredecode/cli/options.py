@@ -67,16 +67,11 @@ CsvFormulas = Annotated[
     Literal["keep", "guard"],
     Option(help="CSV for spreadsheets: guard puts ' before text that begins like a formula (= + - @)."),
 ]
-Files = Annotated[
-    list[str],
-    Argument(
-        metavar="FILE",
-        show_default=False,
-        callback=listed,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files, or those of a "
-        "folder or of a quoted pattern, are one capture in time order. - is standard input.",
-    ),
-]
+FILES = (
+    "pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files, or those of a "
+    "folder or of a quoted pattern, are one capture in time order. - is standard input."
+)
+Files = Annotated[list[str], Argument(metavar="FILE", show_default=False, callback=listed, help=FILES)]
 OptionalFiles = Annotated[
     list[str] | None,
     Argument(

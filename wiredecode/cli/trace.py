@@ -27,7 +27,9 @@ class TraceOptions(options.Captures):
     """Options: the message, and the form of the output."""
 
     frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
-    index: int | None = Option(None, min=0, metavar="I", help="With --frame: message I in the frame, from 0.")
+    message: int | None = Option(None, min=1, metavar="M", help="With --frame: message M of the frame.")
+    index: int | None = Option(None, min=0, hidden=True)
+    """The same, counted from 0: the former way."""
     ident: str | None = Option(
         None, "--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."
     )
@@ -50,8 +52,9 @@ class TraceOptions(options.Captures):
     def criteria(self) -> Criteria:
         from wiredecode.trace import Criteria
 
-        if self.index is not None and self.frame is None:
-            raise UsageError("--index needs --frame")
+        index = self.index if self.message is None else self.message - 1
+        if index is not None and self.frame is None:
+            raise UsageError("--message needs --frame")
         key = None if self.key is None else _bytes(self.key)
         contents = [] if self.text is None else [_bytes(self.text)]
         if self.hexadecimal is not None:
@@ -63,7 +66,7 @@ class TraceOptions(options.Captures):
                 ) from None
         if self.frame is None and self.ident is None and key is None and not contents:
             raise UsageError("which message? Give --frame, --id, --text, --body-bytes or --key")
-        return Criteria(self.frame, self.index, self.ident, self.topic, key, tuple(contents))
+        return Criteria(self.frame, index, self.ident, self.topic, key, tuple(contents))
 
     @property
     def endpoint(self) -> str | None:

@@ -134,7 +134,7 @@ def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
     head = f"{(what.time_ns - first_ns) / 1e9:11.6f} {hop.since_ns / 1e9:+11.6f}  "
     facts = [f"{hop.word}: {what.type}", f"frame {what.frame}"]
     if index := getattr(what, "index", 0):
-        facts.append(f"message {index}")
+        facts.append(f"message {index + 1}")
     facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
     yield from wrapped(", ".join(facts), head, margin, width)
     ends, side = hop.connection.called, hop.what.side

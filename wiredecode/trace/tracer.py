@@ -68,7 +68,7 @@ class Finder:
         if frame is None:
             return f"there is no frame {number:,}: the last one is {self._last:,}"
         if self._messages:
-            return f"no message of frame {number} fits; it has {counted(self._messages, 'message')}, counted from 0"
+            return f"no message of frame {number} fits; it has {counted(self._messages, 'message')}"
         answer = f"frame {number} holds no message, it is {frame.type or 'unknown'} of {frame.protocol}"
         if frame.confirmations:
             return f"{answer}; it answers frame {frame.confirmations[0].request}: ask for that one"

@@ -277,7 +277,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
             begins, before = hop is not None and hop is not before, hop
             made.append(ReportLine(Text(line, theme.HEAD if begins else ""), () if hop is None else (hop.what.frame,)))
     if len(found) > MOST_TRACED:
-        more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --index I"
+        more = f"and {len(found) - MOST_TRACED:,} more: wiredecode trace --frame {number} --message M"
         made += [ReportLine(Text()), ReportLine(Text(more, "dim"))]
     return made
 
