@@ -32,7 +32,7 @@ for number, usual in (
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-os.environ["XDG_CONFIG_HOME"] = "/nonexistent"  # what this user has settled for himself does not matter
+os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # what this user has settled for himself does not matter
 
 gc.disable()  # until everything is collected: what is made until then stays
 

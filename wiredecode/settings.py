@@ -18,6 +18,7 @@ PLAIN: dict[str, tuple[type, str]] = {
     "ui.theme": (str, "colours of the full screen; L goes through them"),
     "ui.ascii": (bool, "no characters but ASCII on the full screen; by default where the terminal has no UTF-8"),
     "ui.columns": (list, "columns of the list of frames, in order; K chooses them"),
+    "ui.recent": (list, "last filters of the full screen, which keeps them itself"),
 }
 """Settings with one value: its type, and its meaning."""
 TABLES = {
@@ -40,6 +41,7 @@ class Settings:
     theme: str | None = None
     ascii: bool | None = None
     columns: tuple[str, ...] | None = None
+    recent: tuple[str, ...] = ()
     filters: Mapping[str, str] = field(default_factory=dict)
     colors: Mapping[str, str] = field(default_factory=dict)
     """``STYLE: FILTER`` by name, in order."""
@@ -84,6 +86,7 @@ def load() -> Settings:
         theme=found.get("ui.theme"),
         ascii=found.get("ui.ascii"),
         columns=None if columns is None else tuple(columns),
+        recent=tuple(found.get("ui.recent", ())),
         **tables,
     )
 

@@ -210,7 +210,7 @@ def test_the_state_is_at_the_top_whatever_changes_what_is_shown() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
         assert ui.lines()[0].startswith(" c43_basic.pcap │ frame 1 of 142 │ time since start ")
-        assert ui.lines()[1].startswith("filter  none: / types one")
+        assert ui.lines()[1].startswith("filter  none; press / to type one")
         await ui.press("j", "t", "m", "Z", "Z")
         assert " │ time since frame 2: t ends │ 1 marked │ secrets shown: Z hides" in ui.lines()[0]
         await ui.press("t")

@@ -1,6 +1,7 @@
 """The line where filters, numbers and words are typed; filters are checked and completed as they are."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from textual.widgets import Input
 
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.frames.escape import escape
-from wiredecode.settings import Settings, SettingsError
+from wiredecode.settings import Settings, SettingsError, write
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
 PROMPTS = {
@@ -24,6 +25,8 @@ PROMPTS = {
 }
 
 
+MOST_KEPT = 20
+"""Filters that are remembered, and kept between runs."""
 SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")
 """Before a filter: save it by this name."""
 
@@ -77,10 +80,10 @@ class Entry(Input):
         length: int = 0
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(id="entry", compact=True, select_on_focus=False, placeholder="none: / types one")
+        super().__init__(id="entry", compact=True, select_on_focus=False, placeholder="none; press / to type one")
         self.cursor_blink = False  # bytes that say nothing
         self.kind = FILTER
-        self.history: list[str] = []
+        self.history = [*settings.recent]
         self._place = 0
         self.completion = Completion(settings)
 
@@ -97,8 +100,10 @@ class Entry(Input):
         self.kind, self._place, self.value, self.cursor_position = FILTER, len(self.history), text, 0
 
     def remember(self, text: str) -> None:
-        """A filter is used: it is the last of all."""
-        self.history = [*(each for each in self.history if each != text), text]
+        """A filter is used: it is the last of all, also next time."""
+        self.history = [*(each for each in self.history if each != text), text][-MOST_KEPT:]
+        with suppress(SettingsError):  # then they last as long as the screen
+            write("ui.recent", self.history)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
