@@ -21,12 +21,10 @@ from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Undecided
 from wiredecode.protocols.kafka.layers import layer_of, versions
 from wiredecode.protocols.kafka.layers_records import (
-    CompressedBatch,
+    Batch,
     Header,
-    MessageV0,
-    MessageV1,
+    Message,
     Record,
-    RecordBatch,
     Records,
     read_batches,
 )
@@ -155,9 +153,9 @@ EXPECTED = [(40, "2023-11-14T22:13:20.000Z", "6b", "76"), (41, "2023-11-14T22:13
 TIME = 1_700_000_000_000
 
 
-def batch(layer: type[Layer], **more: Any) -> bytes:
+def batch(**more: Any) -> bytes:
     common = {"base_offset": 40, "base_timestamp": TIME, "max_timestamp": TIME + 5, "last_offset_delta": 1}
-    return bytes(layer(**common, **more))
+    return bytes(Batch(**common, **more))
 
 
 def snappy_java(data: bytes) -> bytes:
@@ -189,30 +187,28 @@ def shown(raw: bytes) -> list[tuple[Any, ...]]:
 
 def test_batches_of_every_codec_hold_the_same_records() -> None:
     contents = bytes(Records(records=RECORDS))
-    assert shown(batch(RecordBatch, records=RECORDS)) == EXPECTED
+    assert shown(batch(records=RECORDS)) == EXPECTED
     for codec in (1, 2, 3, 4):
-        raw = batch(CompressedBatch, compression=codec, record_count=2, compressed=compressed(codec, contents))
+        raw = batch(compression=codec, record_count=2, compressed=compressed(codec, contents))
         assert shown(raw) == EXPECTED
-    raw = batch(CompressedBatch, compression=2, record_count=2, compressed=snappy_java(contents))
+    raw = batch(compression=2, record_count=2, compressed=snappy_java(contents))
     assert shown(raw) == EXPECTED
     assert read_batches(raw, Style(), {})["batches"][0]["crc_status"] == "good"
 
 
 def test_times_of_a_log_that_stamps_them_itself_are_those_of_the_batch() -> None:
-    assert {row[1] for row in shown(batch(RecordBatch, records=RECORDS, timestamp_type=1))} == {EXPECTED[1][1]}
+    assert {row[1] for row in shown(batch(records=RECORDS, timestamp_type=1))} == {EXPECTED[1][1]}
 
 
 def test_messages_of_old_formats_are_read_alone_and_compressed() -> None:
-    first = bytes(MessageV1(base_offset=0, timestamp=TIME, key=b"k", value=b"v"))
-    second = bytes(MessageV1(base_offset=1, timestamp=TIME + 5, key=None, value=None))
-    wrapper = MessageV1(
-        base_offset=41, timestamp=TIME + 5, compression=1, key=None, value=gzip.compress(first + second)
-    )
+    first = bytes(Message(base_offset=0, timestamp=TIME, key=b"k", value=b"v"))
+    second = bytes(Message(base_offset=1, timestamp=TIME + 5, key=None, value=None))
+    wrapper = Message(base_offset=41, timestamp=TIME + 5, compression=1, key=None, value=gzip.compress(first + second))
     assert shown(bytes(wrapper)) == EXPECTED
-    assert shown(bytes(MessageV0(base_offset=7, key=b"k", value=b"v"))) == [(7, None, "6b", "76")]
+    assert shown(bytes(Message(magic=0, base_offset=7, key=b"k", value=b"v"))) == [(7, None, "6b", "76")]
 
 
-@pytest.mark.parametrize("layer", [RecordBatch, CompressedBatch, MessageV0, MessageV1, Records])
+@pytest.mark.parametrize("layer", [Batch, Message, Records])
 def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
     found = samples(layer)
     assert found
@@ -220,13 +216,13 @@ def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
 
 
 def test_a_batch_that_is_cut_is_partial_and_one_that_is_damaged_is_named() -> None:
-    raw = batch(RecordBatch, records=RECORDS)
+    raw = batch(records=RECORDS)
     record = read_batches(raw + raw[:30], Style(), {})
     assert (len(record["batches"]), record["partial_batch_bytes"]) == (1, 30)
     damaged = raw[:-1] + b"\x09"
     assert read_batches(damaged, Style(), {})["batches"][0]["crc_status"] == "bad"
     assert "batches_problem" in read_batches(b"\xff" * 80, Style(), {})
-    bomb = batch(CompressedBatch, compression=1, record_count=9, compressed=compressed(1, b"\0" * 99))
+    bomb = batch(compression=1, record_count=9, compressed=compressed(1, b"\0" * 99))
     assert "problem" in read_batches(bomb, Style(), {})["batches"][0]
 
 
@@ -240,7 +236,7 @@ def produced(raw: bytes) -> Part:
 def test_a_compressed_batch_that_ends_anywhere_in_its_last_record() -> None:
     plain = bytes(Records(records=[*reversed(RECORDS)]))
     for size in range(len(plain)):
-        raw = batch(CompressedBatch, compression=1, record_count=2, compressed=compressed(1, plain[:size]))
+        raw = batch(compression=1, record_count=2, compressed=compressed(1, plain[:size]))
         out = Messages()
         assert len(shown(raw)) <= 1
         assert "internal" not in {finding.code for finding in run(produced(raw), messages=out).frames[0].findings}
@@ -248,7 +244,7 @@ def test_a_compressed_batch_that_ends_anywhere_in_its_last_record() -> None:
 
 
 def test_a_wrong_checksum_is_a_finding() -> None:
-    raw = batch(RecordBatch, records=RECORDS)
+    raw = batch(records=RECORDS)
     (frame,) = run(produced(raw)).frames
     assert frame.findings == ()
     (frame,) = run(produced(raw[:-1] + b"\x09")).frames
@@ -257,7 +253,7 @@ def test_a_wrong_checksum_is_a_finding() -> None:
 
 def test_headers_that_carry_credentials_are_hidden_in_records_and_rows() -> None:
     headers = [Header(key="authorization", value=b"Bearer abcdef0123456789"), Header(key="trace", value=b"t-1")]
-    part = produced(batch(RecordBatch, records=[Record(key=None, value=b"v", headers=headers)]))
+    part = produced(batch(records=[Record(key=None, value=b"v", headers=headers)]))
     out = Messages()
     result = run(part, messages=out)
     assert b"abcdef0123456789".hex() not in str(run(part).frames[0].layers)
@@ -268,8 +264,19 @@ def test_headers_that_carry_credentials_are_hidden_in_records_and_rows() -> None
 
 def test_markers_of_transactions_are_no_messages() -> None:
     out = Messages()
-    run(produced(batch(RecordBatch, records=RECORDS, control=1)), messages=out)
+    run(produced(batch(records=RECORDS, control=1)), messages=out)
     assert out.parts == []
+
+
+def test_an_offset_below_zero_is_none_and_the_rows_are_written() -> None:
+    raw = batch(records=RECORDS)
+    partitions = [{"partition_index": 2, "batches": struct.pack(">q", -5) + raw[8:]}]
+    topics = [{"topic": "orders", "partitions": partitions}]
+    answer = build(layer_of("FetchResponse", 4), {"correlation_id": 1, "responses": topics})
+    out = Messages()
+    run(asked("Fetch", 4, 1), Part(1, 1, bytes(answer)), messages=out)
+    (part,) = [each for each in out.parts if isinstance(each, FrameMessages)]
+    assert part.offsets == [None, None]
 
 
 def test_null_and_empty_arrays_mean_different_things() -> None:

@@ -64,12 +64,13 @@ def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
     return found
 
 
-def readable_values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
-    """All values; of a damaged frame those that can be read."""
+def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], Truncated | None]:
+    """All values, and what is wrong; of a damaged frame the values that can be read."""
     try:
-        return values(layer, b, p, e)
+        return values(layer, b, p, e), None
     except FAILED:
-        return careful(layer, b, p, e).values
+        decoded = careful(layer, b, p, e)
+        return decoded.values, decoded.problem
 
 
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:

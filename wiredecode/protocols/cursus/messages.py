@@ -26,7 +26,7 @@ def add_batch(frame: Frame, compression: str | None, out: Messages) -> None:
         start, stop = 0, len(data)
     if layer is None or layer.fields_desc[-1].name != "messages":
         return
-    values = compiler.readable_values(layer, data, start, stop)
+    values = compiler.readable(layer, data, start, stop)[0]
     last = layer.fields_desc[-1].element.layer.fields_desc[-1].name
     messages = [each for each in values.get("messages", ()) if last in each or "secret_data" in each]
     if messages:  # whole ones

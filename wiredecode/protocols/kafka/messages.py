@@ -17,15 +17,15 @@ CARRIERS = {"ProduceRequest": "topic_data", "FetchResponse": "responses", "Share
 
 def add_messages(frame: Frame, asked: Asked | None, known: Mapping[bytes, str], out: Messages) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
-    topics = frame.values.get(CARRIERS.get(frame.type or "", ""))
-    for topic in topics or ():
+    what = operation(frame, asked)
+    for topic in frame.values.get(CARRIERS.get(frame.type or "", "")) or ():
         for partition in lists_of(topic):
+            place: dict[str, Any] = {"topic": topic_of(topic, known), "partition": number_of(partition)}
             for slot, batch, records in batches_of(partition.get("batches") or b""):
-                if not batch.get("control") and records:
-                    add_records(
-                        *(frame, operation(frame, asked), topic_of(topic, known), number_of(partition)),
-                        *(slot.codec, batch, records, out),
-                    )
+                if not batch.get("control"):
+                    codec = names.CODECS.get(slot.codec) if slot.codec else None
+                    bodies, columns = [each["value"] for each in records], columns_of(what, batch, records, out.secrets)
+                    out.add(frame, what, bodies, compression=codec, **place, **columns)
 
 
 def operation(frame: Frame, asked: Asked | None) -> str:
@@ -37,34 +37,20 @@ def operation(frame: Frame, asked: Asked | None) -> str:
     return FORWARD if replica >= 0 else DELIVER
 
 
+def columns_of(what: str, batch: Mapping[str, Any], records: list[dict[str, Any]], secrets: bool) -> dict[str, Any]:
+    keys = [each["key"] for each in records]
+    headers = [[header_of(header, secrets) for header in each["headers"]] or None for each in records]
+    times_ms = [each["timestamp"] for each in records]
+    first = batch.get("base_sequence", -1)
+    return {
+        "keys": None if keys.count(None) == len(keys) else keys,
+        "offsets": None if what == PUBLISH else [each["offset"] if each["offset"] >= 0 else None for each in records],
+        "sequences": range(first, first + len(records)) if what == PUBLISH and first >= 0 else None,
+        "times_ns": [None if time_ms is None or time_ms < 0 else nanoseconds(time_ms) for time_ms in times_ms],
+        "headers": None if headers.count(None) == len(headers) else headers,
+    }
+
+
 def header_of(header: Mapping[str, Any], secrets: bool) -> tuple[str, bytes]:
     value = header["value"] or b""
     return printable(header["key"]), value if secrets or not is_secret(header) else redacted(value).encode()
-
-
-def add_records(
-    frame: Frame,
-    what: str,
-    topic: str | None,
-    partition: int | None,
-    codec: int,
-    batch: Mapping[str, Any],
-    records: list[dict[str, Any]],
-    out: Messages,
-) -> None:
-    keys = [each["key"] for each in records]
-    headers = [[header_of(header, out.secrets) for header in each["headers"]] or None for each in records]
-    first = batch.get("base_sequence", -1)
-    out.add(
-        *(frame, what, [each["value"] for each in records]),
-        topic=topic,
-        partition=partition,
-        keys=None if keys.count(None) == len(keys) else keys,
-        offsets=None if what == PUBLISH else [each["offset"] for each in records],
-        sequences=range(first, first + len(records)) if what == PUBLISH and first >= 0 else None,
-        times_ns=[
-            None if each["time_ms"] is None or each["time_ms"] < 0 else nanoseconds(each["time_ms"]) for each in records
-        ],
-        headers=None if headers.count(None) == len(headers) else headers,
-        compression=names.CODECS.get(codec) if codec else None,
-    )

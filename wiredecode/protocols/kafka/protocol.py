@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wiredecode.fields import Array, Number, Struct
+from wiredecode.fields import Array, Number, Struct, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
@@ -15,7 +15,7 @@ from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import MEMBER_DATA, every_layer, versions
-from wiredecode.protocols.kafka.layers_records import CompressedBatch, MessageV1, RecordBatch
+from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, LengthPrefix
 from wiredecode.protocols.shared.framing import Number as Length
@@ -32,7 +32,7 @@ EXCHANGED = (
 
 def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
     """The fields of a layer inside bytes, as generated ones."""
-    for kind in layer.fields_desc:
+    for kind in map(plain, layer.fields_desc):
         name, inner = f"{prefix}.{kind.name}", kind.element if isinstance(kind, Array) else kind
         if isinstance(inner, Struct):
             yield name, Generated("list<struct>", kind.doc)
@@ -47,9 +47,7 @@ def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
 def inside(place: str) -> dict[str, Generated]:
     """The fields that batches add to a structure."""
     batch = f"{place}.batches"
-    fields = {
-        name: field for layer in (MessageV1, RecordBatch, CompressedBatch) for name, field in members(layer, batch)
-    }
+    fields = {name: field for layer in (Message, Batch) for name, field in members(layer, batch)}
     return fields | {f"{place}{name.removeprefix('place')}": field for name, field in ADDED.items()}
 
 

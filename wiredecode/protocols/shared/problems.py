@@ -312,7 +312,7 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
     """All values of a frame's layer, those of bulk arrays too."""
     if frame.layer is None:
         return {}
-    return compiler.readable_values(frame.layer, frame.buffer, frame.start, frame.stop)
+    return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
 
 
 def inner_values(frame: Frame) -> Mapping[str, Any]:

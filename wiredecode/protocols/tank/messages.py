@@ -17,14 +17,14 @@ def add_messages(frame: Frame, contents: bundles.Contents, out: Messages) -> Non
     for numbered in contents.numbered:
         bundle = numbered.bundle
         if frame.layer is not None and (bundle is None or isinstance(bundle.get("messages"), int)):
-            values = values or compiler.readable_values(frame.layer, frame.buffer, frame.start, frame.stop)
+            values = values or compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
             bundle = _bundle_at(values, *numbered.path)
         if bundle is None:
             continue
         found, codec = bundle.get("messages", ()), bundle["flags"] & CODEC_MASK
         if codec:
             plain = contents.inflated.get(numbered.path)
-            found = () if plain is None else compiler.readable_values(Bundle, plain, 0, len(plain))["messages"]
+            found = () if plain is None else compiler.readable(Bundle, plain, 0, len(plain))[0]["messages"]
         messages = [message for message in found if "body" in message]
         if not messages:
             continue
