@@ -33,6 +33,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # what this user has settled for himself does not matter
+os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
 gc.disable()  # until everything is collected: what is made until then stays
 
