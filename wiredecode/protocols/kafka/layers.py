@@ -98,42 +98,23 @@ def structure(name: str, layout: Layout, owner: str) -> type[Layer]:
 def field(part: Part, flexible: bool, owner: str) -> Kind:
     """One field of a structure."""
     name, kind, array, null, tag, layout = part
-    doc = name.replace("_", " ")
-    length, nothing = CompactLength if flexible else Int32, -1 if null else None
+    doc, nothing = name.replace("_", " "), -1 if null else None
     made: Kind
     if array:
-        inner = structure(name, layout, owner) if layout is not None else scalar(name, kind, doc, flexible, None, owner)
-        made = Array(name, inner, doc, count=length, null=nothing)
+        element = field((name, kind, False, False, None, layout), flexible, owner)
+        made = Array(name, element, doc, count=CompactLength if flexible else Int32, null=nothing)
     elif layout is not None:
         made = (NullableStruct if null else Struct)(name, structure(name, layout, owner), doc)
-    else:
-        made = scalar(name, kind, doc, flexible, nothing, owner)
-    return made if tag is None else tagged(tag, made)
-
-
-def scalar(name: str, kind: str, doc: str, flexible: bool, null: int | None, owner: str) -> Kind:
-    if kind in ("str", "bytes", "records"):
+    elif kind in ("str", "bytes", "records"):
+        sized = Text if kind == "str" else partial(Binary, inner=CONTENTS.get(name))
         hidden = name in names.HIDDEN or (name == "value" and owner in names.HIDDEN_VALUES)
         length = CompactLength if flexible else Int16 if kind == "str" else Int32
-        if kind == "str":
-            return Text(name, doc, length=length, null=null, secret=hidden, free=name in names.FREE)
-        inner: Inner | None = read_batches if name == "batches" else None
-        if kind == "bytes" and name in MEMBER_DATA:
-            inner = partial(read_member, name, MEMBER_DATA[name])
-        return Binary(name, doc, length=length, null=null, secret=hidden, inner=inner)
-    if kind == "i16" and (name == "error" or name.endswith("_error")):
-        return Int16(name, doc, names=ERRORS)
-    if kind == "i16" and name == "api_key":
-        return Int16(name, doc, names=APIS)
-    number: Kind = NUMBERS[kind](name, doc)
-    return number
-
-
-MEMBER_DATA = {
-    **dict.fromkeys(("metadata", "member_metadata"), "ConsumerProtocolSubscription"),
-    **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
-}
-"""Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
+        made = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
+    elif kind == "i16" and (name == "error" or name.endswith("_error")):
+        made = Int16(name, doc, names=ERRORS)
+    else:
+        made = Int16(name, doc, names=APIS) if name == "api_key" else NUMBERS[kind](name, doc)
+    return made if tag is None else tagged(tag, made)
 
 
 def read_member(field: str, name: str, value: bytes, style: Style, before: dict[str, Any]) -> dict[str, Any] | None:
@@ -148,8 +129,18 @@ def read_member(field: str, name: str, value: bytes, style: Style, before: dict[
     return {field: {"version": version, **shown}} if reached == len(value) else None
 
 
+MEMBER_DATA = {
+    **dict.fromkeys(("metadata", "member_metadata"), "ConsumerProtocolSubscription"),
+    **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
+}
+"""Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
 LEAST_MEMBER = 10
 """Bytes of a version, no topics, and no user data."""
+CONTENTS: dict[str, Inner] = {
+    "batches": read_batches,
+    **{field: partial(read_member, field, name) for field, name in MEMBER_DATA.items()},
+}
+"""By field, the decoder of its bytes."""
 
 
 def layout_of(name: str, version: int) -> tuple[Header, Layout]:

@@ -5,88 +5,67 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 LAST = 32767
-Span = tuple[int, int]
 Layout = tuple[bool, tuple["Part", ...]]
 """Whether a structure is flexible, and its fields, in one version."""
 Part = tuple[str, str, bool, bool, int | None, Layout | None]
 """Name, type, whether it is an array, can be null; its tag; layout of its structure."""
 
 
-def span(text: str) -> Span:
-    """First and last version."""
+def span(text: str) -> range:
+    """Versions, spelled as ``3``, ``3-5`` or ``3+``; none if it is empty."""
     first, _, last = text.rstrip("+").partition("-")
-    return int(first), LAST if text.endswith("+") else int(last or first)
+    return range(int(first), (LAST if text.endswith("+") else int(last or first)) + 1) if text else range(0)
 
 
-@dataclass
-class Field:
+class Field(NamedTuple):
     """A field in all versions of its message."""
 
     name: str
     type: str
-    versions: Span
-    null: Span = (0, -1)
-    tag: int = -1
-    tagged: Span = (0, -1)
-    fields: tuple[Field, ...] = ()
-
-    @classmethod
-    def parse(cls, line: str, fields: tuple[Field, ...]) -> Field:
-        name, kind, versions, *more = line.split()
-        found = cls(name, kind, span(versions), fields=fields)
-        for word in more:
-            if word.startswith("?"):
-                found.null = span(word[1:])
-            else:
-                tag, _, versions = word.removeprefix("#").partition(",")
-                found.tag, found.tagged = int(tag), span(versions)
-        return found
+    versions: range
+    null: range
+    tag: int
+    tagged: range
+    fields: tuple[Field, ...]
 
     def part(self, version: int, flexible: bool) -> Part:
         kind = self.type.removeprefix("[]")
-        tag = self.tag if self.tagged[0] <= version <= self.tagged[1] else None
         inner = layout(self.fields, version, flexible) if kind == "struct" else None
-        null = self.null[0] <= version <= self.null[1]
-        return self.name, kind, kind != self.type, null, tag, inner
+        tag = self.tag if version in self.tagged else None
+        return self.name, kind, kind != self.type, version in self.null, tag, inner
 
 
 def layout(fields: tuple[Field, ...], version: int, flexible: bool) -> Layout:
     """Fields as they are in one version."""
-    there = (each for each in fields if each.versions[0] <= version <= each.versions[1])
-    return flexible, tuple(each.part(version, flexible) for each in there)
+    return flexible, tuple(each.part(version, flexible) for each in fields if version in each.versions)
 
 
-def parsed(lines: list[str], start: int = 0, depth: int = 1) -> tuple[tuple[Field, ...], int]:
-    """Fields of one structure; the place of the next line that is not among them."""
+def parsed(lines: list[str], depth: int = 1) -> tuple[Field, ...]:
+    """The fields of one structure, which are taken from the front of ``lines``."""
     found: list[Field] = []
-    while start < len(lines):
-        line = lines[start]
-        indent = len(line) - len(line.lstrip())
-        if indent < depth:
-            break
-        inner, following = parsed(lines, start + 1, depth + 1)
-        found.append(Field.parse(line, inner))
-        start = following
-    return tuple(found), start
+    while lines and lines[0].startswith(" " * depth):
+        name, kind, versions, *more = lines.pop(0).split()
+        words = {word[0]: word[1:] for word in more}
+        tag, _, tagged = words.get("#", "-1,").partition(",")
+        inner = parsed(lines, depth + 1)
+        found.append(Field(name, kind, span(versions), span(words.get("?", "")), int(tag), span(tagged), inner))
+    return tuple(found)
 
 
 @dataclass
 class Block:
     """Some versions of a message."""
 
-    name: str
-    versions: Span
-    flexible: int
+    versions: range
+    flexible: range
     lines: list[str]
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        return parsed(self.lines)[0]
-
-    def layout(self, version: int) -> Layout:
-        return layout(self.fields, version, version >= self.flexible)
+        return parsed(self.lines)
 
 
 @dataclass
@@ -99,11 +78,13 @@ class Message:
     blocks: list[Block]
 
     @property
-    def versions(self) -> Span:
-        return min(block.versions[0] for block in self.blocks), max(block.versions[1] for block in self.blocks)
+    def versions(self) -> tuple[int, int]:
+        """The first and the last one."""
+        return min(block.versions[0] for block in self.blocks), max(block.versions[-1] for block in self.blocks)
 
     def layout(self, version: int) -> Layout:
-        return next(each for each in self.blocks if each.versions[0] <= version <= each.versions[1]).layout(version)
+        block = next(each for each in self.blocks if version in each.versions)
+        return layout(block.fields, version, version in block.flexible)
 
 
 ERRORS: dict[int, str] = {}
@@ -121,9 +102,8 @@ def _load() -> None:
         elif not line.startswith("#"):
             key, name, versions, flexible = line.split()
             lines = []
-            block = Block(name, span(versions), LAST + 1 if flexible == "none" else int(flexible), lines)
             message = MESSAGES.setdefault(name, Message(-1 if key == "-" else int(key), name, []))
-            message.blocks.append(block)
+            message.blocks.append(Block(span(versions), span("" if flexible == "none" else f"{flexible}+"), lines))
 
 
 _load()

@@ -14,7 +14,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Lags, Members, Rebalances
+from wiredecode.protocols.kafka.problems_groups import CODES, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -32,6 +32,7 @@ class Refusal(NamedTuple):
 
     code: str
     errors: frozenset[int]
+    """Empty: any."""
     types: frozenset[str]
     what: str
 
@@ -60,43 +61,25 @@ class Refusals(Rule):
                 self._coordinated.add(frame.connection.number)
             return
         for refusal in REFUSALS:
-            found = errors & refusal.errors if frame.type in refusal.types else ()
+            found = errors & (refusal.errors or errors) if frame.type in refusal.types else ()
             new = refusal.types is COORDINATED and frame.connection.number not in self._coordinated
             if found and not new:
-                self._report(frame, refusal, ERRORS[min(found)])
+                self._report(frame, refusal, ERRORS.get(min(found), str(min(found))))
 
     def _report(self, frame: Frame, refusal: Refusal, error: str) -> None:
-        texts = {"client": short(frame.connection), "server": frame.source, "error": error}
-        topics = frame.generated.get("topics_named", "partitions")
-        what = refusal.what.format(**texts, topics=topics, type=(frame.type or "").removesuffix("Response"))
+        what = refusal.what.format(
+            client=short(frame.connection),
+            name=frame.connection.who.get("name", "a client"),
+            server=frame.source,
+            topics=frame.generated.get("topics_named", "partitions"),
+            type=(frame.type or "").removesuffix("Response"),
+            error=error,
+            message=printable(frame.values.get("error_message") or error),
+        )
         self.report.add(CODES[refusal.code], what, what, frame=frame)
 
     def ended(self, connection: Connection) -> None:
         self._coordinated.discard(connection.number)
-
-
-class Authentication(Rule):
-    """SASL exchanges that failed."""
-
-    types = frozenset({"SaslAuthenticateResponse", "SaslHandshakeResponse"})
-
-    def frame(self, frame: Frame) -> None:
-        error = frame.values.get("error", 0)
-        if error:
-            name = frame.connection.who.get("name", "a client")
-            message = printable(frame.values.get("error_message") or ERRORS.get(error, str(error)))
-            self.report.add(CODES["sasl-failed"], f"{name} could not log in: {message}", (name, message), frame=frame)
-
-
-@dataclass(slots=True)
-class Throttling:
-    """Responses that told a client to wait."""
-
-    place: FrameRef
-    count: int = 0
-    total_ms: int = 0
-    most_ms: int = 0
-    last_ns: int = 0
 
 
 @dataclass(eq=False)
@@ -104,25 +87,18 @@ class Throttled(Rule):
     """Clients that a broker slows down because of a quota."""
 
     types = ALL_RESPONSES
-    _found: Newest[tuple[int, str], Throttling] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Longest wait, by connection."""
 
     def frame(self, frame: Frame) -> None:
-        waits = frame.values.get("throttle_time_ms", 0)
-        if waits <= 0:
-            return
-        place = frame.connection.number, frame.source
-        found = self._found.get_or_make(place, lambda: Throttling(ref_of(frame)))
-        found.count, found.total_ms, found.last_ns = found.count + 1, found.total_ms + waits, frame.time_ns
-        found.most_ms = max(found.most_ms, waits)
-
-    def finish(self) -> None:
-        for (number, server), found in self._found.items():
-            who = short(found.place.connection)
-            what = f"{server} throttled {who}: up to {found.most_ms / 1000:.3f} s, {found.total_ms / 1000:.3f} s in all"
-            problem = self.report.add(
-                CODES["throttled"], what, number, frame=found.place, until_ns=found.last_ns, count=found.count
-            )
-            problem.weight = found.total_ms
+        waits, number = frame.values.get("throttle_time_ms", 0), frame.connection.number
+        if waits > 0:
+            longest = max(waits, self._longest.get(number, 0))
+            self._longest.put(number, longest)
+            problem = self.report.add(CODES["throttled"], "", number, frame=frame)
+            problem.weight += waits
+            times = f"up to {longest / 1000:.3f} s, {problem.weight / 1000:.3f} s in all"
+            problem.what = f"{frame.source} throttled {short(frame.connection)}: {times}"
 
 
 class Sent(NamedTuple):
@@ -220,7 +196,7 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Authentication, Refusals, Throttled, Closed, Advertised, Members, Rebalances),
+    rules=(Refusals, Throttled, Closed, Advertised, Members),
     waits=names.TYPES["waits"],
     gauges=(Lags,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},

@@ -116,42 +116,53 @@ class Member:
 
 @dataclass(eq=False)
 class Members(Rule):
-    """Consumers that leave because they do not poll, and those that the coordinator dropped."""
+    """Consumers that leave because they do not poll, and those that the coordinator dropped; groups without rest."""
 
     types = names.TYPES["members"]
     _members: dict[int, Member] = field(default_factory=dict)
+    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """Number and time of the latest generations."""
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number
+        group, member = values.get("group_id"), self._members.get(number)
         if frame.sender == "server":
-            self._answered(frame)
-            return
-        group = values.get("group_id")
-        if not isinstance(group, str) or (number not in self._members and len(self._members) >= MOST_MEMBERS):
-            return
-        member = self._members.setdefault(number, Member(printable(group)))
-        if frame.type == "LeaveGroupRequest":
-            member.left = ref_of(frame)
-        elif frame.type == "JoinGroupRequest":
-            if member.left is not None:
+            if member is not None and frame.request is not None:
+                self._answered(frame, member)
+        elif isinstance(group, str) and (member is not None or len(self._members) < MOST_MEMBERS):
+            member = self._members.setdefault(number, Member(printable(group)))
+            if frame.type == "LeaveGroupRequest":
+                member.left = ref_of(frame)
+            elif frame.type == "JoinGroupRequest":
                 self._report_slow(frame.connection, member, frame.time_ns)
-            member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
+                member.patience_ms = values.get("rebalance_timeout_ms", member.patience_ms)
 
-    def _answered(self, frame: Frame) -> None:
-        error, member = frame.values.get("error", 0), self._members.get(frame.connection.number)
-        if frame.type == "OffsetCommitResponse":
-            partitions = (each for topic in frame.values.get("topics") or () for each in topic.get("partitions") or ())
-            error = next((each["error"] for each in partitions if each.get("error")), 0)
-        if member is None:
-            return
-        if frame.type == "SyncGroupResponse" and not error:
-            member.joined_ns = frame.time_ns
-        dropped = error in (UNKNOWN_MEMBER, FENCED_EPOCH)
-        if dropped or (error == ILLEGAL_GENERATION and frame.type == "OffsetCommitResponse"):
-            does = "commits" if frame.type == "OffsetCommitResponse" else "asks"
+    def _answered(self, frame: Frame, member: Member) -> None:
+        values, commits = frame.values, frame.type == "OffsetCommitResponse"
+        error = next(errors_in(values), 0) if commits else values.get("error", 0)
+        if error in (UNKNOWN_MEMBER, FENCED_EPOCH) or (commits and error == ILLEGAL_GENERATION):
+            does = "commits" if commits else "asks"
             what = f"{short(frame.connection)} {does}, but is no longer a member of group {member.group}"
             problem = self.report.add(CODES["kicked-out"], what, (frame.connection.number, what), frame=frame)
             problem.detail(f"the coordinator answers {ERRORS[error]}")
+        elif not error and frame.type == "SyncGroupResponse":
+            member.joined_ns = frame.time_ns
+        elif not error:
+            self._count(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
+
+    def _count(self, frame: Frame, group: str, generation: int) -> None:
+        """A new generation of a group."""
+        known = self._groups.get_or_make(group, lambda: deque(maxlen=STORM)) if generation > 0 else None
+        if known is None or (known and known[-1][0] >= generation):
+            return
+        known.append((generation, frame.time_ns))
+        first, seconds = known[0], (frame.time_ns - known[0][1]) / 1e9
+        if len(known) == STORM and frame.time_ns - first[1] <= STORM_NS:
+            what = f"group {group} rebalanced {generation - first[0]} times in {seconds:.1f} s"
+            problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
+            problem.detail(
+                f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
+            )
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
         left, member.left = member.left, None
@@ -168,38 +179,3 @@ class Members(Rule):
             return
         if connection.health.last_ns - member.left.time_ns >= STAYED_NS:
             self._report_slow(connection, member, connection.health.last_ns)
-
-
-@dataclass(eq=False)
-class Rebalances(Rule):
-    """Groups that divide their partitions again and again."""
-
-    types = names.TYPES["generations"]
-    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
-    """Number and time of the latest generations."""
-    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MEMBERS))
-    """Groups of requests that wait."""
-
-    def frame(self, frame: Frame) -> None:
-        values = frame.values
-        if frame.sender != "server":
-            group = values.get("group_id")
-            if isinstance(group, str):
-                self._asked.put(frame.id, group)
-            return
-        group = self._asked.pop(frame.request, None) if frame.request is not None else None
-        generation = values.get("generation_id", values.get("member_epoch", -1))
-        if group is None or values.get("error") or generation < 1:
-            return
-        known = self._groups.get_or_make(group, lambda: deque(maxlen=STORM))
-        if known and known[-1][0] >= generation:
-            return
-        known.append((generation, frame.time_ns))
-        first = known[0]
-        if len(known) == STORM and frame.time_ns - first[1] <= STORM_NS:
-            seconds = (frame.time_ns - first[1]) / 1e9
-            what = f"group {printable(group)} rebalanced {generation - first[0]} times in {seconds:.1f} s"
-            problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
-            problem.detail(
-                f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
-            )

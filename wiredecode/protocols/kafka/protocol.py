@@ -21,13 +21,13 @@ from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, LengthPref
 from wiredecode.protocols.shared.framing import Number as Length
 from wiredecode.protocols.shared.pairing import Newest
 
-PLACES = ("kafka.topic_data.partition_data", "kafka.responses.partitions")
-"""Structures with batches."""
-EXCHANGED = (
+BATCHES = ("kafka.topic_data.partition_data.batches", "kafka.responses.partitions.batches")
+MEMBERS = (
     *("kafka.protocols.metadata", "kafka.members.metadata", "kafka.assignments.assignment", "kafka.assignment"),
     *("kafka.groups.members.member_metadata", "kafka.groups.members.member_assignment"),
 )
 """What consumers of a group exchange through its coordinator."""
+COLUMN_TYPES = {**dict.fromkeys(BATCHES, "list<struct>"), **dict.fromkeys(MEMBERS, "json")}
 
 
 def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
@@ -44,30 +44,16 @@ def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
             yield name, Generated(kind.column, kind.doc)
 
 
-def inside(place: str) -> dict[str, Generated]:
-    """The fields that batches add to a structure."""
-    batch = f"{place}.batches"
-    fields = {name: field for layer in (Message, Batch) for name, field in members(layer, batch)}
-    return fields | {f"{place}{name.removeprefix('place')}": field for name, field in ADDED.items()}
+def generated() -> Iterator[tuple[str, Generated]]:
+    """All fields that no layer declares."""
+    yield from generated_of(NAME).items()
+    for place in BATCHES:
+        yield from members(Message, place)
+        yield from members(Batch, place)
+    for place in MEMBERS:
+        for layer in versions(MEMBER_DATA[place.rpartition(".")[2]]).layers():
+            yield from members(layer, place)
 
-
-def member_data(place: str) -> dict[str, Generated]:
-    """The fields of what consumers of a group exchange."""
-    name = MEMBER_DATA[place.rpartition(".")[2]]
-    found = {f"{place}.version": Generated("int16", "version of what follows")}
-    for layer in versions(name).layers():
-        found |= members(layer, place)
-    return found
-
-
-TOLD = generated_of("kafka")
-ADDED = {name: field for name, field in TOLD.items() if name.startswith("place.")}
-GENERATED = {
-    **{name: field for name, field in TOLD.items() if name not in ADDED},
-    **{name: field for place in PLACES for name, field in inside(place).items()},
-    **{name: field for place in EXCHANGED for name, field in member_data(place).items()},
-}
-COLUMN_TYPES = {**{f"{place}.batches": "list<struct>" for place in PLACES}, **dict.fromkeys(EXCHANGED, "json")}
 
 MOST_TOPICS = 10_000
 """Topic ids with known names of a capture."""
@@ -105,7 +91,7 @@ class Kafka(Protocol):
     )
     requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
     summary_keys = ("error", "topics_named", "api_version", "group_id")
-    generated, column_types = GENERATED, COLUMN_TYPES
+    generated, column_types = dict(generated()), COLUMN_TYPES
 
     def __init__(self) -> None:
         self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
