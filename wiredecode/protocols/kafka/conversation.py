@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from functools import cache
 from itertools import islice
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, kept, learn_topics, places, raw_batches
-from wiredecode.protocols.kafka.evidence import REQUEST, RESPONSE, judge_request
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, places, with_batches
+from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from wiredecode.frames.message import Messages
     from wiredecode.net.types import Connection
 
+ASKED = struct.Struct(">4xhhi")
+"""Key, version and correlation id of a request."""
 MOST_NAMED = 3
 """Partitions that a line names."""
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
@@ -62,8 +65,7 @@ class KafkaConversation(Conversation):
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
         if self.client is None:
-            seen = judge_request(frame.buffer[frame.start : frame.stop], 0)
-            self.client = frame.side if seen.level >= GOOD else 1 - frame.side
+            self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
         frame.sender = self.sender(frame)
         self.answered = None
         if self.raw_sasl and self._is_token(frame):
@@ -72,44 +74,43 @@ class KafkaConversation(Conversation):
             self._request(frame, style)
         else:
             self._response(frame, style)
-        self._name_topics(frame)
+        name_topics(frame.values, self.topics)
+        self._name_places(frame)
         self._check_batches(frame)
-        if "error" not in frame.values or frame.values["error"] != 0 or frame.type == "ProduceResponse":
+        if frame.side != self.client and (frame.values.get("error") != 0 or frame.type == "ProduceResponse"):
             self._report_errors(frame)
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        add_messages(frame, self.answered, self.topics, out)
+        add_messages(frame, self.answered, out)
 
     def _is_token(self, frame: Frame) -> bool:
         """Until the client sends a request again."""
-        if frame.side == self.client and judge_request(frame.buffer[frame.start : frame.stop], 0).level >= GOOD:
+        if frame.side == self.client and judge_request(frame.data, 0).level >= GOOD:
             self.raw_sasl = False
         return self.raw_sasl
 
     # Requests.
 
     def _request(self, frame: Frame, style: Style | None) -> None:
-        if frame.stop - frame.start < REQUEST.size - 2:
+        if frame.stop - frame.start < ASKED.size:
             unknown_request(-1).read(frame, style)
             return
-        _, key, version, correlation, _ = REQUEST.unpack(
-            frame.buffer[frame.start : frame.stop][: REQUEST.size].ljust(REQUEST.size, b"\0")
-        )
-        frame.code = key
-        message = REQUESTS.get(key)
-        if message is None or version not in versions(message.name):
-            unknown_request(key).read(frame, style)
-            text = (
-                f"version {version} of API {key} is not known" if message is None else f"version {version} is not known"
-            )
-            frame.find("note", "protocol", "unknown-version", text, "api_version", (6, 8))
-        else:
+        key, version, correlation = ASKED.unpack_from(frame.buffer, frame.start)
+        frame.code, message = key, REQUESTS.get(key)
+        if message is not None and version in versions(message.name):
             decoder(message.name, version).read(frame, style)
+        else:
+            unknown_request(key).read(frame, style)
+            of = "" if message else f" of API {key}"
+            frame.find(
+                "note", "protocol", "unknown-version", f"version {version}{of} is not known", "api_version", (6, 8)
+            )
         values = frame.values
         if key == names.PRODUCE and values.get("acks", 1) == 0:
             frame.outcome = NOT_ASKED
             return
-        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, kept(key, values)))
+        replica = (values.get("replica_state") or values).get("replica_id", -1)
+        self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, replica >= 0))
 
     # Responses.
 
@@ -144,43 +145,38 @@ class KafkaConversation(Conversation):
         """What later frames depend on."""
         values = frame.values
         if asked.key == names.METADATA:
-            learn_topics(values, self.topics)
+            for topic in values.get("topics") or ():
+                if topic.get("topic_id") and topic.get("topic"):
+                    self.topics.put(topic["topic_id"], topic["topic"])
         elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
             self.raw_sasl = values.get("error") == 0
 
     # Facts and findings.
 
-    def _name_topics(self, frame: Frame) -> None:
+    def _name_places(self, frame: Frame) -> None:
         """The first partitions that a frame is about; of a truncated frame there may be more."""
-        found = [
-            topic if each is None else f"{topic}[{each}]"
-            for topic, each in islice(places(frame.values, self.topics), MOST_NAMED + 1)
-        ]
+        about = islice(places(frame.values), MOST_NAMED + 1)
+        found = [topic if number is None else f"{topic}[{number}]" for topic, number in about]
+        if len(found) > MOST_NAMED or (found and frame.status != OK):
+            found[MOST_NAMED:] = ["..."]
         if found:
-            if len(found) > MOST_NAMED or frame.status != OK:
-                found[MOST_NAMED:] = ["..."]
             frame.generate("topics_named", " ".join(found))
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
-        for raw in raw_batches(frame.values):
+        for _, _, raw in with_batches(frame.values):
             found, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")
             bad = sum(not is_intact(raw, slot) for slot in found)
             if bad:
-                frame.find(
-                    "error", "checksum", "crc", f"{bad} of {len(found)} batches have a wrong checksum", "batches"
-                )
+                text = f"{bad} of {len(found)} batches have a wrong checksum"
+                frame.find("error", "checksum", "crc", text, "batches")
 
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""
-        if frame.side == self.client:
-            return
-        found = Counter(errors_in(frame.values))
+        found = Counter(errors_in(frame.values)).items()
         if found:
-            texts = [
-                f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in found.items()
-            ]
+            texts = [f"{ERRORS.get(code, code)}{f' ({count} times)' if count > 1 else ''}" for code, count in found]
             message = f"the request was refused: {', '.join(texts)}"
             frame.find("note", "response", "refused", message, "error" if "error" in frame.values else None)

@@ -9,7 +9,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.shared.pairing import Newest, Request
+from wiredecode.protocols.shared.pairing import Request
 
 
 @dataclass(slots=True)
@@ -18,40 +18,30 @@ class Asked(Request):
 
     key: int
     version: int
-    values: Mapping[str, Any]
+    copies: bool
+    """Another broker asks for records."""
 
 
-KEPT = {names.FETCH: ("replica_id", "replica_state")}
-
-
-def kept(key: int, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a request that its response needs."""
-    return {name: values[name] for name in KEPT.get(key, ()) if name in values}
-
-
-def lists_of(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def lists_of(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The structures in the arrays of a message."""
     for value in values.values():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             yield from value
 
 
-def topic_of(values: Mapping[str, Any], known: Mapping[bytes, str]) -> str | None:
+def topic_of(values: Mapping[str, Any]) -> str | None:
     """The name of a topic, or its id where the name is not known."""
-    name = values.get("topic")
+    name, number = values.get("topic"), values.get("topic_id")
     if isinstance(name, str):
         return printable(name)
-    number = values.get("topic_id")
-    if isinstance(number, bytes):
-        return printable(known[number]) if number in known else Uuid.spell(number)
-    return None
+    return Uuid.spell(number) if isinstance(number, bytes) else None
 
 
-def learn_topics(values: Mapping[str, Any], known: Newest[bytes, str]) -> None:
-    """The names of topic ids in an answer to Metadata."""
-    for topic in values.get("topics") or ():
-        if isinstance(topic.get("topic_id"), bytes) and topic.get("topic"):
-            known.put(topic["topic_id"], topic["topic"])
+def name_topics(values: Mapping[str, Any], known: Mapping[bytes, str]) -> None:
+    """Put the known names of topics beside their ids."""
+    for each in lists_of(values):
+        if each.get("topic") is None and each.get("topic_id") in known:
+            each["topic"] = known[each["topic_id"]]
 
 
 def number_of(values: Mapping[str, Any]) -> int | None:
@@ -59,23 +49,21 @@ def number_of(values: Mapping[str, Any]) -> int | None:
     return next((values[name] for name in names.PARTITIONS if name in values), None)
 
 
-def places(values: Mapping[str, Any], known: Mapping[bytes, str]) -> Iterator[tuple[str, int | None]]:
+def places(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
     """Topics and partitions that a message is about."""
     for each in lists_of(values):
-        topic = topic_of(each, known)
-        if topic is None:
-            continue
-        numbers = [number for inner in lists_of(each) if isinstance(number := number_of(inner), int)]
-        yield from ((topic, number) for number in numbers or (None,))
+        topic = topic_of(each)
+        if topic is not None:
+            numbers = [number for inner in lists_of(each) if isinstance(number := number_of(inner), int)]
+            yield from ((topic, number) for number in numbers or (None,))
 
 
-def raw_batches(values: Mapping[str, Any]) -> Iterator[bytes]:
-    """The fields with batches."""
+def with_batches(values: Mapping[str, Any]) -> Iterator[tuple[str | None, int | None, bytes]]:
+    """Topic, partition and contents of the fields with batches."""
     for topic in lists_of(values):
         for partition in lists_of(topic):
-            raw = partition.get("batches")
-            if raw:
-                yield raw
+            if partition.get("batches"):
+                yield topic_of(topic), number_of(partition), partition["batches"]
 
 
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:

@@ -9,32 +9,23 @@ from wiredecode.fields import printable, redacted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import Asked, lists_of, number_of, topic_of
+from wiredecode.protocols.kafka.conversation_values import Asked, with_batches
 from wiredecode.protocols.kafka.layers_records import batches_of, is_secret
 
-CARRIERS = {"ProduceRequest": "topic_data", "FetchResponse": "responses", "ShareFetchResponse": "responses"}
 
-
-def add_messages(frame: Frame, asked: Asked | None, known: Mapping[bytes, str], out: Messages) -> None:
+def add_messages(frame: Frame, asked: Asked | None, out: Messages) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
-    what = operation(frame, asked)
-    for topic in frame.values.get(CARRIERS.get(frame.type or "", "")) or ():
-        for partition in lists_of(topic):
-            place: dict[str, Any] = {"topic": topic_of(topic, known), "partition": number_of(partition)}
-            for slot, batch, records in batches_of(partition.get("batches") or b""):
-                if not batch.get("control"):
-                    codec = names.CODECS.get(slot.codec) if slot.codec else None
-                    bodies, columns = [each["value"] for each in records], columns_of(what, batch, records, out.secrets)
-                    out.add(frame, what, bodies, compression=codec, **place, **columns)
-
-
-def operation(frame: Frame, asked: Asked | None) -> str:
-    """Whether a client or another broker gets the records."""
-    if frame.type == "ProduceRequest":
-        return PUBLISH
-    values = {} if asked is None else asked.values
-    replica = (values.get("replica_state") or values).get("replica_id", -1)
-    return FORWARD if replica >= 0 else DELIVER
+    what = PUBLISH if frame.type == "ProduceRequest" else FORWARD if asked and asked.copies else DELIVER
+    for topic, partition, raw in with_batches(frame.values):
+        for slot, batch, records in batches_of(raw):
+            if not batch.get("control"):
+                out.add(
+                    *(frame, what, [each["value"] for each in records]),
+                    topic=topic,
+                    partition=partition,
+                    compression=names.CODECS.get(slot.codec) if slot.codec else None,
+                    **columns_of(what, batch, records, out.secrets),
+                )
 
 
 def columns_of(what: str, batch: Mapping[str, Any], records: list[dict[str, Any]], secrets: bool) -> dict[str, Any]:

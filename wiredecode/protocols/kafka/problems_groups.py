@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in, learn_topics, lists_of, number_of, topic_of
+from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, number_of, topic_of
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
@@ -35,13 +35,10 @@ class Lags(Gauge):
         """By partition, then by group."""
         self._waiting: Newest[int, tuple[str, dict[Place, int]]] = Newest(MOST_KNOWN)
         """Commits without an answer, by frame."""
-        self._topics: Newest[bytes, str] = Newest(MOST_KNOWN)
 
     def read(self, frame: Frame) -> Iterator[Measurement]:
         values = frame.values
-        if frame.type == "MetadataResponse":
-            learn_topics(values, self._topics)
-        elif frame.type == "OffsetCommitRequest":
+        if frame.type == "OffsetCommitRequest":
             self._waiting.put(frame.id, (printable(values["group_id"]), self._found(values, "committed_offset")))
         elif frame.type == "OffsetCommitResponse":
             group, offsets = self._waiting.pop(frame.request or 0, ("", {}))
@@ -60,7 +57,7 @@ class Lags(Gauge):
     def _found(self, values: Mapping[str, Any], name: str) -> dict[Place, int]:
         """A value of each partition; -1 is none."""
         return {
-            (topic_of(topic, self._topics) or "", number_of(each)): each[name]
+            (topic_of(topic) or "", number_of(each)): each[name]
             for topic in lists_of(values)
             for each in lists_of(topic)
             if each.get(name, -1) >= 0
