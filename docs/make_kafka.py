@@ -17,12 +17,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-TABLE = Path(__file__).parents[1] / "wiredecode" / "protocols" / "kafka" / "layers.txt"
-HEAD = """# Kafka's messages, made by docs/make_kafka.py from {jars}.
-# error CODE NAME
-# message KEY NAME VERSIONS FLEXIBLE: its fields follow, those of a structure indented.
-# field NAME TYPE VERSIONS, then ?VERSIONS if it can be null, and #TAG,VERSIONS if it is tagged.
-"""
+TABLE = Path(__file__).parents[1] / "wiredecode" / "protocols" / "kafka" / "layers.json"
 SHORT = {
     "string": "str",
     "int8": "i8",
@@ -54,10 +49,6 @@ def span(versions: str, top: int = 32767) -> tuple[int, int]:
     return int(first), top if versions.endswith("+") else int(last or first)
 
 
-def spelled(first: int, last: int) -> str:
-    return f"{first}+" if last >= 32767 else str(first) if first == last else f"{first}-{last}"
-
-
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
@@ -76,9 +67,8 @@ def field_name(field: dict[str, Any], parent: str) -> str:
     return f"{singular(parent)}_{found}" if found in TAKEN and parent else f"{found}_" if found in TAKEN else found
 
 
-def lines(
-    fields: list[Any], structs: dict[str, Any], within: tuple[int, int], parent: str = "", depth: int = 1
-) -> Iterator[str]:
+def rows(fields: list[Any], structs: dict[str, Any], within: tuple[int, int], parent: str = "") -> Iterator[list[Any]]:
+    """Of each field the name, the type, first and last version, and what else there is."""
     for field in fields:
         first, last = span(field["versions"])
         first, last = max(first, within[0]), min(last, within[1])
@@ -87,28 +77,47 @@ def lines(
         kind, name = field["type"], field_name(field, parent)
         array, element = kind.startswith("[]"), kind.removeprefix("[]")
         shown = SHORT.get(element, element) if element[0].islower() else "struct"
-        words = [name, "[]" * array + shown, spelled(first, last if last < within[1] else 32767)]
+        more: dict[str, Any] = {}
         nullable = span(field.get("nullableVersions", "none"))
         if max(nullable[0], first) <= min(nullable[1], last):
-            words.append("?" + field["nullableVersions"])
+            more["null"] = nullable
         if "tag" in field:
-            words.append(f"#{field['tag']},{field['taggedVersions']}")
-        yield " " * depth + " ".join(words)
+            more |= {"tag": field["tag"], "tagged": span(field["taggedVersions"])}
         if shown == "struct":
             inner = field.get("fields") or structs[element]
-            yield from lines(inner, structs, (first, last), name, depth + 1)
+            more["fields"] = list(rows(inner, structs, (first, last), name))
+        yield [name, "[]" * array + shown, first, last, *([more] if more else [])]
 
 
-def message(definition: dict[str, Any], versions: tuple[int, int]) -> Iterator[str]:
+def message(definition: dict[str, Any], versions: tuple[int, int]) -> dict[str, Any]:
     structs = {each["name"]: each["fields"] for each in definition.get("commonStructs", ())}
-    flexible = span(definition["flexibleVersions"])
-    last = "none" if flexible[0] > min(flexible[1], versions[1]) else str(flexible[0])
-    key = definition.get("apiKey", "-")
-    yield f"{key} {definition['name']} {spelled(*versions)} {last}"
-    yield from lines(definition["fields"], structs, versions)
+    front = {"key": definition.get("apiKey", -1), "name": definition["name"], "versions": versions}
+    flexible, fields = span(definition["flexibleVersions"]), list(rows(definition["fields"], structs, versions))
+    return front | {"flexible": None if flexible[0] > min(flexible[1], versions[1]) else flexible[0], "fields": fields}
 
 
-def errors(jars: list[Path]) -> Iterator[str]:
+def lines(fields: list[Any], depth: int) -> str:
+    """JSON with one field a line, those of a structure indented."""
+    shown = []
+    for *front, more in (each if isinstance(each[-1], dict) else [*each, None] for each in fields):
+        text = json.dumps(front if more is None else [*front, {**more, "fields": 0} if "fields" in more else more])
+        if more and "fields" in more:
+            text = text.replace('"fields": 0', f'"fields": [{lines(more["fields"], depth + 1)}]')
+        shown.append("\n" + " " * depth + text)
+    return ",".join(shown)
+
+
+def spelled(found: dict[str, Any]) -> str:
+    messages = [
+        json.dumps({**each, "fields": 0}).replace('"fields": 0', f'"fields": [{lines(each["fields"], 1)}]')
+        for each in found["messages"]
+    ]
+    errors = ",\n".join(f'"{code}": "{name}"' for code, name in found["errors"].items())
+    body = ",\n".join(messages)
+    return f'{{"made_from": "{found["made_from"]}",\n"errors": {{\n{errors}}},\n"messages": [\n{body}]}}\n'
+
+
+def errors(jars: list[Path]) -> Iterator[tuple[str, str]]:
     """Code and name of each error."""
     source = (
         "for (var e : org.apache.kafka.common.protocol.Errors.values())"
@@ -118,15 +127,14 @@ def errors(jars: list[Path]) -> Iterator[str]:
     done = subprocess.run(
         ["jshell", "-s", "--class-path", path], input=source, capture_output=True, text=True, check=True
     )
-    yield from (line[line.index("error ") :] for line in done.stdout.splitlines() if "error " in line)
+    found = (line[line.index("error ") :] for line in done.stdout.splitlines() if "error " in line)
+    yield from ((code, name) for _, code, name in map(str.split, found))
 
 
-def table(jars: list[Path]) -> Iterator[str]:
+def table(jars: list[Path]) -> dict[str, Any]:
     libraries = [jar for jar in jars if jar.name.startswith("kafka-clients")]
-    yield HEAD.format(jars=" and ".join(jar.stem for jar in libraries)).rstrip()
-    yield from errors(jars)
     known: dict[str, int] = {}
-    found: dict[tuple[int, str, int], list[str]] = {}
+    found: dict[tuple[int, str, int], dict[str, Any]] = {}
     for library in libraries:
         for definition in definitions(library):
             name, valid = definition["name"], definition["validVersions"]
@@ -135,13 +143,14 @@ def table(jars: list[Path]) -> Iterator[str]:
             first, last = span(valid)
             last = min(last, known.get(name, last + 1) - 1)
             if first <= last:
-                found[definition.get("apiKey", 9999), name, first] = list(message(definition, (first, last)))
+                found[definition.get("apiKey", 9999), name, first] = message(definition, (first, last))
             known[name] = min(first, known.get(name, first))
-    for key in sorted(found):
-        yield from found[key]
+    messages = [found[key] for key in sorted(found)]
+    jars_read = " and ".join(jar.stem for jar in libraries)
+    return {"made_from": jars_read, "errors": dict(errors(jars)), "messages": messages}
 
 
 if __name__ == "__main__":
-    text = "\n".join(table([Path(word) for word in sys.argv[1:]])) + "\n"
+    text = spelled(table([Path(word) for word in sys.argv[1:]]))
     TABLE.write_text(text)
     print(f"{TABLE.name}: {text.count(chr(10))} lines, {len(text):,} bytes")

@@ -1,4 +1,4 @@
-"""Names of the numbers on the wire. Messages and errors are in ``layers.txt``; types are those of ``names.toml``."""
+"""Names of the numbers on the wire. Messages and errors are in ``layers.json``; types are those of ``names.toml``."""
 
 from wiredecode.protocols.shared.data import data_of
 
