@@ -18,15 +18,18 @@ from typing import Any
 from zipfile import ZipFile
 
 TABLE = Path(__file__).parents[1] / "wiredecode" / "protocols" / "kafka" / "layers.json"
-SHORT = {
+KINDS = {
     "string": "str",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint16": "u16",
-    "float64": "f64",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "uint16": "UInt16",
+    "float64": "Float64",
+    "bool": "Boolean",
+    "uuid": "Uuid",
 }
+"""Numbers by their kinds in wiredecode.fields."""
 TAKEN = {"name", "values", "time", "fields", "payload", "command", "options", "type"}
 """Names that fields of Scapy's packets cannot have."""
 DATA = {"ConsumerProtocolAssignment", "ConsumerProtocolSubscription"}
@@ -76,7 +79,7 @@ def rows(fields: list[Any], structs: dict[str, Any], within: tuple[int, int], pa
             continue
         kind, name = field["type"], field_name(field, parent)
         array, element = kind.startswith("[]"), kind.removeprefix("[]")
-        shown = SHORT.get(element, element) if element[0].islower() else "struct"
+        shown = KINDS.get(element, element) if element[0].islower() else "struct"
         more: dict[str, Any] = {}
         nullable = span(field.get("nullableVersions", "none"))
         if max(nullable[0], first) <= min(nullable[1], last):

@@ -347,16 +347,6 @@ class Varint32(Varint):
     def write(self, value: int | None, layer: Structure) -> bytes:
         return value.raw if isinstance(value, LongForm) else shortest(value or 0)
 
-    def emit(self, em: Emitter) -> str:
-        em.flush()
-        value = em.variable(self.name)
-        em.line("if p >= e: raise TruncatedField")
-        em.line(f"{value} = b[p]")
-        em.line(f"if {value} < 128: p += 1")
-        em.line(f"elif p + 1 < e and 0 < (y := b[p + 1]) < 128: {value} = {value} & 127 | y << 7; p += 2")
-        em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
-        return value
-
 
 Integer = Number | Varint
 """What a length or count can be read as."""

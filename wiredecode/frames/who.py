@@ -7,7 +7,7 @@ connection, so a frame or a connection gives its names too.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wiredecode.fields import redacted
+from wiredecode.fields import printable, redacted
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
@@ -49,6 +49,12 @@ def learn(frame: Frame, read_identity: IdentityReader) -> None:
         remember(frame.connection, read_identity(frame))
     except (LookupError, TypeError, ValueError, AttributeError):
         return
+
+
+def texts(fields: Mapping[str, str], frame: Frame) -> Mapping[str, Any]:
+    """Facts that are texts in fields: ``partial(texts, {"name": "client_id"})`` reads an identity."""
+    found = {fact: frame.values.get(name) for fact, name in fields.items()}
+    return {fact: printable(value) for fact, value in found.items() if isinstance(value, str)}
 
 
 def label(connection: Connection) -> str:

@@ -85,6 +85,13 @@ class RequestChain(Chain):
     def enough(self) -> bool:
         return self.best >= GOOD and self.whole > 1
 
+    def is_likely(self, size: int) -> bool:
+        """Whether ``size`` bytes are enough to believe it."""
+        return self.may_become_so(size) and self.whole > 0
+
+    def may_become_so(self, size: int) -> bool:
+        return self.best >= GOOD
+
 
 class ResponseChain(Chain):
     """Responses in a row: their correlation ids go up."""
@@ -108,3 +115,9 @@ class ResponseChain(Chain):
 
     def enough(self) -> bool:
         return self.whole >= 3
+
+    def is_likely(self, size: int) -> bool:
+        return self.enough() or (self.whole >= 2 and self.end == size)
+
+    def may_become_so(self, size: int) -> bool:
+        return self.whole > 0 and (self.last.level == CUT or self.last.end > size)

@@ -1,25 +1,17 @@
 """Identities of Kafka clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
-from wiredecode.fields import printable
-from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader, texts
 
-
-def client(frame: Frame) -> Mapping[str, Any]:
-    values = frame.values
-    facts = {
-        "name": values.get("client_id"),
-        "product": values.get("client_software_name"),
-        "version": values.get("client_software_version"),
-        "group": values.get("group_id"),
-    }
-    return {key: printable(value) for key, value in facts.items() if isinstance(value, str)}
-
-
+FIELDS = {
+    "name": "client_id",
+    "product": "client_software_name",
+    "version": "client_software_version",
+    "group": "group_id",
+}
 TYPES = ("ApiVersions", "Metadata", "Produce", "JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat")
-IDENTITIES: Mapping[str | None, IdentityReader] = dict.fromkeys((f"{name}Request" for name in TYPES), client)
+IDENTITIES: Mapping[str | None, IdentityReader] = dict.fromkeys(
+    (f"{name}Request" for name in TYPES), partial(texts, FIELDS)
+)

@@ -6,24 +6,19 @@ from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any, ClassVar
 
+from wiredecode import fields
 from wiredecode.fields import (
     Array,
     Binary,
-    Boolean,
     CompactLength,
-    Float64,
-    Int8,
     Int16,
     Int32,
-    Int64,
     Kind,
     LengthOf,
     NullableStruct,
     Rest,
     Struct,
     Text,
-    UInt16,
-    Uuid,
     compiler,
 )
 from wiredecode.fields.layer import Layer, Style
@@ -34,16 +29,6 @@ from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.layers_records import read_batches
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, REQUESTS, RESPONSES, Layout, Part
 
-NUMBERS = {
-    "i8": Int8,
-    "i16": Int16,
-    "i32": Int32,
-    "i64": Int64,
-    "u16": UInt16,
-    "bool": Boolean,
-    "f64": Float64,
-    "uuid": Uuid,
-}
 Header = tuple[int, int]
 """Number of the API (-1: a message inside a field) and version of the header."""
 
@@ -110,10 +95,10 @@ def field(part: Part, flexible: bool, owner: str) -> Kind:
         hidden = name in names.HIDDEN or (name == "value" and owner in names.HIDDEN_VALUES)
         length = CompactLength if flexible else Int16 if kind == "str" else Int32
         made = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
-    elif kind == "i16" and (name == "error" or name.endswith("_error")):
+    elif kind == "Int16" and (name == "error" or name.endswith("_error")):
         made = Int16(name, doc, names=ERRORS)
     else:
-        made = Int16(name, doc, names=APIS) if name == "api_key" else NUMBERS[kind](name, doc)
+        made = Int16(name, doc, names=APIS) if name == "api_key" else getattr(fields, kind)(name, doc)
     return made if tag is None else tagged(tag, made)
 
 
@@ -174,39 +159,31 @@ def versions(name: str) -> Versions:
     return Versions(name, first, last, cache(partial(layout_of, name)), partial(make, name))
 
 
-class UnknownRequest(Layer):
-    """A request of an API or version that is not in the table."""
-
-    filter_name = NAME
-    facts = ("api_key", "api_version")
-    fields_desc: ClassVar[Any] = [
-        *begin("FetchRequest", (names.FETCH, 0)),
-        Rest("undecided", "client id and the fields of a version that is not known", secret=True),
-    ]
+def opaque(name: str, doc: str, *kinds: Kind) -> type[Layer]:
+    """A layer of this module, the last field of which is all that cannot be read."""
+    facts = [kind.name for kind in kinds if kind.name in ("api_key", "api_version")] or [kinds[-2].name]
+    members = {"fields_desc": [*kinds], "filter_name": NAME, "facts": tuple(facts)}
+    return type(name, (Layer,), {**members, "__module__": __name__, "__doc__": doc})
 
 
-class UnknownResponse(Layer):
-    """A response whose request is not known."""
-
-    filter_name = NAME
-    facts = ("correlation_id",)
-    fields_desc: ClassVar[Any] = [
-        *begin("FetchResponse", (names.FETCH, 0)),
-        Rest("undecided", "fields of a response whose request is not known", secret=True),
-    ]
-
-
-class SaslToken(Layer):
-    """A token of SASL without a header, after SaslHandshake of version 0."""
-
-    filter_name = NAME
-    facts = ("size",)
-    fields_desc: ClassVar[Any] = [
-        Int32("size", "bytes that follow", unit="bytes", fill=LengthOf()),
-        Rest("token", "token of the mechanism", secret=True),
-    ]
-
-
+UnknownRequest = opaque(
+    "UnknownRequest",
+    "A request of an API or version that is not in the table.",
+    *begin("FetchRequest", (names.FETCH, 0)),
+    Rest("undecided", "client id and the fields of a version that is not known", secret=True),
+)
+UnknownResponse = opaque(
+    "UnknownResponse",
+    "A response whose request is not known.",
+    *begin("FetchResponse", (names.FETCH, 0)),
+    Rest("undecided", "fields of a response whose request is not known", secret=True),
+)
+SaslToken = opaque(
+    "SaslToken",
+    "A token of SASL without a header, after SaslHandshake of version 0.",
+    begin("FetchResponse", (names.FETCH, 0))[0],
+    Rest("token", "token of the mechanism", secret=True),
+)
 OTHERS: tuple[type[Layer], ...] = (UnknownRequest, UnknownResponse, SaslToken)
 
 

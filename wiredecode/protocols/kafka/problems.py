@@ -21,29 +21,18 @@ from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, R
 
 ALL_REQUESTS = frozenset(message.name for message in REQUESTS.values())
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
+MOVED = "coordinator-moved"
 MOST_KNOWN = 10_000
 """Clients, brokers and requests that a rule remembers."""
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
 
-class Refusal(NamedTuple):
-    """Error codes that are one problem, in responses of some types."""
-
-    code: str
-    errors: frozenset[int]
-    """Empty: any."""
-    types: frozenset[str]
-    what: str
-
-
-COORDINATED = names.TYPES["coordinated"]
-TYPES = {"coordinator-moved": COORDINATED, "unsupported-version": ALL_RESPONSES - {"ApiVersionsResponse"}}
-"""Those of refusals that are not in their table."""
-REFUSALS = [
-    Refusal(code, frozenset(told["errors"]), TYPES.get(code) or frozenset(told["types"]), told["what"])
-    for code, told in names.NAMES["refusals"].items()
-]
+REFUSALS = names.NAMES["refusals"]
+REFUSED = {
+    code: frozenset(each.get("types", ALL_RESPONSES - {"ApiVersionsResponse"})) for code, each in REFUSALS.items()
+}
+"""Types of the responses."""
 
 
 @dataclass(eq=False)
@@ -55,19 +44,16 @@ class Refusals(Rule):
     """Connections on which a coordinator has worked."""
 
     def frame(self, frame: Frame) -> None:
-        errors = set(errors_in(frame.values))
-        if not errors:
-            if frame.type in COORDINATED and len(self._coordinated) < MOST_KNOWN:
-                self._coordinated.add(frame.connection.number)
-            return
-        for refusal in REFUSALS:
-            found = errors & (refusal.errors or errors) if frame.type in refusal.types else ()
-            new = refusal.types is COORDINATED and frame.connection.number not in self._coordinated
-            if found and not new:
-                self._report(frame, refusal, ERRORS.get(min(found), str(min(found))))
+        errors, number = set(errors_in(frame.values)), frame.connection.number
+        if not errors and frame.type in REFUSED[MOVED] and len(self._coordinated) < MOST_KNOWN:
+            self._coordinated.add(number)
+        for code, refusal in REFUSALS.items() if errors else ():
+            found = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
+            if found and (code != MOVED or number in self._coordinated):
+                self._report(frame, code, refusal["what"], ERRORS.get(min(found), str(min(found))))
 
-    def _report(self, frame: Frame, refusal: Refusal, error: str) -> None:
-        what = refusal.what.format(
+    def _report(self, frame: Frame, code: str, text: str, error: str) -> None:
+        what = text.format(
             client=short(frame.connection),
             name=frame.connection.who.get("name", "a client"),
             server=frame.source,
@@ -76,7 +62,7 @@ class Refusals(Rule):
             error=error,
             message=printable(frame.values.get("error_message") or error),
         )
-        self.report.add(CODES[refusal.code], what, what, frame=frame)
+        self.report.add(CODES[code], what, what, frame=frame)
 
     def ended(self, connection: Connection) -> None:
         self._coordinated.discard(connection.number)

@@ -17,7 +17,7 @@ from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, Respon
 from wiredecode.protocols.kafka.layers import MEMBER_DATA, every_layer, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, LengthPrefix
+from wiredecode.protocols.shared.framing import BAD, GOOD, SURE, LengthPrefix
 from wiredecode.protocols.shared.framing import Number as Length
 from wiredecode.protocols.shared.pairing import Newest
 
@@ -140,24 +140,12 @@ class Kafka(Protocol):
                 break
             if match["named"] is None and position + 4 + SIZE.unpack_from(data, position)[0] > len(data):
                 continue
-            found = self._asked(data, position, final) or self._answered(data, position, final)
-            if found is not None:
-                return found
+            for chain in (RequestChain(data, position), ResponseChain(data, position)):
+                if chain.is_likely(len(data)):
+                    return Found(position, True)
+                if not final and chain.may_become_so(len(data)) and chain.last.end - position < SEARCH_BYTES:
+                    return Found(position, False)
         return Found(behind, False)
-
-    @staticmethod
-    def _asked(data: bytes, position: int, final: bool) -> Found | None:
-        chain = RequestChain(data, position)
-        waits = not final and chain.last.end - position < SEARCH_BYTES
-        return Found(position, chain.whole > 0) if chain.best >= GOOD and (chain.whole or waits) else None
-
-    @staticmethod
-    def _answered(data: bytes, position: int, final: bool) -> Found | None:
-        chain = ResponseChain(data, position)
-        if chain.enough() or (chain.whole >= 2 and chain.end == len(data)):
-            return Found(position, True)
-        waits = chain.whole and (chain.last.level == CUT or chain.last.end > len(data))
-        return Found(position, False) if waits and not final and chain.last.end - position < SEARCH_BYTES else None
 
     def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
         return KafkaConversation(connection, self.topics)

@@ -1,11 +1,12 @@
 """Identities of RabbitMQ clients and brokers, from their own messages."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.who import IdentityReader, texts
 from wiredecode.protocols.shared.problems import values_of
 
 
@@ -28,10 +29,6 @@ def user(frame: Frame) -> Mapping[str, Any]:
     return {"user": frame.generated.get("user")}
 
 
-def virtual_host(frame: Frame) -> Mapping[str, Any]:
-    return {"virtual_host": printable(frame.values.get("virtual_host") or "")}
-
-
 def close(frame: Frame) -> Mapping[str, Any]:
     return {"closed_by": frame.sender, "reason": printable(frame.values.get("closing_reason") or "")}
 
@@ -40,6 +37,6 @@ IDENTITIES: Mapping[str | None, IdentityReader] = {
     "PeerProperties": client,
     "PeerPropertiesResponse": broker,
     "SaslAuthenticate": user,
-    "Open": virtual_host,
+    "Open": partial(texts, {"virtual_host": "virtual_host"}),
     "Close": close,
 }
