@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, places, with_batches
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, partitions, places
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
-from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES
 from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.framing import GOOD
@@ -34,12 +34,13 @@ TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
 
 
-@cache
-def decoder(name: str, version: int) -> FrameDecoder:
-    """The reader of a message; versions of equal layout share the code. Brokers ignore bytes after a request."""
-    return FrameDecoder(
-        layer_of(name, version), name, None, "brokers ignore them" if name.endswith("Request") else None
-    )
+@lru_cache(maxsize=1024)
+def decoder(name: str, version: int) -> FrameDecoder | None:
+    """The reader of a message; None if there is no such version."""
+    if name not in MESSAGES or version not in versions(name):
+        return None
+    surplus = "brokers ignore them" if name.endswith("Request") else None
+    return FrameDecoder(layer_of(name, version), name, surplus_note=surplus)
 
 
 @cache
@@ -54,7 +55,6 @@ class KafkaConversation(Conversation):
         """``topics``: names of topic ids, known to all connections of the capture."""
         self.connection = connection
         self.client = connection.initiator
-        self.whole = connection.initiator is not None
         self.waiting: Outstanding[int, Asked] = Outstanding()
         self.topics = topics
         self.answered: Asked | None = None
@@ -96,15 +96,11 @@ class KafkaConversation(Conversation):
             unknown_request(-1).read(frame, style)
             return
         key, version, correlation = ASKED.unpack_from(frame.buffer, frame.start)
-        frame.code, message = key, REQUESTS.get(key)
-        if message is not None and version in versions(message.name):
-            decoder(message.name, version).read(frame, style)
-        else:
-            unknown_request(key).read(frame, style)
-            of = "" if message else f" of API {key}"
-            frame.find(
-                "note", "protocol", "unknown-version", f"version {version}{of} is not known", "api_version", (6, 8)
-            )
+        frame.code, known = key, decoder(f"{APIS.get(key)}Request", version)
+        (known or unknown_request(key)).read(frame, style)
+        if known is None:
+            text = f"version {version}{'' if key in APIS else f' of API {key}'} is not known"
+            frame.find("note", "protocol", "unknown-version", text, "api_version", (6, 8))
         values = frame.values
         if key == names.PRODUCE and values.get("acks", 1) == 0:
             frame.outcome = NOT_ASKED
@@ -122,7 +118,7 @@ class KafkaConversation(Conversation):
         asked = self.answered = self.waiting.pop(correlation)
         if asked is None:
             UNKNOWN.read(frame, style)
-            if self.whole and frame.all_seen(1 - frame.side):
+            if self.connection.initiator is not None and frame.all_seen(1 - frame.side):
                 message = f"no request with correlation id {correlation} was captured"
                 frame.find("note", "protocol", "no-request", message, "correlation_id", (4, 8))
             return
@@ -132,24 +128,21 @@ class KafkaConversation(Conversation):
         self._learn(frame, asked)
 
     def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
-        name, version = f"{APIS.get(asked.key, '')}Response", asked.version
+        name, version = f"{APIS.get(asked.key)}Response", asked.version
         at = frame.start + RESPONSE.size
         refused = int.from_bytes(frame.buffer[at : at + 2]) == names.UNSUPPORTED_VERSION
-        if asked.key == names.API_VERSIONS and (refused or version not in versions(name)):
+        if asked.key == names.API_VERSIONS and (refused or decoder(name, version) is None):
             version = 0  # what brokers answer to versions that they do not know
-        if asked.key not in APIS or version not in versions(name):
-            return UNKNOWN
-        return decoder(name, version)
+        return decoder(name, version) or UNKNOWN
 
     def _learn(self, frame: Frame, asked: Asked) -> None:
         """What later frames depend on."""
-        values = frame.values
         if asked.key == names.METADATA:
-            for topic in values.get("topics") or ():
+            for topic in frame.values.get("topics") or ():
                 if topic.get("topic_id") and topic.get("topic"):
                     self.topics.put(topic["topic_id"], topic["topic"])
         elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
-            self.raw_sasl = values.get("error") == 0
+            self.raw_sasl = frame.values.get("error") == 0
 
     # Facts and findings.
 
@@ -164,7 +157,7 @@ class KafkaConversation(Conversation):
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
-        for _, _, raw in with_batches(frame.values):
+        for raw in filter(None, (each.get("batches") for _, _, each in partitions(frame.values))):
             found, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")

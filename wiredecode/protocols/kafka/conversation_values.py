@@ -58,12 +58,10 @@ def places(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None]]:
             yield from ((topic, number) for number in numbers or (None,))
 
 
-def with_batches(values: Mapping[str, Any]) -> Iterator[tuple[str | None, int | None, bytes]]:
-    """Topic, partition and contents of the fields with batches."""
+def partitions(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any]]]:
+    """Topic, number and values of all partitions."""
     for topic in lists_of(values):
-        for partition in lists_of(topic):
-            if partition.get("batches"):
-                yield topic_of(topic), number_of(partition), partition["batches"]
+        yield from ((topic_of(topic) or "", number_of(each), each) for each in lists_of(topic))
 
 
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:

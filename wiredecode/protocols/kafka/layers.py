@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any
 
 from wiredecode import fields
 from wiredecode.fields import (
@@ -27,7 +26,7 @@ from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.layers_records import read_batches
-from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, REQUESTS, RESPONSES, Layout, Part
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, Layout, Part
 
 Header = tuple[int, int]
 """Number of the API (-1: a message inside a field) and version of the header."""
@@ -36,19 +35,11 @@ Header = tuple[int, int]
 def header_of(name: str, version: int, *, flexible: bool) -> Header:
     """ApiVersions answers without tags: the client cannot know yet what the broker speaks."""
     key = MESSAGES[name].key
-    if key < 0:
-        return key, 0
     if name.endswith("Response"):
         return key, int(flexible and key != names.API_VERSIONS)
-    if key == names.CONTROLLED_SHUTDOWN and version == 0:
+    if key < 0 or (key == names.CONTROLLED_SHUTDOWN and version == 0):
         return key, 0
     return key, 2 if flexible else 1
-
-
-class HeaderTags(TaggedFields):
-    """Tagged fields of a header; none is known."""
-
-    fields_desc: ClassVar[Any] = [UnknownTags()]
 
 
 def begin(name: str, header: Header) -> list[Kind]:
@@ -58,7 +49,7 @@ def begin(name: str, header: Header) -> list[Kind]:
         return []
     size = Int32("size", "bytes that follow", unit="bytes", fill=LengthOf())
     correlation = Int32("correlation_id", "ties a response to its request")
-    tags = Struct("header_tags", HeaderTags, "tagged fields of the header")
+    tags = Struct("header_tags", structure("header_tags", (True, ()), ""), "tagged fields of the header")
     if name.endswith("Response"):
         return [size, correlation, tags][: 2 + version]
     api = [
@@ -128,19 +119,13 @@ CONTENTS: dict[str, Inner] = {
 """By field, the decoder of its bytes."""
 
 
-def layout_of(name: str, version: int) -> tuple[Header, Layout]:
-    layout = MESSAGES[name].layout(version)
-    return header_of(name, version, flexible=layout[0]), layout
-
-
 def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     header, (flexible, parts) = layout
     kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name) for part in parts)]
-    known = {kind.name for kind in kinds}
     members = {
         "fields_desc": [*kinds, *([UnknownTags()] if flexible else [])],
         "filter_name": NAME,
-        "facts": tuple(each for each in names.FACTS if each in known or each == "topics_named")[:6],
+        "facts": tuple(each for each in names.FACTS if each in {"topics_named", *(kind.name for kind in kinds)})[:6],
         "remade": (layer_of, (name, version)),
         "__doc__": f"{name}, version {version} and those of equal layout.",
     }
@@ -155,8 +140,13 @@ def layer_of(name: str, version: int) -> type[Layer]:
 @cache
 def versions(name: str) -> Versions:
     """A message in all its versions."""
-    first, last = MESSAGES[name].versions
-    return Versions(name, first, last, cache(partial(layout_of, name)), partial(make, name))
+
+    @cache
+    def layout_of(version: int) -> tuple[Header, Layout]:
+        layout = MESSAGES[name].layout(version)
+        return header_of(name, version, flexible=layout[0]), layout
+
+    return Versions(name, *MESSAGES[name].versions, layout_of, partial(make, name))
 
 
 def opaque(name: str, doc: str, *kinds: Kind) -> type[Layer]:
@@ -185,12 +175,3 @@ SaslToken = opaque(
     Rest("token", "token of the mechanism", secret=True),
 )
 OTHERS: tuple[type[Layer], ...] = (UnknownRequest, UnknownResponse, SaslToken)
-
-
-@cache
-def every_layer() -> Iterable[type[Layer]]:
-    """The layers of all messages and versions."""
-    found = [
-        layer for message in (*REQUESTS.values(), *RESPONSES.values()) for layer in versions(message.name).layers()
-    ]
-    return (*found, *OTHERS)

@@ -249,16 +249,16 @@ def record_shown(record: Mapping[str, Any], style: Style) -> dict[str, Any]:
 
 
 def header_shown(header: Mapping[str, Any], style: Style) -> dict[str, Any]:
-    value = header["value"]
-    if not style.secrets and is_secret(header):
-        return {"key": printable(header["key"]), "value": redacted(value)}
-    return {"key": printable(header["key"]), "value": None if value is None else style.show(value)}
+    value = harmless(header, style.secrets)
+    return {"key": printable(header["key"]), "value": style.show(value) if isinstance(value, bytes) else value}
 
 
-def is_secret(header: Mapping[str, Any]) -> bool:
-    """Whether a header carries a credential, by its name or value."""
-    value = header["value"] or b""
-    return bool(value) and (is_secret_name(header["key"]) or is_secret_value(text(value)))
+def harmless(header: Mapping[str, Any], secrets: bool) -> bytes | str | None:
+    """The value of a header; if it carries a credential, by its name or form, what is shown in its place."""
+    value: bytes | None = header["value"]
+    if value and not secrets and (is_secret_name(header["key"]) or is_secret_value(text(value))):
+        return redacted(value)
+    return value
 
 
 def batches_of(raw: bytes) -> Iterator[tuple[Slot, dict[str, Any], list[dict[str, Any]]]]:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wiredecode.fields import printable, redacted
+from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages, nanoseconds
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import Asked, with_batches
-from wiredecode.protocols.kafka.layers_records import batches_of, is_secret
+from wiredecode.protocols.kafka.conversation_values import Asked, partitions
+from wiredecode.protocols.kafka.layers_records import batches_of, harmless
 
 
 def add_messages(frame: Frame, asked: Asked | None, out: Messages) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
     what = PUBLISH if frame.type == "ProduceRequest" else FORWARD if asked and asked.copies else DELIVER
-    for topic, partition, raw in with_batches(frame.values):
-        for slot, batch, records in batches_of(raw):
+    for topic, number, partition in partitions(frame.values):
+        for slot, batch, records in batches_of(partition.get("batches") or b""):
             if not batch.get("control"):
                 out.add(
                     *(frame, what, [each["value"] for each in records]),
-                    topic=topic,
-                    partition=partition,
+                    topic=topic or None,
+                    partition=number,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
                     **columns_of(what, batch, records, out.secrets),
                 )
@@ -43,5 +43,5 @@ def columns_of(what: str, batch: Mapping[str, Any], records: list[dict[str, Any]
 
 
 def header_of(header: Mapping[str, Any], secrets: bool) -> tuple[str, bytes]:
-    value = header["value"] or b""
-    return printable(header["key"]), value if secrets or not is_secret(header) else redacted(value).encode()
+    value = harmless(header, secrets) or b""
+    return printable(header["key"]), value.encode() if isinstance(value, str) else value

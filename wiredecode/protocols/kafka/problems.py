@@ -13,13 +13,12 @@ from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in
-from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, REQUESTS, RESPONSES
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
 from wiredecode.protocols.kafka.problems_groups import CODES, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
-ALL_REQUESTS = frozenset(message.name for message in REQUESTS.values())
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
 MOST_KNOWN = 10_000
@@ -27,11 +26,8 @@ MOST_KNOWN = 10_000
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
-
 REFUSALS = names.NAMES["refusals"]
-REFUSED = {
-    code: frozenset(each.get("types", ALL_RESPONSES - {"ApiVersionsResponse"})) for code, each in REFUSALS.items()
-}
+REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
 """Types of the responses."""
 
 
@@ -39,7 +35,7 @@ REFUSED = {
 class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
-    types = ALL_RESPONSES
+    types = ALL_RESPONSES - {"ApiVersionsResponse"}
     _coordinated: set[int] = field(default_factory=set)
     """Connections on which a coordinator has worked."""
 
@@ -79,8 +75,7 @@ class Throttled(Rule):
     def frame(self, frame: Frame) -> None:
         waits, number = frame.values.get("throttle_time_ms", 0), frame.connection.number
         if waits > 0:
-            longest = max(waits, self._longest.get(number, 0))
-            self._longest.put(number, longest)
+            self._longest.put(number, longest := max(waits, self._longest.get(number, 0)))
             problem = self.report.add(CODES["throttled"], "", number, frame=frame)
             problem.weight += waits
             times = f"up to {longest / 1000:.3f} s, {problem.weight / 1000:.3f} s in all"
@@ -101,7 +96,7 @@ class Sent(NamedTuple):
 class Closed(Rule):
     """Brokers that answer a request by closing the connection."""
 
-    types = ALL_REQUESTS | ALL_RESPONSES
+    types = frozenset(MESSAGES)
     _sent: dict[int, Sent] = field(default_factory=dict)
     _served: set[int] = field(default_factory=set)
     """Connections on which a broker answered more than the question for its versions."""

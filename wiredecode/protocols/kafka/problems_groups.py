@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in, lists_of, number_of, topic_of
+from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import ERRORS
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
@@ -51,17 +51,11 @@ class Lags(Gauge):
             for place, end in self._found(values, "high_watermark").items():
                 if self._ends.get(place) != end:
                     self._ends.put(place, end)
-                    for group, offset in self._committed.get(place, {}).items():
-                        yield self._lag(place, group, offset)
+                    yield from self._lag(place, self._committed.get(place, {}))
 
     def _found(self, values: Mapping[str, Any], name: str) -> dict[Place, int]:
         """A value of each partition; -1 is none."""
-        return {
-            (topic_of(topic) or "", number_of(each)): each[name]
-            for topic in lists_of(values)
-            for each in lists_of(topic)
-            if each.get(name, -1) >= 0
-        }
+        return {(topic, number): each[name] for topic, number, each in partitions(values) if each.get(name, -1) >= 0}
 
     def _commit(self, group: str, offsets: Mapping[Place, int]) -> Iterator[Measurement]:
         for place, offset in offsets.items():
@@ -69,11 +63,12 @@ class Lags(Gauge):
             if group in groups or len(groups) < MOST_GROUPS:
                 groups[group] = offset
             yield Measurement(POSITION, called(place, group), offset, (*place, offset - 1))
-            if place in self._ends:
-                yield self._lag(place, group, offset)
+            yield from self._lag(place, {group: offset})
 
-    def _lag(self, place: Place, group: str, offset: int) -> Measurement:
-        return Measurement(LAG, called(place, group), max(self._ends[place] - offset, 0))
+    def _lag(self, place: Place, offsets: Mapping[str, int]) -> Iterator[Measurement]:
+        """How far the groups are from the end of a partition, if that is known."""
+        for group, offset in offsets.items() if place in self._ends else ():
+            yield Measurement(LAG, called(place, group), max(self._ends[place] - offset, 0))
 
 
 def called(place: Place, group: str) -> str:
@@ -105,10 +100,6 @@ class Member:
     joined_ns: int | None = None
     """Time of the last generation, if it was captured."""
     left: FrameRef | None = None
-
-    def was_slow(self, time_ns: int) -> bool:
-        """Whether it can have exceeded its time."""
-        return self.joined_ns is None or time_ns - self.joined_ns >= self.patience_ms * 1_000_000
 
 
 @dataclass(eq=False)
@@ -149,8 +140,8 @@ class Members(Rule):
 
     def _count(self, frame: Frame, group: str, generation: int) -> None:
         """A new generation of a group."""
-        known = self._groups.get_or_make(group, lambda: deque(maxlen=STORM)) if generation > 0 else None
-        if known is None or (known and known[-1][0] >= generation):
+        known = self._groups.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
+        if known[-1][0] >= generation:
             return
         known.append((generation, frame.time_ns))
         first, seconds = known[0], (frame.time_ns - known[0][1]) / 1e9
@@ -163,16 +154,16 @@ class Members(Rule):
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
         left, member.left = member.left, None
-        if left is None or not member.was_slow(left.time_ns):
+        patient_ns = member.patience_ms * 1_000_000
+        if left is None or (member.joined_ns is not None and left.time_ns - member.joined_ns < patient_ns):
             return
-        away = (until_ns - left.time_ns) / 1e9
-        what = f"{short(connection)} left group {member.group} for {away:.3f} s without closing: it did not poll"
+        away = f"{(until_ns - left.time_ns) / 1e9:.3f} s"
+        what = f"{short(connection)} left group {member.group} for {away} without closing: it did not poll"
         problem = self.report.add(CODES["max-poll"], what, (connection.number, member.group), frame=left)
         problem.detail(f"max.poll.interval.ms is {member.patience_ms:,} ms")
 
     def ended(self, connection: Connection) -> None:
         member = self._members.pop(connection.number, None)
-        if member is None or member.left is None or connection.health is None:
-            return
-        if connection.health.last_ns - member.left.time_ns >= STAYED_NS:
-            self._report_slow(connection, member, connection.health.last_ns)
+        last_ns = connection.health.last_ns if connection.health is not None else 0
+        if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
+            self._report_slow(connection, member, last_ns)

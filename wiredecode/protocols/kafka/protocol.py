@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Unde
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
-from wiredecode.protocols.kafka.layers import MEMBER_DATA, every_layer, versions
+from wiredecode.protocols.kafka.layers import MEMBER_DATA, OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.shared.framing import BAD, GOOD, SURE, LengthPrefix
@@ -47,21 +46,20 @@ def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
 def generated() -> Iterator[tuple[str, Generated]]:
     """All fields that no layer declares."""
     yield from generated_of(NAME).items()
-    for place in BATCHES:
-        yield from members(Message, place)
-        yield from members(Batch, place)
-    for place in MEMBERS:
-        for layer in versions(MEMBER_DATA[place.rpartition(".")[2]]).layers():
+    inside: dict[str, list[type[Layer]]] = {place: [Message, Batch] for place in BATCHES}
+    inside |= {place: versions(MEMBER_DATA[place.rpartition(".")[2]]).layers() for place in MEMBERS}
+    for place, layers in inside.items():
+        for layer in layers:
             yield from members(layer, place)
 
 
+EVERY = (*REQUESTS.values(), *RESPONSES.values())
 MOST_TOPICS = 10_000
 """Topic ids with known names of a capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
 LEAST_BYTES = 16
 """Of two responses."""
-SIZE = struct.Struct(">I")
 FRONT = re.compile(
     rb"""(?=
     (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00[\x00-\x60] \x00[\x00-\x18] [\x00-\x7f].{3}
@@ -124,9 +122,7 @@ class Kafka(Protocol):
     def begin(self, data: bytes, *, final: bool) -> Found:
         """A segment that ends where a response does."""
         chain = ResponseChain(data, 0)
-        if chain.whole and chain.end == len(data):
-            return Found(0, True)
-        return self.search(data, final=final)
+        return Found(0, True) if chain.whole and chain.end == len(data) else self.search(data, final=final)
 
     def search(self, data: bytes, *, final: bool) -> Found:
         """The first request that is whole or may become so, or responses whose correlation ids go up.
@@ -138,7 +134,7 @@ class Kafka(Protocol):
             position = match.start()
             if position >= behind:
                 break
-            if match["named"] is None and position + 4 + SIZE.unpack_from(data, position)[0] > len(data):
+            if match["named"] is None and position + 4 + int.from_bytes(data[position : position + 4]) > len(data):
                 continue
             for chain in (RequestChain(data, position), ResponseChain(data, position)):
                 if chain.is_likely(len(data)):
@@ -151,11 +147,10 @@ class Kafka(Protocol):
         return KafkaConversation(connection, self.topics)
 
     def layers(self) -> Iterable[type[Layer]]:
-        return every_layer()
+        return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS]
 
     def type_names(self) -> Iterable[str]:
-        messages = (*REQUESTS.values(), *RESPONSES.values())
-        return (*(message.name for message in messages), "Request", "Response", "SaslToken")
+        return (*(message.name for message in EVERY), "Request", "Response", "SaslToken")
 
 
 PROTOCOL: Any = Kafka
