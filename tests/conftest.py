@@ -1,23 +1,19 @@
-"""Shared by all tests: where the captures of the repository are, and deterministic property tests."""
+"""Shared by all tests: where the captures of the repository are, and which tests are slow."""
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
-
-# derandomize: the same examples in every run. No deadline: the machines that run this are shared.
-settings.register_profile("wiredecode", derandomize=True, deadline=None, database=None)
-settings.load_profile("wiredecode")
 
 # A shell that starts the tests in the background leaves signals ignored, and so would every command that they start.
 for number, usual in (
@@ -50,6 +46,10 @@ FIRST = ("tests/spark/", "tests/live/", "tests/secrets/", "tests/export/", "test
 
 LONG = ("leader-killed", "08-pipelined-small")
 """The captures of the repository with most frames, in names of files and in commands: seconds of each test."""
+
+
+NIGHTLY = 5
+"""Of the slow cases of one test .ci/run takes every fifth, two at least; the others are for the night."""
 
 
 def is_long(case: object) -> bool:
@@ -105,8 +105,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of the longest captures are slow; in the order that is not random, files that take long come first."""
     for item in items:
-        if is_long(item.name):
+        if item.get_closest_marker("nightly") or (is_long(item.name) and not item.get_closest_marker("sweep")):
             item.add_marker(pytest.mark.slow)
+    leave_for_the_night(items)
     if config.pluginmanager.hasplugin("randomly"):
         return
     counts = Counter(item.nodeid.partition("::")[0] for item in items)
@@ -119,16 +120,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=place)
 
 
+def leave_for_the_night(items: list[pytest.Item]) -> None:
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for some in cases.values():
+        kept = range(0, len(some), min(NIGHTLY, -(-len(some) // 2)))
+        for at, item in enumerate(some):
+            if at not in kept:
+                item.add_marker(pytest.mark.nightly)
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests that were collected are not looked at by the garbage collector, now or later."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """What was frozen DuckDB takes for a leak, and says so."""
-    gc.unfreeze()
-    gc.collect()
+    atexit.register(gc.unfreeze)  # what is frozen at the very end DuckDB takes for a leak, and says so
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scapy.all import Ether, wrpcap
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 
 from tests import damage
 from tests.protocols.test_kafka_parity import CAPTURE

@@ -50,7 +50,7 @@ collect_ignore = ["test_source.py"] if release() < (4, 1) else []
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.nodeid.startswith("tests/spark/"):
             for warning in (PANDAS, *(UNCLOSED if release() < (4, 2) else ())):
                 item.add_marker(pytest.mark.filterwarnings(warning))
 

@@ -8,7 +8,8 @@ from random import Random
 from typing import ClassVar
 
 import pytest
-from scapy.all import Ether, wrpcap
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 
 import wiredecode
 from tests.support import needs_tshark

@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import typer
@@ -49,6 +49,7 @@ def common(
     """Decode what clients and streaming brokers say to each other, from packet captures."""
 
 
+@cache
 def command_line() -> Any:
     """click's tree of commands: for the man page, and for tests that go through every option."""
     return typer.main.get_command(app)

@@ -18,7 +18,8 @@ from wiredecode.fields.layer import Layer
 
 Values = Callable[[random.Random], Any]
 """Makes a value of a field."""
-ATTEMPTS, WANTED = 60, 12
+ATTEMPTS, WANTED, PATIENCE = 60, 12, 12
+"""Frames tried of a layer, frames wanted, and tries after these that may bring nothing new before the last one."""
 PATTERN = bytes((0x13, 0x25, 0x37, 0x49, 0x5B, 0x6D, 0x7F, 0x91))
 CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
 """Exceptions of kinds for values that they cannot write."""
@@ -47,7 +48,10 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
     chance = random.Random(f"{layer.__name__} {seed}")
     found: list[bytes] = []
     met: set[str] = set()
+    vain = 0
     for _ in range(ATTEMPTS):
+        if vain == PATIENCE:
+            break
         maker = Maker(chance, values or {})
         try:
             raw = bytes(maker.layer(layer))
@@ -60,6 +64,9 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
         if not paths <= met or len(found) < WANTED:
             found.append(raw)
             met |= paths
+            vain = 0
+        else:
+            vain += 1
     return found
 
 
@@ -94,6 +101,7 @@ class Maker:
 
     def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
         made: Layer = layer()
+        made.explicit = 1  # its values are plain: Scapy need not copy it to build it
         wanted = [when for when in conditions(layer) if when.fields and numbers_of(when)]
         for kind in layer.fields_desc:
             if isinstance(kind, Optional) and not self._there(kind, made):
