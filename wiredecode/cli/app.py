@@ -49,10 +49,12 @@ def common(
     """Decode what clients and streaming brokers say to each other, from packet captures."""
 
 
-@cache
 def command_line() -> Any:
     """click's tree of commands: for the man page, and for tests that go through every option."""
     return typer.main.get_command(app)
+
+
+_tree = cache(command_line)
 
 
 def run(words: list[str]) -> int:
@@ -61,7 +63,7 @@ def run(words: list[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     name_the_shell(words)
     try:
-        tree = command_line()
+        tree = _tree()
         if is_completion():
             code = answer_bash(partial(tree, words, prog_name="wiredecode", standalone_mode=False))
         else:
