@@ -231,6 +231,8 @@ class Varint(Kind):
 
     column, delimited = "uint64", True
     signed: ClassVar[bool] = False
+    inlined: ClassVar[int] = 2
+    """Bytes of varints that generated code reads without a call: 1 or 2."""
 
     def __init__(self, name: str, doc: str = "", *, max_bytes: int = 10, **kw: Any) -> None:
         kw.setdefault("default", 0)
@@ -247,19 +249,15 @@ class Varint(Kind):
         return write_varint(value or 0)
 
     def emit(self, em: Emitter) -> str:
-        """Read one or two bytes without a call; longer ones with :meth:`read`."""
+        """Read one or two bytes without a call; longer ones, and the end of the bytes, with :meth:`read`."""
         em.flush()
         value = em.variable(self.name)
-        em.line("if p >= e: raise TruncatedField")
-        em.line(f"{value} = b[p]")
-        with em.block(f"if {value} < 128:"):
-            em.line("p += 1")
-            if (single := self.single(value)) != value:
-                em.line(f"{value} = {single}")
-        if self.max_bytes > 1:
+        single = self.single(value)
+        with em.block(f"if p < e and ({value} := b[p]) < 128:"):
+            em.line(f"p += 1; {value} = {single}" if single != value else "p += 1")
+        if self.inlined > 1:
             with em.block("elif p + 1 < e and 0 < (q := b[p + 1]) < 128:"):
-                em.line("p += 2")
-                em.line(f"{value} += (q << 7) - 128")
+                em.line(f"p += 2; {value} += (q << 7) - 128")
                 if single != value:
                     em.line(f"{value} = {single}")
         em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
@@ -292,7 +290,7 @@ class ZigZag(Varint):
 class CompactLength(Varint):
     """Varint of a length or count plus one, as in Kafka: 0 is null, which reads as -1."""
 
-    column, signed = "int64", True
+    column, signed, inlined = "int64", True, 1
 
     def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
         super().__init__(name, doc, max_bytes=5, **kw)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields.fuzzing import Random, octets
 from wiredecode.fields.kind import AsText, Emitter, FixedBytes, Kind, Structure, take
-from wiredecode.fields.numbers import INTEGERS, Integer, UInt16, UInt32
+from wiredecode.fields.numbers import INTEGERS, CompactLength, Integer, UInt16, UInt32
 
 Inner = Callable[[bytes, Any, dict[str, Any]], dict[str, Any] | None]
 """Decoder of the contents of a bytes field: ``(value, Style, record of the structure so far) -> keys, or None``.
@@ -102,10 +102,12 @@ class Sized(Kind):
 
     def emit_value(self, em: Emitter, value: str, count: str) -> None:
         """Generate the reading of ``count`` bytes."""
-        if self.is_stepped_over(em) and not (isinstance(self.length, INTEGERS) and self.length.signed):
+        signed = isinstance(self.length, INTEGERS) and self.length.signed
+        signed = signed and not (isinstance(self.length, CompactLength) and self.null == -1)
+        if self.is_stepped_over(em) and not signed:
             em.step(count)
             return
-        if isinstance(self.length, INTEGERS) and self.length.signed:  # a negative length leads nowhere
+        if signed:  # a negative length leads nowhere
             em.line(f"q = p + {count} if {count} >= 0 else e + 1")
         else:
             em.line(f"q = p + {count}")

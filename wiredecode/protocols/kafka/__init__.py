@@ -1,4 +1,4 @@
 """Apache Kafka: clients, brokers and controllers."""
 
 NAME = "kafka"
-PORTS = (9092, 9093)
+PORTS = (9092, 9093, 9094)

@@ -49,7 +49,7 @@ def begin(name: str, header: Header) -> list[Kind]:
         return []
     size = Int32("size", "bytes that follow", unit="bytes", fill=LengthOf())
     correlation = Int32("correlation_id", "ties a response to its request")
-    tags = Struct("header_tags", structure("header_tags", (True, ()), ""), "tagged fields of the header")
+    tags = Struct("header_tags", structure("header_tags", (True, ()), False), "tagged fields of the header")
     if name.endswith("Response"):
         return [size, correlation, tags][: 2 + version]
     api = [
@@ -61,29 +61,29 @@ def begin(name: str, header: Header) -> list[Kind]:
 
 
 @cache
-def structure(name: str, layout: Layout, owner: str) -> type[Layer]:
-    """A structure inside a message; ``owner`` matters where values may be secrets."""
+def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
+    """A structure inside a message; ``hides``: its ``value`` may be a secret."""
     flexible, parts = layout
-    kinds: list[Any] = [field(part, flexible, owner) for part in parts]
+    kinds: list[Any] = [field(part, flexible, hides) for part in parts]
     base = TaggedFields if flexible else Layer
     return type(
         name.title().replace("_", ""), (base,), {"fields_desc": [*kinds, *([UnknownTags()] if flexible else [])]}
     )
 
 
-def field(part: Part, flexible: bool, owner: str) -> Kind:
+def field(part: Part, flexible: bool, hides: bool) -> Kind:
     """One field of a structure."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
     made: Kind
     if array:
-        element = field((name, kind, False, False, None, layout), flexible, owner)
+        element = field((name, kind, False, False, None, layout), flexible, hides)
         made = Array(name, element, doc, count=CompactLength if flexible else Int32, null=nothing)
     elif layout is not None:
-        made = (NullableStruct if null else Struct)(name, structure(name, layout, owner), doc)
+        made = (NullableStruct if null else Struct)(name, structure(name, layout, hides), doc)
     elif kind in ("str", "bytes", "records"):
         sized = Text if kind == "str" else partial(Binary, inner=CONTENTS.get(name))
-        hidden = name in names.HIDDEN or (name == "value" and owner in names.HIDDEN_VALUES)
+        hidden = name in names.HIDDEN or (hides and name == "value")
         length = CompactLength if flexible else Int16 if kind == "str" else Int32
         made = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
     elif kind == "Int16" and (name == "error" or name.endswith("_error")):
@@ -121,11 +121,12 @@ CONTENTS: dict[str, Inner] = {
 
 def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     header, (flexible, parts) = layout
-    kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name) for part in parts)]
+    kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name in names.HIDDEN_VALUES) for part in parts)]
+    known = {"topics_named", *(kind.name for kind in kinds)}
     members = {
         "fields_desc": [*kinds, *([UnknownTags()] if flexible else [])],
         "filter_name": NAME,
-        "facts": tuple(each for each in names.FACTS if each in {"topics_named", *(kind.name for kind in kinds)})[:6],
+        "facts": tuple(each for each in names.FACTS if each in known)[:6],
         "remade": (layer_of, (name, version)),
         "__doc__": f"{name}, version {version} and those of equal layout.",
     }
