@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import chain
 
 from tests.check import crafted
 from tests.check.support import CAPTURES, check, talk
@@ -56,16 +57,16 @@ def produce_answered(result: bytes) -> list[Problem]:
     return tank(produce((b"orders", [(3, plain(message()))])), produced(1, result))
 
 
-def kafka(error: int) -> list[Problem]:
-    """A Produce, and its answer for one partition."""
+def kafka(error: int, times: int = 1) -> list[Problem]:
+    """A Produce each second, and its answer for one partition."""
     asked = {"topic": "orders", "partition_data": [{"index": 3, "batches": b""}]}
     told = {"topic": "orders", "partition_responses": [{"index": 3, "error": error, "base_offset": -1}]}
     request = build(
         kafka_layer("ProduceRequest", 8), {"api_version": 8, "acks": 1, "client_id": "app-1", "topic_data": [asked]}
     )
-    return talk(
-        9092, (0.1, 0, bytes(request)), (0.2, 1, bytes(build(kafka_layer("ProduceResponse", 8), {"responses": [told]})))
-    )
+    answer = build(kafka_layer("ProduceResponse", 8), {"responses": [told]})
+    turns = [((i + 0.1, 0, bytes(request)), (i + 0.2, 1, bytes(answer))) for i in range(times)]
+    return talk(9092, *chain.from_iterable(turns))
 
 
 def kafka_commit(error: int) -> list[Problem]:
@@ -80,6 +81,7 @@ CRAFTED: Mapping[str, Case] = {
     "kafka.out-of-order": partial(kafka, 45),
     "kafka.kicked-out": partial(kafka_commit, 25),
     "kafka.not-leader": partial(kafka, 6),
+    "kafka.not-enough-replicas": partial(kafka, 19),
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
@@ -102,6 +104,10 @@ NEAR: Mapping[str, Case] = {
     "kafka.not-leader": partial(kafka, 7),  # not stored, for another reason
     "kafka.sasl-failed": partial(kafka, 29),  # not allowed, but let in
     "kafka.too-large": partial(kafka, 7),
+    "kafka.denied": partial(kafka, 7),
+    "kafka.offset-out-of-range": partial(kafka, 7),
+    "kafka.unknown-topic": partial(kafka, 7),
+    "kafka.not-enough-replicas": partial(kafka, 7),
     "kafka.out-of-order": partial(kafka, 46),  # stored before
     "kafka.kicked-out": partial(kafka_commit, 27),  # it is to join again
     "kafka.max-poll": "kafka/rebalance.pcap.gz",  # members that leave and close

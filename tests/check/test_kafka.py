@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.check.support import CAPTURES, check
+from tests.check.cases import kafka
+from tests.check.support import CAPTURES, check, named
 from wiredecode.check.causes import grouped
 from wiredecode.stats import statistics
 
@@ -77,7 +78,34 @@ def test_a_stopped_broker_moves_leaders_and_the_coordinator() -> None:
     assert (stopped["broker"], stopped["coordinator_of"]) == (1, "billing")  # at 127.0.0.1:9092
     assert found["kafka.coordinator-moved"] == ["127.0.0.1:9092 no longer coordinates billing-1 (#14)"]
     assert found["server.ended"][0].startswith("127.0.0.1:9092 ended all its 3 connections")
-    assert all(what.startswith("127.0.0.1:9092 does not lead ") for what in found["kafka.not-leader"])
+    passing = [problem for problem in check(KAFKA / "failover.pcap.gz") if problem.name == "kafka.not-leader"]
+    assert {problem.severity for problem in passing} == {"note"}  # clients found the new leaders at once
+    assert all(problem.what.startswith("127.0.0.1:9092 does not lead ") for problem in passing)
+
+
+def test_a_refusal_that_clients_may_overcome_is_a_note_until_it_lasts() -> None:
+    assert [[problem.severity for problem in named(kafka(6, times), "kafka.not-leader")] for times in (1, 2, 3)] == [
+        ["note"],
+        ["note"],
+        ["warning"],
+    ]
+
+
+def test_a_topic_that_is_deleted_in_use_and_who_did_it() -> None:
+    assert told("deleted") == {"kafka.unknown-topic": ["10.77.0.1:9092 does not have topic c6"]}
+    (problem,) = named(check(KAFKA / "deleted.pcap.gz"), "kafka.unknown-topic")
+    assert problem.details == ["app (#9) deleted it at 4.620 s: frame 167"]
+    assert problem.likely == "the topic was deleted while it was used"
+
+
+def test_a_user_without_permission_is_one_problem_of_its_client() -> None:
+    (event,) = events("denied", "denied")
+    what = f"{event['client']} has no permission for Metadata {event['topic']}: {event['error']}"
+    assert told("denied") == {"kafka.denied": [what]}
+
+
+def test_an_offset_that_the_log_does_not_have() -> None:
+    assert told("out-of-range") == {"kafka.offset-out-of-range": ["reader asks for offsets that c7 does not have"]}
 
 
 def test_committed_offsets_and_lag_are_those_of_the_clients() -> None:

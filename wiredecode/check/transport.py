@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
-from wiredecode.check.codes import CODES
+from wiredecode.check.codes import CODES, offers
 from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
@@ -156,7 +156,8 @@ class Health(Rule):
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)
-        lost = end.unread or end.unacknowledged
+        pulled = {offered.pulled for name, offered in offers() if name in connection.protocols} == {True}
+        lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""
         left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""

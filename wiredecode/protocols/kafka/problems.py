@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,6 +30,9 @@ SOON_NS = 1_000_000_000
 REFUSALS = names.NAMES["refusals"]
 REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
 """Types of the responses."""
+LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
+"""A refusal lasts if a client gets it again after the first time, with shorter pauses than the second."""
+PARTITION = re.compile(r"\[\d+\]$")
 
 
 @dataclass(eq=False)
@@ -38,27 +42,56 @@ class Refusals(Rule):
     types = ALL_RESPONSES - {"ApiVersionsResponse"}
     _coordinated: set[int] = field(default_factory=set)
     """Connections on which a coordinator has worked."""
+    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """First and latest time of passing refusals, by client and title."""
+    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    """Who deleted a topic, and when."""
 
     def frame(self, frame: Frame) -> None:
+        if frame.type == "DeleteTopicsResponse":
+            self._delete(frame)
         errors, number = set(errors_in(frame.values)), frame.connection.number
         if not errors and frame.type in REFUSED[MOVED] and len(self._coordinated) < MOST_KNOWN:
             self._coordinated.add(number)
         for code, refusal in REFUSALS.items() if errors else ():
             found = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if found and (code != MOVED or number in self._coordinated):
-                self._report(frame, code, refusal["what"], ERRORS.get(min(found), str(min(found))))
+                self._report(frame, code, ERRORS.get(min(found), str(min(found))))
 
-    def _report(self, frame: Frame, code: str, text: str, error: str) -> None:
-        what = text.format(
+    def _delete(self, frame: Frame) -> None:
+        done = f"{short(frame.connection)} deleted it at {self.report.seconds(frame.time_ns)}: frame {frame.number}"
+        for each in frame.values.get("responses") or ():
+            if each.get("error") == 0 and each.get("topic"):
+                self._deleted.put(printable(each["topic"]), done)
+
+    def _report(self, frame: Frame, code: str, error: str) -> None:
+        named = frame.generated.get("topics_named", "").split()
+        topics = dict.fromkeys(PARTITION.sub("", each) for each in named)
+        what = REFUSALS[code]["what"].format(
             client=short(frame.connection),
             name=frame.connection.who.get("name", "a client"),
             server=frame.source,
-            topics=frame.generated.get("topics_named", "partitions"),
+            topics=" ".join(topics),
             type=(frame.type or "").removesuffix("Response"),
             error=error,
             message=printable(frame.values.get("error_message") or error),
         )
-        self.report.add(CODES[code], what, what, frame=frame)
+        passing = REFUSALS[code].get("passing", False)
+        problem = self.report.add(CODES[code], what, what, frame=frame, severity="note" if passing else None)
+        if passing and self._lasts(frame, what):
+            problem.severity = CODES[code].severity
+        for topic in topics:
+            if code == "unknown-topic" and topic in self._deleted:
+                problem.detail(self._deleted[topic])
+                problem.likely = "the topic was deleted while it was used"
+
+    def _lasts(self, frame: Frame, what: str) -> bool:
+        place = host_of(frame.destination), what
+        first, latest = self._lasting.get(place, (frame.time_ns, frame.time_ns))
+        if frame.time_ns - latest > PAUSE_NS:
+            first = frame.time_ns
+        self._lasting.put(place, (first, frame.time_ns))
+        return frame.time_ns - first >= LASTING_NS
 
     def ended(self, connection: Connection) -> None:
         self._coordinated.discard(connection.number)
@@ -179,6 +212,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Refusals, Throttled, Closed, Advertised, Members),
     waits=names.TYPES["waits"],
+    pulled=True,
     gauges=(Lags,),
     publishes={"ProduceRequest": Publishing(("topics_named",))},
 )

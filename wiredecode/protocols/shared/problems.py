@@ -267,6 +267,8 @@ class Checks:
     """Message types that wait for data: that their answer is late, or does not come, is nothing unusual."""
     called: tuple[Called, ...] = ()
     """``waits`` may name them, too."""
+    pulled: bool = False
+    """Clients ask for messages: a response that they did not read is no loss."""
     topic: str = ""
     """Field of requests by which statistics tell them apart; empty: there is none."""
     covered: frozenset[str] = frozenset()

@@ -163,6 +163,7 @@ CHECKS = Checks(
     codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),
+    pulled=True,
     covered=frozenset({"not-stored", "not-read"}),
     publishes=dict.fromkeys(("Produce", "ProduceWithBaseSequenceNumber"), Publishing(("topic", "targets"), "messages")),
 )
