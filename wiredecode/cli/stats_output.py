@@ -10,7 +10,6 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.groups import group
 from wiredecode.cli.output import Output, complain, text_bytes, wants_color
-from wiredecode.frames.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,6 @@ MAX_ROWS = 40
 """Of a table on a terminal."""
 MOST_NAMED = 6
 """Columns without room that are named; of more the number is said."""
-IN_MICROSECONDS = ", in microseconds"
 MESSAGE = "message"
 MESSAGE_WIDTH = 32
 """Columns of a message on a terminal, at least: it continues in the next line."""
@@ -97,7 +95,7 @@ def _show_tables(found: Found, *, color: bool) -> None:
     """Titles and grids; fewer columns where not all fit, and on a terminal fewer rows."""
     from rich.text import Text
 
-    from wiredecode.stats.tables import constants, counted_grid, heading, shown_columns
+    from wiredecode.stats.tables import counted_grid, differing, heading, shown_columns
     from wiredecode.view import theme
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console
     from wiredecode.view.grid import plain
@@ -109,14 +107,12 @@ def _show_tables(found: Found, *, color: bool) -> None:
     for place, (statistic, table) in enumerate(found):
         if place:
             console.print()
-        console.print(Text(statistic.title.removesuffix(IN_MICROSECONDS) if terminal else statistic.title, theme.HEAD))
+        console.print(Text(statistic.heading if terminal else statistic.title, theme.HEAD))
         if not table.num_rows:
             console.print(Text("none", "dim"))
             continue
         shown = table.slice(0, MAX_ROWS if terminal else None)
-        names = shown_columns(table, table.schema.names)
-        same = constants(table, [name for name in names if name not in statistic.narrow]) if terminal else {}
-        names = [name for name in names if name not in same]
+        names, same = differing(statistic, table) if terminal else (shown_columns(table, table.schema.names), "")
         left_out: list[str] = []
 
         def width(names: list[str], shown: pa.Table = shown) -> int:
@@ -134,8 +130,8 @@ def _show_tables(found: Found, *, color: bool) -> None:
             left_out.insert(0, optional.pop())
             names.remove(left_out[0])
         console.print(counted_grid(shown, names, people=terminal))
-        if telling := [f"{name} {value}" for name, value in same.items() if value]:
-            console.print(Text(f"in all rows: {escape(', '.join(telling))}", "dim"))
+        if same:
+            console.print(Text(same, "dim"))
         if len(left_out) > MOST_NAMED:
             console.print(Text(f"{len(left_out)} more columns: --json", "dim"))
         elif left_out:

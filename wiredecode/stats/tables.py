@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wiredecode.frames.escape import escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
 
@@ -43,6 +44,11 @@ class Statistic:
     """Columns of tables that it is counted from on Spark ..."""
     query: str = ""
     """... and how."""
+
+    @property
+    def heading(self) -> str:
+        """The title for people, who see units in the values."""
+        return self.title.removesuffix(", in microseconds")
 
 
 _TABLES = tomllib.loads((files(__package__) / "statistics.toml").read_text("utf-8"))
@@ -100,12 +106,17 @@ def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 
 
-def constants(table: pa.Table, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the columns of a table of several rows that have the same value in all rows, and that value."""
-    if table.num_rows < 2:
-        return {}
-    same = [name for name in columns if is_constant(table, name)]
-    return {name: values(table.column(name).slice(0, 1).combine_chunks())[0] for name in same}
+def differing(statistic: Statistic, table: pa.Table) -> tuple[list[str], str]:
+    """Columns for people, and a line about those that have the same value in all of several rows."""
+    names = shown_columns(table, table.schema.names)
+    same = {
+        name: values(table.column(name).slice(0, 1).combine_chunks())[0]
+        for name in names
+        if table.num_rows > 1 and is_constant(table, name)
+    }
+    same = {name: value for name, value in same.items() if value is None or name not in statistic.narrow}
+    said = ", ".join(f"{name} {value}" for name, value in same.items() if value)
+    return [name for name in names if name not in same], f"in all rows: {escape(said)}" if said else ""
 
 
 def is_constant(table: pa.Table, name: str) -> bool:

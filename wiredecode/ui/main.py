@@ -410,7 +410,7 @@ class MainScreen(Screen[None]):
     def _make_report(self, kind: str, screen: ReportScreen) -> None:
         """Make the lines of a screen, in the background; those of the whole capture are kept."""
         title, make = MAKERS[kind]
-        number, width = self.frames.number, self.size.width
+        number, width = self.frames.number, self.size.width - 1  # a scrollbar
         keep = self.model.finished and kind not in OF_FRAME
 
         def done(job: Job) -> None:

@@ -98,12 +98,12 @@ def findings(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
 
 
 def _problems(problems: list[Problem], heading: str, model: CaptureModel, width: int) -> list[ReportLine]:
-    from wiredecode.check.text import WIDTH, Layout, report_lines
+    from wiredecode.check.text import Layout, report_lines
 
     made = [ReportLine(Text(heading, theme.HEAD)), ReportLine(Text())]
     before: Problem | None = None
     title = False
-    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, WIDTH))):
+    for problem, line in report_lines(problems, model.first_ns, Layout(max(width, LEAST))):
         title = problem is not before or (title and line[:4].isspace())  # all lines of it
         style = theme.SEVERITY[problem.severity] if problem is not None and title else ""
         made.append(ReportLine(Text(line, style), () if problem is None else tuple(problem.frames)))
@@ -134,20 +134,23 @@ def _tables(model: CaptureModel, counters: Counters, wanted: Sequence[Statistic]
     made = []
     for statistic in wanted:
         table = counters.table(statistic)
-        made.append(ReportLine(Text(statistic.title, theme.HEAD)))
-        made += _table(model, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
+        made.append(ReportLine(Text(statistic.heading, theme.HEAD)))
+        made += _table(model, statistic, table) if table.num_rows else [ReportLine(Text("none", "dim"))]
         made.append(ReportLine(Text()))
     return made
 
 
-def _table(model: CaptureModel, table: pa.Table) -> Iterator[ReportLine]:
+def _table(model: CaptureModel, statistic: Statistic, table: pa.Table) -> Iterator[ReportLine]:
     """The lines of a table, as wide as they are; a row leads to the first frame that it counts, where that is known."""
-    from wiredecode.stats.tables import counted_grid, shown_columns
+    from wiredecode.stats.tables import counted_grid, differing
     from wiredecode.view.grid import plain
 
-    rows, shown = table.to_pylist(), counted_grid(table, shown_columns(table, table.schema.names), people=True)
+    names, same = differing(statistic, table)
+    rows, shown = table.to_pylist(), counted_grid(table, names, people=True)
     for place, line in enumerate(plain(shown), -2):  # those of rows are below the heading
         yield ReportLine(Text(line.rstrip()), _counted(model, rows[place]) if place >= 0 else ())
+    if same:
+        yield ReportLine(Text(same, "dim"))
 
 
 def _counted(model: CaptureModel, row: dict[str, Any]) -> tuple[int, ...]:
@@ -180,7 +183,7 @@ def _events(model: CaptureModel, made: Timeline, width: int) -> list[ReportLine]
     from wiredecode.check.timeline import plots
 
     events = made.finish(model.first_ns)
-    lines = [ReportLine(Text(line, theme.VALUE)) for line in plots(made, width - 1)]
+    lines = [ReportLine(Text(line, theme.VALUE)) for line in plots(made, width)]
     for event in events:
         text = Text(f"{(event.time_ns - model.first_ns) / 1e9:12.3f} s  ").append(f"{event.kind:<9} ", theme.HEAD)
         place = (event.frame,) if event.frame else _first_of(model, event.connection or 0)
