@@ -65,6 +65,7 @@ def browse(page: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Let headless Chromium show a page; what the page logs stands in ``stderr`` as ``CONSOLE``."""
     assert CHROMIUM is not None
     command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", *words]
+    command.append(f"--user-data-dir={page.parent / 'browser'}")
     return subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
 
 

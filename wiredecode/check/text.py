@@ -120,7 +120,7 @@ def numbers(problem: Problem) -> str:
     for word, cited in (("frame", problem.frames), ("packet", problem.packets)):
         if cited:
             more = ", ..." if word == "frame" and problem.count > len(cited) else ""
-            parts.append(f"{word}{'s' * (len(cited) > 1)} {', '.join(map(str, cited))}{more}")
+            parts.append(f"{word}{'s' * (len(cited) > 1)} {', '.join(map(str, sorted(cited)))}{more}")
     return "; ".join(parts)
 
 

@@ -1,17 +1,29 @@
 """Standard output as blocks of bytes, and what may be done with a terminal."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import RawIOBase
-from typing import Any, BinaryIO, TextIO
+from time import monotonic
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 from wiredecode.frames.escape import terminal_bytes, terminal_safe
 
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from wiredecode.capture import Capture
+    from wiredecode.capture.live.sniffer import Sniffer
+
+Batch = TypeVar("Batch")
 BLOCK_BYTES = 64 * 1024
 """Bytes that are written together."""
+BAR_SECONDS = 1.0
+"""Progress is shown if work takes longer."""
 
 
 def terminal() -> os.terminal_size | None:
@@ -38,6 +50,43 @@ class TerminalStream(RawIOBase):
 
     def flush(self) -> None:
         self._stream.flush()
+
+
+class ReadingBar:
+    """Progress of reading, on standard error if that is a terminal and work takes longer than a second."""
+
+    def __init__(self, *, wanted: bool = True) -> None:
+        self._begins = monotonic() + BAR_SECONDS
+        self._progress: Progress | None = None
+        self._tasks: dict[int, TaskID] = {}
+        self._over = not wanted
+
+    def show(self, capture: Capture | Sniffer) -> None:
+        """Show how much of a capture has been read."""
+        if self._over or monotonic() < self._begins or not sys.stderr.isatty():
+            return
+        if self._progress is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._progress.start()
+        if id(capture) not in self._tasks:
+            self._tasks[id(capture)] = self._progress.add_task("reading", total=capture.bytes_total)
+        self._progress.update(self._tasks[id(capture)], completed=capture.bytes_read, refresh=True)
+
+    def along(self, batches: Iterable[Batch], capture: Capture) -> Iterator[Batch]:
+        """Pass batches of a capture on, and show how much has been read."""
+        for batch in batches:
+            yield batch
+            self.show(capture)
+
+    def end(self) -> None:
+        """Remove it for good."""
+        self._over = True
+        if self._progress is not None:
+            self._progress.stop()
 
 
 class Output:

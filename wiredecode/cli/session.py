@@ -6,7 +6,6 @@ import gc
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,11 +16,9 @@ from wiredecode.capture import Capture, CaptureError, PacketBatch, open_capture
 from wiredecode.cli import interrupt
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import READ_ONCE, Reading, Span, UsageError, Verbosity
-from wiredecode.cli.output import Output, complain, say
+from wiredecode.cli.output import Output, ReadingBar, complain, say
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from wiredecode.capture.live.sniffer import Sniffer
     from wiredecode.dissect.dissector import Dissector
     from wiredecode.filter import Filter
@@ -39,7 +36,6 @@ COLLECT_CONNECTIONS = 16_384
 """Connections are cycles: after this many ended ones, they are collected."""
 MOST_LISTED = 10_000
 """Connections of ``--summary-json``; more are only counted."""
-PROGRESS_AFTER_SECONDS = 1.0
 TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
@@ -91,10 +87,9 @@ class Session:
         self.interrupted = False
         self.connections: ConnectionTable | None = None
         """Connections that are over, for ``--summary-json``."""
-        self._progress: Progress | None = None
+        self._bar = ReadingBar()
         self._collected = 0
         """Connections that were over when they were last collected."""
-        self._began = time.monotonic()
 
     @classmethod
     def of(
@@ -151,7 +146,7 @@ class Session:
             interrupt.arrived()
             self.interrupted, how = True, "interrupted"
         finally:
-            self._end_progress()
+            self._bar.end()
         self.output.flush()
         if self.shows_totals:
             self._close(how or ("stopped" if self.stopped else ""), failure)
@@ -245,27 +240,9 @@ class Session:
             if over - self._collected >= COLLECT_CONNECTIONS:
                 self._collected = over
                 gc.collect()
-            self._advance(self.capture.bytes_read)
-        self._end_progress()
-
-    def _advance(self, bytes_read: int) -> None:
-        """Show progress on a terminal's standard error, if work takes longer and its output does not go there."""
-        if self._progress is None:
-            late = time.monotonic() - self._began > PROGRESS_AFTER_SECONDS
-            if self.quiet or not late or self.on_terminal or not sys.stderr.isatty():
-                return
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-            columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-            self._progress.add_task("reading", total=self.capture.bytes_total)
-            self._progress.start()
-        self._progress.update(self._progress.task_ids[0], completed=bytes_read, refresh=True)
-
-    def _end_progress(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+            if not self.quiet and not self.on_terminal:
+                self._bar.show(self.capture)
+        self._bar.end()
 
     def _close(self, how: str, failure: CaptureError | None) -> None:
         """Show the totals; ``how``: why reading ended early."""

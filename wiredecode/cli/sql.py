@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, Option
 
 from wiredecode.cli import options
-from wiredecode.cli.output import Output, complain, say, text_bytes, wants_color
+from wiredecode.cli.output import Output, ReadingBar, complain, say, text_bytes, wants_color
 from wiredecode.export import target
 from wiredecode.export.atomic import NewFile
 
@@ -87,8 +87,10 @@ def sql(
     if two_passes:
         reading["answers"] = find_answers(open_capture(files), **arguments)
     opened: list[TableReader | Timed] = []
+    shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
+    bar = ReadingBar(wanted=not shows and not captures.verbosity.quiet)
     try:
-        with Database(_opener(captures, reading, display, opened), once=once, files=allow_files) as database:
+        with Database(_opener(captures, reading, display, opened, bar), once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
             if not database.unreadable:
@@ -96,8 +98,9 @@ def sql(
                 if form is not None:
                     settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
                     _write(schema, answer, form, out, settings)
-                elif _show(schema, answer, bytes_, format_, color) and not captures.verbosity.quiet:
+                elif _show(schema, answer, bytes_, format_, color, bar) and not captures.verbosity.quiet:
                     complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+            bar.end()
             for damage in database.errors:
                 complain(str(damage))
             if not captures.verbosity.quiet:
@@ -138,6 +141,7 @@ def _opener(
     reading: dict[str, Any],
     display: Callable[[], Filter | None],
     opened: list[TableReader | Timed],
+    bar: ReadingBar,
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
@@ -152,7 +156,7 @@ def _opener(
             columns = columns and list(dict.fromkeys([*columns, TIME]))
 
         def reader(packets: Iterable[PacketBatch]) -> TableReader:
-            watched = packets if chosen is None else chosen.watch(packets)
+            watched = bar.along(packets if chosen is None else chosen.watch(packets), capture)
             bulk = prefer_bulk(capture)
             return TableReader(watched, level, columns=columns, bulk=bulk, display=chosen, **reading)
 
@@ -180,7 +184,12 @@ def _write(
 
 
 def _show(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form_of_bytes: str, form: SqlFormat | None, color: str
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    form_of_bytes: str,
+    form: SqlFormat | None,
+    color: str,
+    bar: ReadingBar,
 ) -> bool:
     """Show the first rows to people; return whether there are more.
 
@@ -200,6 +209,7 @@ def _show(
         rows += zip(*(values(column, show) for column in part.columns), strict=True)
         if more := len(part) < len(batch):
             break
+    bar.end()
     if not schema.names:
         return more
     output = Output()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.message import FrameMessages
 from wiredecode.view import theme
@@ -186,7 +186,8 @@ class Dialogue:
             text = "not captured" if body is None else body_text(body, self._options)
             lines.append(DetailLine(text.strip(), theme.VALUE, "| "))
         if most is not None and len(bodies) > most:
-            lines.append(DetailLine(f"and {len(bodies) - most:,} more messages (--full shows all)", "dim", "| "))
+            more = counted(len(bodies) - most, "more message")
+            lines.append(DetailLine(f"and {more} (--full shows all)", "dim", "| "))
         return lines
 
     def _dump(self, frame: Frame) -> Text:
