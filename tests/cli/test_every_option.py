@@ -17,12 +17,13 @@ from tests.cli.conftest import Run
 from tests.cli.option_cases import CASES, FILES, QUICK, Case, Outcome, See
 from tests.net import craft
 from tests.net.test_hosts import named
+from tests.report.support import undrawn
 from tests.view.frames import CLIENT, HANDSHAKE, SERVER
 from tests.view.frames import write as write_capture
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.live.sniffer import Counts
 from wiredecode.cli import sandbox, sniff
-from wiredecode.cli.app import command_line
+from wiredecode.cli.app import _tree, command_line
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.ui import app
 
@@ -74,9 +75,18 @@ def folder(place: Path, monkeypatch: pytest.MonkeyPatch, tokyo: None) -> Path:
     """Where commands run: what they write is seen; HOME, too."""
     monkeypatch.chdir(place)
     monkeypatch.setenv("HOME", str(place))
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     doubles(monkeypatch)
     return place
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shells() -> Iterator[None]:
+    """The command line is made of what typer then finds of the shell: here nothing."""
+    _tree.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+        yield
+    _tree.cache_clear()
 
 
 class Replayed:
@@ -112,8 +122,7 @@ def doubles(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sandbox, "confine", confine)
     monkeypatch.setattr(app, "run", show)
-    # Drawing takes nearly all of the time of a report, and no option is about it.
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write("<svg ></svg>"))
+    undrawn(monkeypatch)
 
 
 def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:

@@ -163,7 +163,7 @@ def test_input_that_cannot_be_read_leaves_no_output(run: Run, tmp_path: Path) ->
     [
         pytest.param(signal.SIGINT, ("x.ndjson",), marks=pytest.mark.slow),
         (signal.SIGINT, ("x.parquet",)),
-        (signal.SIGTERM, ("lake", "--partition-by", "type")),
+        pytest.param(signal.SIGTERM, ("lake", "--partition-by", "type"), marks=pytest.mark.slow),
     ],
     ids=["ndjson", "parquet", "partitions"],
 )

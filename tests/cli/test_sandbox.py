@@ -31,12 +31,12 @@ def wiredecode(*words: object, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     "words",
     [
         ("pcap", "FILE", "--json", "-q"),
-        ("sql", "FILE", "select count(*) from frames"),
         ("export", "FILE", "-o", "lake", "--format", "parquet", "--level", "messages", "--partition-by", "topic"),
         *(
             pytest.param(words, marks=pytest.mark.slow)
             for words in (
                 ("check", "FILE"),
+                ("sql", "FILE", "select count(*) from frames"),
                 ("stats", "FILE", "-q"),
                 ("export", "FILE", "-o", "out.parquet"),
                 ("report", "FILE", "-o", "out.html"),

@@ -271,7 +271,7 @@ def test_of_a_damaged_capture_the_packets_before_the_damage_are_written(run: Run
 @pytest.mark.parametrize(
     ("capture", "empty"),
     [
-        pytest.param(BASIC, True, id="pcap-an-empty-file"),
+        pytest.param(BASIC, True, id="pcap-an-empty-file", marks=pytest.mark.slow),
         pytest.param(PCAPNG, False, id="pcapng-half-a-packet"),
         pytest.param(BASIC, False, id="pcap-half-a-packet", marks=pytest.mark.slow),
         pytest.param(PCAPNG, True, id="pcapng-an-empty-file", marks=pytest.mark.slow),

@@ -145,18 +145,18 @@ def test_a_filter_that_names_frames_chooses_frames(run: Run, tmp_path: Path) -> 
     assert (refused.code, "for frames use -Y 'frame && (" in refused.err) == (2, True)
 
 
+WHOLE = [str(path.relative_to(CAPTURES)) for path in sorted(CAPTURES.rglob("*.pcap*")) if "cutfile" not in path.name]
+
+
 @pytest.mark.slow
-def test_packets_chosen_in_all_captures_are_those_of_tshark() -> None:
+@pytest.mark.parametrize("name", WHOLE)
+def test_packets_chosen_in_all_captures_are_those_of_tshark(name: str) -> None:
     if shutil.which("tshark") is None and not os.environ.get("CI"):
         pytest.skip("tshark is not installed")
-    for path in sorted(CAPTURES.rglob("*.pcap*")):
-        name = str(path.relative_to(CAPTURES))
-        if "cutfile" in name:
-            continue
-        theirs = tsharks(path)
-        for kind in {"retransmission", "fast_retransmission", "spurious_retransmission"} - DIFFERENT.get(name, set()):
-            chosen = wiredecode.read(path, level="packets", filter=f"tcp.{kind}").table()
-            assert set(chosen["packet"].to_pylist()) == theirs[kind], (name, kind)
+    theirs = tsharks(CAPTURES / name)
+    for kind in {"retransmission", "fast_retransmission", "spurious_retransmission"} - DIFFERENT.get(name, set()):
+        chosen = wiredecode.read(CAPTURES / name, level="packets", filter=f"tcp.{kind}").table()
+        assert set(chosen["packet"].to_pylist()) == theirs[kind], kind
 
 
 def test_flags_of_packets_without_tcp_are_not_known() -> None:

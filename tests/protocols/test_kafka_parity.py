@@ -13,6 +13,7 @@ from wiredecode.protocols.kafka.layers import OTHERS, layer_of, versions
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.testing import Part, ProtocolTests
+from wiredecode.testing.kit import Case
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "kafka" / "small.pcap"
 
@@ -41,14 +42,22 @@ DIALOGUE = [
 VALUES = {"UnknownTags": lambda chance: [UnknownTag(tag=chance.randrange(1000, 9999), data=chance.randbytes(3))]}
 
 
-class TestKafka(ProtocolTests):
-    """The newest version of every message; :class:`TestEveryVersion` takes all others, too."""
-
+class KafkaTests(ProtocolTests):
     protocol = Kafka
-    captures: ClassVar = [CAPTURE]
-    dialogues: ClassVar = {"a group": DIALOGUE}
     steady: ClassVar = frozenset({"size", "api_key", "api_version", "correlation_id", "error"})
     values: ClassVar = VALUES
+
+    @classmethod
+    def cases(cls) -> list[Case]:
+        """Two frames of each layer: there are hundreds, of the same few kinds."""
+        return [(layer, raw) for layer in cls.layers() for raw in cls.made(layer)[:2]]
+
+
+class TestKafka(KafkaTests):
+    """The newest version of every message; :class:`TestEveryVersion` takes all others, too."""
+
+    captures: ClassVar = [CAPTURE]
+    dialogues: ClassVar = {"a group": DIALOGUE}
 
     @classmethod
     def layers(cls) -> list[type[Layer]]:
@@ -57,7 +66,5 @@ class TestKafka(ProtocolTests):
 
 
 @pytest.mark.slow
-class TestEveryVersion(ProtocolTests):
-    protocol = Kafka
-    steady: ClassVar = TestKafka.steady
-    values: ClassVar = VALUES
+class TestEveryVersion(KafkaTests):
+    """Nothing is left out."""

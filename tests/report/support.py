@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
 
 from wiredecode.cli import main
+from wiredecode.report.plots import Plots
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 CHROMIUM = shutil.which("chromium")
@@ -55,6 +62,16 @@ class Page(HTMLParser):
         return found + re.findall(r"(?:url\(|@import)\s*['\"]?([^)'\";]*)", self.html)
 
 
+def undrawn(patch: pytest.MonkeyPatch) -> None:
+    """Plots are empty: drawing takes nearly all of the time of a report, and few tests are about it."""
+
+    @contextmanager
+    def axes(plots: Plots, label: str) -> Iterator[tuple[Any, list[str]]]:
+        yield MagicMock(**{"get_ylim.return_value": (0, 1)}), ["<svg ></svg>"]
+
+    patch.setattr(Plots, "_axes", axes)
+
+
 def report(out: Path, *words: object) -> Page:
     """Make a report with ``wiredecode report``."""
     assert main(["report", "-q", *map(str, words), "-o", str(out)]) == 0
@@ -64,7 +81,8 @@ def report(out: Path, *words: object) -> Page:
 def browse(page: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Let headless Chromium show a page; what the page logs stands in ``stderr`` as ``CONSOLE``."""
     assert CHROMIUM is not None
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", *words]
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += [f"--user-data-dir={page.parent / 'chromium'}", *words]
     command.append(f"--user-data-dir={page.parent / 'browser'}")
     return subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
 

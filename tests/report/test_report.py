@@ -12,7 +12,7 @@ import pytest
 
 import wiredecode
 from tests.cli.conftest import Run, run
-from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, report
+from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, report, undrawn
 from tests.support import beginning
 from tests.view.frames import CLIENT, SERVER, packets, write
 from wiredecode.capture import open_capture
@@ -66,6 +66,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     return folder / "report.html", report(folder / "report.html", named, "--title", EVIL)
 
 
+@pytest.fixture
+def plain(starved: tuple[Path, Page], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports of this test are not drawn; the fixture is, which others use, too."""
+    undrawn(monkeypatch)
+
+
 def test_all_sections_and_plots_are_there(starved: tuple[Path, Page]) -> None:
     _, page = starved
     assert set(SECTIONS) <= set(page.ids)
@@ -95,7 +101,7 @@ def test_numbers_are_those_of_other_commands(starved: tuple[Path, Page]) -> None
 
 
 def test_the_sequence_is_that_of_the_connection_of_the_worst_finding_or_the_one_asked_for(
-    starved: tuple[Path, Page], tmp_path: Path
+    starved: tuple[Path, Page], tmp_path: Path, plain: None
 ) -> None:
     _, page = starved
     assert "Connection #5: " in page.text["sequence"]
@@ -130,7 +136,7 @@ def test_markup_of_the_wire_is_text(hostile: tuple[Path, Page]) -> None:
 
 
 @browser
-@pytest.mark.parametrize("which", ["starved", "hostile"])
+@pytest.mark.parametrize("which", [pytest.param("starved", marks=pytest.mark.slow), "hostile"])
 def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.FixtureRequest) -> None:
     out, page = request.getfixturevalue(which)
     done = browse(out, "--dump-dom")
@@ -142,7 +148,7 @@ def test_a_browser_has_nothing_to_complain_about(which: str, request: pytest.Fix
 
 
 @browser
-def test_a_finding_says_what_is_likely_and_what_follows_from_it(tmp_path: Path) -> None:
+def test_a_finding_says_what_is_likely_and_what_follows_from_it(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "cut.html", CAPTURES.parent / "tests/check/outages/rabbit_cut.pcap.gz")
     assert "Likely: the path between both hosts was cut: neither heard the other" in page.text["findings"]
     assert "tcp.reset (3 times): the client reset billing (#3)" in page.text["findings"]
@@ -166,7 +172,7 @@ def test_no_secret_is_on_the_page(tmp_path: Path) -> None:
     assert "\\x00guest" not in page.html
 
 
-def test_only_the_time_asked_for_counts(tmp_path: Path) -> None:
+def test_only_the_time_asked_for_counts(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "--to", "0.3")
     told = {row[1]: row[3] for row in page.rows["commands"][1:]}
     frames = [*wiredecode.read(STARVED)]
@@ -176,7 +182,7 @@ def test_only_the_time_asked_for_counts(tmp_path: Path) -> None:
     assert "Unsubscribe" not in told
 
 
-def test_only_what_a_filter_chooses_counts(tmp_path: Path) -> None:
+def test_only_what_a_filter_chooses_counts(tmp_path: Path, plain: None) -> None:
     page = report(tmp_path / "r.html", STARVED, "-Y", "tcp.stream == 5")
     expected = [frame for frame in wiredecode.read(STARVED) if frame.connection.number == 5]
     told = {(row[1], row[2]): row[3] for row in page.rows["commands"][1:]}
@@ -202,7 +208,7 @@ def test_the_timeline_is_that_of_stats_with_the_problems_in_between(tmp_path: Pa
 
 
 def test_standard_input_is_read_once_and_used_twice(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starved: tuple[Path, Page]
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starved: tuple[Path, Page], plain: None
 ) -> None:
     class Pipe(io.BytesIO):
         def fileno(self) -> int:
@@ -243,10 +249,6 @@ def test_what_cannot_be_done_is_one_line_and_leaves_no_file(
     assert (result.code, len(result.err.splitlines())) == (1 if "there is no connection" in said else 2, 1)
     assert said in result.err
     assert [*tmp_path.iterdir()] == []
-
-
-def test_the_same_capture_gives_the_same_page(starved: tuple[Path, Page], tmp_path: Path) -> None:
-    assert report(tmp_path / "again.html", STARVED).html == starved[1].html
 
 
 def test_every_capture_has_a_report_below_three_megabytes(tmp_path: Path) -> None:

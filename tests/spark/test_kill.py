@@ -131,6 +131,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(spark: SparkSession, cap
     assert told["payload"]["captured"] == told["payload"]["in_frames"] + told["payload"]["duplicate"]
 
 
+@pytest.mark.nightly
 def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
     """Two executors of their own, as on a cluster: what one has shuffled is gone with it."""
     out, killed = tmp_path / "lake", list[int]()
@@ -149,6 +150,7 @@ def test_an_executor_that_is_killed_costs_nothing_but_time(spark: SparkSession, 
     check(spark, capture, out)
 
 
+@pytest.mark.nightly
 def test_a_task_that_stands_still_is_done_by_another_executor(
     spark: SparkSession, capture: Path, tmp_path: Path
 ) -> None:

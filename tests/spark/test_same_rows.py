@@ -92,9 +92,7 @@ def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return tables
 
 
-@pytest.mark.parametrize(
-    "buckets", [2, pytest.param(1, marks=pytest.mark.slow), pytest.param(64, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("buckets", [pytest.param(count, marks=pytest.mark.slow) for count in (2, 1, 64)])
 def test_any_number_of_buckets_has_the_rows_of_export(
     folder: Path, exported: dict[str, pa.Table], buckets: int
 ) -> None:

@@ -21,7 +21,7 @@ BASIC = str(CAPTURES / "rabbitmq-stream/c43_basic.pcap")
 SECONDS = 20
 
 
-@pytest.fixture(params=["127.0.0.1", "127.0.0.2"])
+@pytest.fixture(params=["127.0.0.1", pytest.param("127.0.0.2", marks=pytest.mark.slow)])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     listen = [] if request.param == "127.0.0.1" else ["--listen", f"{request.param}:0"]
     command = [sys.executable, "-m", "wiredecode", "ui", "--web", *listen, BASIC, "-Y", "frame.number > 5"]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence as Several
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +56,26 @@ class Source:
     version: str
 
 
-def page(gathering: Gathering, source: Source, number: int | None, sequence: Sequence | None) -> str:
-    """The whole page; ``number`` is the connection that ``sequence`` shows."""
+@cache
+def template() -> Any:
+    """The page for Jinja, compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
 
     made = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    return made.get_template("page.html.j2")
+
+
+def page(gathering: Gathering, source: Source, number: int | None, sequence: Sequence | None) -> str:
+    """The whole page; ``number`` is the connection that ``sequence`` shows."""
+    from markupsafe import Markup
+
     tables = [connections(gathering), commands(gathering), streams(gathering)]
     names = [Path(name).name for name in source.files]
     events, left_out = happened(gathering)
     shown = findings(gathering)
-    return made.get_template("page.html.j2").render(
+    made: str = template().render(
         title=source.title or f"What {', '.join(names[:3])}{' and others' if len(names) > 3 else ''} shows",
         files=[*source.files[:20], *([f"and {len(source.files) - 20} more"] if len(source.files) > 20 else [])],
         style=Markup((HERE / "page.css").read_text()),
@@ -90,6 +98,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         "commands; packets are numbered as Wireshark numbers them. Percentiles are right within 2.2 %. "
         "Passwords and tokens are not on this page; names, addresses and texts of the capture are.",
     )
+    return made
 
 
 def span(gathering: Gathering) -> str:
