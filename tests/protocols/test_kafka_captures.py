@@ -99,6 +99,15 @@ def test_a_late_start_on_any_port_is_kafka_as_far_as_requests_show() -> None:
     assert "Response" not in {frame.type for frame in typed}
 
 
+def test_responses_longer_than_a_segment_are_found_after_a_late_start() -> None:
+    packets = damage.read(FOLDER / "failover.pcap.gz")
+    late = damage.dissect(packets.part(len(packets) * 2 // 5, len(packets)))
+    found = Counter(frame.status for frame in late.frames.values() if frame.type == "FetchResponse")
+    assert found == {"ok": 301, "partial": 1}
+    rest = [frame.length for frame in late.frames.values() if frame.status == "undecoded"]
+    assert rest == [119]  # the end of a response that had begun
+
+
 @needs_tshark
 def test_frames_are_those_of_tshark() -> None:
     """API, version and correlation id of every request and response."""

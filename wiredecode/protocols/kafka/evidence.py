@@ -120,4 +120,4 @@ class ResponseChain(Chain):
         return self.enough() or (self.whole >= 2 and self.end == size)
 
     def may_become_so(self, size: int) -> bool:
-        return self.whole > 0 and (self.last.level == CUT or self.last.end > size)
+        return self.last.level == CUT or self.last.end > size

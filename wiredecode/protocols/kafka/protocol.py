@@ -134,8 +134,6 @@ class Kafka(Protocol):
             position = match.start()
             if position >= behind:
                 break
-            if match["named"] is None and position + 4 + int.from_bytes(data[position : position + 4]) > len(data):
-                continue
             for chain in (RequestChain(data, position), ResponseChain(data, position)):
                 if chain.is_likely(len(data)):
                     return Found(position, True)
