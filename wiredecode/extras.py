@@ -35,8 +35,8 @@ class NotInstalled(ModuleNotFoundError):
 
 
 def install(extra: str) -> str:
-    """Command to install an extra, in words that work in a clone and, once published, by name."""
-    return f"pip install '.[{extra}]' in a clone, or by name: pip install 'wiredecode[{extra}]'"
+    """Command to install an extra; not by name, as the name is not registered: anyone could take it."""
+    return f"pip install '.[{extra}]' in a clone"
 
 
 def installed(module: str) -> bool:

@@ -144,7 +144,7 @@ def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:
 
     assert line("duckdb") == (
         "duckdb is needed for this, and not installed: "
-        "pip install '.[sql]' in a clone, or by name: pip install 'wiredecode[sql]'"
+        "pip install '.[sql]' in a clone"
     )
     assert line("pyarrow.lib") == "pyarrow is needed for this, and not installed: pip install pyarrow"
     assert line("wiredecode.nothing") is None

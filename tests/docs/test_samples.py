@@ -55,6 +55,7 @@ COMMANDS = [(page.name, each) for page in SAMPLES.pages() for each in commands(p
 def test_there_are_samples_and_commands() -> None:
     assert len(SHOWN) >= 20
     assert len(COMMANDS) >= 120
+    assert len(STATUSES) >= 6
 
 
 @pytest.mark.parametrize(("command", "shown"), CASES)
@@ -94,7 +95,14 @@ def test_commands_and_options_exist(page: str, command: str) -> None:
 
 TSHARK = {"-T", "-e", "-E", "--help", "-h", "-r", "-t", "-z", "-D"}
 """Understood as tshark does; see tests/cli/test_tshark.py."""
+STATUSES = re.findall(r"^wiredecode (.+); echo \$\? +# (\d)", (DOCS / "exit-codes.md").read_text(), re.MULTILINE)
 QUERIES = re.findall(r'sql FILE "([^"]+)"', "".join(page.read_text() for page in SAMPLES.pages()))
+
+
+@pytest.mark.parametrize(("command", "status"), STATUSES)
+def test_exit_codes_are_those_of_the_page(command: str, status: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert run(*SAMPLES.words(command)).code == int(status)
 
 
 @pytest.mark.parametrize("query", QUERIES)
