@@ -12,7 +12,7 @@ import pytest
 from tests.docs.test_reference import DOCS, script
 
 SAMPLES = script("make_samples")
-MOST_WORDS = 26_000
+MOST_WORDS = 25_000
 """Written by hand: without docs/reference, and without the output below commands, which make_samples.py refreshes."""
 MOST_STUMBLES = {"by hand": 5, "made": 8, "code": 60}
 """Lines of README and docs, of pages that are made from the code, and of the code. Lower it when they get better."""
