@@ -142,10 +142,7 @@ def test_what_is_missing_is_told_by_its_extra_or_by_its_name() -> None:
     def line(module: str) -> str | None:
         return missing(ModuleNotFoundError(f"No module named {module!r}", name=module))
 
-    assert line("duckdb") == (
-        "duckdb is needed for this, and not installed: "
-        "pip install '.[sql]' in a clone"
-    )
+    assert line("duckdb") == ("duckdb is needed for this, and not installed: pip install '.[sql]' in a clone")
     assert line("pyarrow.lib") == "pyarrow is needed for this, and not installed: pip install pyarrow"
     assert line("wiredecode.nothing") is None
     assert missing(ImportError("cannot import name 'x' from 'lark'", name="lark")) is None
