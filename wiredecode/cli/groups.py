@@ -41,9 +41,16 @@ def with_groups(command: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
+@functools.cache
+def _kinds(of: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters of a command or a group."""
+    hints = get_type_hints(of, include_extras=True)
+    return {name: hints[name] for name in inspect.signature(of).parameters}
+
+
 def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options of a command or a group, by name: what two groups ask for is one option."""
-    kinds, declared = get_type_hints(of, include_extras=True), getattr(of, "declared", {})
+    kinds, declared = _kinds(of), getattr(of, "declared", {})
     found: dict[str, inspect.Parameter] = {}
     for name, given in inspect.signature(of).parameters.items():
         if is_dataclass(kinds[name]):
@@ -56,10 +63,6 @@ def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def _call(of: Callable[..., Any], values: dict[str, Any]) -> Any:
     """Call a command or make a group, with the groups that it asks for."""
-    kinds = get_type_hints(of, include_extras=True)
     return of(
-        **{
-            name: _call(kinds[name], values) if is_dataclass(kinds[name]) else values[name]
-            for name in inspect.signature(of).parameters
-        }
+        **{name: _call(kind, values) if is_dataclass(kind) else values[name] for name, kind in _kinds(of).items()}
     )
