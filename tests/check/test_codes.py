@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.check.cases import CRAFTED, NEAR, found, near
+from tests.conftest import is_long
 from tests.docs.test_reference import DOCS, script
 from wiredecode.check.codes import GROUPS, codes
 from wiredecode.protocols.shared.codes import SEVERITIES, Code
@@ -44,7 +45,14 @@ def test_cases_are_of_codes() -> None:
     assert set(CRAFTED) | set(NEAR) <= {code.code for code in CODES}
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code.capture], ids=lambda code: code.code)
+SHOWN = [
+    pytest.param(code, id=code.code, marks=[pytest.mark.slow] if is_long(code.capture) else [])
+    for code in CODES
+    if code.capture
+]
+
+
+@pytest.mark.parametrize("code", SHOWN)
 def test_the_capture_shows_the_code(code: Code) -> None:
     assert code.code in found(code.capture)
 
