@@ -49,9 +49,10 @@ collect_ignore = ["test_source.py"] if release() < (4, 1) else []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    warnings = (PANDAS, *(UNCLOSED if release() < (4, 2) else ()))
     for item in items:
         if item.nodeid.startswith("tests/spark/"):
-            for warning in (PANDAS, *(UNCLOSED if release() < (4, 2) else ())):
+            for warning in warnings:
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
 

@@ -63,6 +63,5 @@ def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def _call(of: Callable[..., Any], values: dict[str, Any]) -> Any:
     """Call a command or make a group, with the groups that it asks for."""
-    return of(
-        **{name: _call(kind, values) if is_dataclass(kind) else values[name] for name, kind in _kinds(of).items()}
-    )
+    kinds = _kinds(of)
+    return of(**{name: _call(kinds[name], values) if is_dataclass(kinds[name]) else values[name] for name in kinds})
