@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,8 @@ for number, usual in (
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # what this user has settled for himself does not matter
+_SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
+os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # what this user has settled for himself does not matter
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
 gc.disable()  # until everything is collected: what is made until then stays

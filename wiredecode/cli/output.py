@@ -49,7 +49,8 @@ class TerminalStream(RawIOBase):
         return len(data)
 
     def flush(self) -> None:
-        self._stream.flush()
+        if not self._stream.closed:  # else this is the end of the process
+            self._stream.flush()
 
 
 class ReadingBar:
