@@ -211,7 +211,7 @@ class Stall:
     to_end: bool = False
     """The server sent nothing until the end."""
     heard_later: bool = False
-    """It sent nothing here until the end, and went on elsewhere."""
+    """It sent nothing here until the end, and continued elsewhere."""
 
     @property
     def served_others(self) -> bool:

@@ -58,9 +58,9 @@ class Command(typer.core.TyperCommand):
         if ctx.params.get("sandbox"):
             from wiredecode.cli.sandbox import NoSandbox, confine_command
 
-            for name, lacks in UNCONFINED.items():
+            for name, reason in UNCONFINED.items():
                 if ctx.params.get(name):
-                    raise UsageError(f"--sandbox {lacks}: leave out --{name}")
+                    raise UsageError(f"--sandbox {reason}: leave out --{name}")
             try:
                 confine_command(ctx.params)
             except NoSandbox as error:

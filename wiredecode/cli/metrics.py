@@ -100,7 +100,7 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
 
 
 def watched(instruments: Instruments, checker: Checker) -> dict[str, Any]:
-    """What a session passes on to both."""
+    """Frames and packets that a session passes to both."""
     return {
         "messages": instruments.messages,
         "analyse": True,

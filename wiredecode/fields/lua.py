@@ -317,7 +317,7 @@ class LuaPrinter:
 
 
 def integer(kind: Any) -> dict[str, Any]:
-    """How an integer is written, for itself or as a length or count."""
+    """Form of an integer, for itself or as a length or count."""
     if isinstance(kind, Number):
         return {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
     wrap = 1 << 32 if isinstance(kind, Varint32) else None

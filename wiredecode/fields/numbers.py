@@ -347,7 +347,7 @@ class Varint32(Varint):
 
 
 Integer = Number | Varint
-"""What a length or count can be read as."""
+"""Kinds that a length or count can be read as."""
 INTEGERS = (Number, Varint)
 
 WHOLE: dict[int, type[Number]] = {8: UInt8, 16: UInt16, 32: UInt32, 64: UInt64}

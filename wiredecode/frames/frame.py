@@ -74,7 +74,7 @@ NOTHING: Mapping[str, Any] = _Empty()
 OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
 ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "unanswered", "late", "not asked for")
-"""Late: not answered when it could be held back no longer; its answer may be further on, and names it then."""
+"""Late: no response within the look-ahead window; a later one names it."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,4 +1,4 @@
-"""The packets behind an alert: those of the last minute between the hosts concerned, written when an error begins."""
+"""The packets of an alert: those of the last minute between the hosts concerned, written when an error begins."""
 
 from __future__ import annotations
 

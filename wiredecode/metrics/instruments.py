@@ -87,7 +87,7 @@ class Instruments:
         self._provider = MeterProvider(metric_readers=[*readers], resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("wiredecode", version_number())
         self.packets: Callable[[], Mapping[str, int]] = dict
-        """Packets of a live capture, by what became of them."""
+        """Packets of a live capture, by outcome."""
         self.problems: Callable[[], Iterable[Problem]] = tuple
         self.messages = Messages()
         self._series, self._timeout_ns = series, timeout_ns
@@ -185,7 +185,7 @@ class Instruments:
             (counter, "wiredecode.publish.failed", "{message}", "Publishes that were refused", self._failed),
             (counter, "wiredecode.publish.unconfirmed", "{message}", "Publishes without a confirm", self._unconfirmed),
             (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", level(CREDIT)),
-            (gauge, LEVELS[LAG], "1", "How far a consumer or replica is behind", level(LAG)),
+            (gauge, LEVELS[LAG], "1", "Distance of a consumer or replica to the newest message", level(LAG)),
             (gauge, "wiredecode.connections.open", "{connection}", "Connections with frames", self._connections),
             (counter, CAPTURED, "By", "TCP payload that was captured", partial(self._facts, CAPTURED)),
             (counter, MISSING, "By", "TCP payload that was not captured", partial(self._facts, MISSING)),
@@ -206,7 +206,7 @@ class Instruments:
         return lambda: self._levels[LEVELS[what]].copy().items()
 
     def _facts(self, name: str) -> Values:
-        """What was counted of connections that are over, and of those that are not."""
+        """Counts of connections that are over, and of open ones."""
         found = self._counts[name].copy()
         for connection in [*self._open.values()]:
             found[((SYSTEM, spoken(connection)),)] += facts(connection)[name]  # type: ignore[assignment]
@@ -265,7 +265,7 @@ def spoken(connection: Connection, other: str | None = None) -> str:
 
 
 def facts(connection: Connection) -> dict[str, float]:
-    """What is counted of both directions: their bytes, and what TCP analysis has found."""
+    """Counts of both directions: their bytes, and the findings of TCP analysis."""
     sides = () if connection.health is None else connection.health.directions
     return {
         RESENT: sum(each.number_of(RETRANSMISSION) for each in sides),

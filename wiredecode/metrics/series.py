@@ -38,7 +38,7 @@ def rule(text: str) -> Rule:
 
 
 def topic_label(rules: Sequence[Rule]) -> Callable[[str], str]:
-    """What a topic is called in labels: the rules' result, then without inboxes and ids."""
+    """Name of a topic in labels: the rules' result, then without inboxes and ids."""
 
     def called(topic: str) -> str:
         for pattern, replacement in rules:

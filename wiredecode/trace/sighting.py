@@ -311,7 +311,7 @@ def same_topic(one: Sighting, other: Sighting) -> bool:
 
 
 def chosen(messages: list[Message], found: Iterable[Sighting]) -> list[Message]:
-    """Return the wanted messages: without answers to other messages, which are hops of these."""
+    """Return the wanted messages: without answers to other messages, which are their hops."""
     wanted = {(each.frame, each.index) for each in found}
     several = [message for message in messages if any((each.frame, each.index) in wanted for each in message.sightings)]
     answers = {one.frame for message in several for each in message.sightings for one in each.answers}

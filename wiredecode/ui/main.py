@@ -319,7 +319,7 @@ class MainScreen(Screen[None]):
         return True
 
     def filter_by(self, select: Filter) -> None:
-        """Show the frames that match, as they are found, or at once if they were found before."""
+        """Show the frames that match, as they are found; immediately if they were found before."""
         self.no_filter()
         self.select = select
         known = self._filtered.pop(select.text, None)

@@ -38,7 +38,7 @@ def how_to_grant() -> list[str]:
 
 
 def caller() -> tuple[int, int] | None:
-    """User and group that called sudo, if this process is root because of it."""
+    """User and group that called sudo, if that made this process root."""
     try:
         user, group = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
     except (KeyError, ValueError):

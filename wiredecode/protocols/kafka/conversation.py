@@ -136,7 +136,7 @@ class KafkaConversation(Conversation):
         return decoder(name, version) or UNKNOWN
 
     def _learn(self, frame: Frame, asked: Asked) -> None:
-        """What later frames depend on."""
+        """State that later frames depend on."""
         if asked.key == names.METADATA:
             for topic in frame.values.get("topics") or ():
                 if topic.get("topic_id") and topic.get("topic"):

@@ -94,7 +94,7 @@ def field(part: Part, flexible: bool, hides: bool) -> Kind:
 
 
 def read_member(field: str, name: str, value: bytes, style: Style, before: dict[str, Any]) -> dict[str, Any] | None:
-    """What a consumer subscribes to, or is assigned, in place of its bytes; None: those of another kind of group."""
+    """Topics or partitions of a consumer, in place of the bytes; None: those of another kind of group."""
     version = int.from_bytes(value[:2])
     if len(value) < LEAST_MEMBER or version not in versions(name):
         return None

@@ -25,7 +25,7 @@ MEMBERS = (
     *("kafka.protocols.metadata", "kafka.members.metadata", "kafka.assignments.assignment", "kafka.assignment"),
     *("kafka.groups.members.member_metadata", "kafka.groups.members.member_assignment"),
 )
-"""What consumers of a group exchange through its coordinator."""
+"""Data that consumers of a group exchange through its coordinator."""
 COLUMN_TYPES = {**dict.fromkeys(BATCHES, "list<struct>"), **dict.fromkeys(MEMBERS, "json")}
 
 
@@ -127,7 +127,7 @@ class Kafka(Protocol):
     def search(self, data: bytes, *, final: bool) -> Found:
         """The first request that is whole or may become so, or responses whose correlation ids go up.
 
-        What was refuted is not looked at again: all before the position that is returned.
+        Refuted bytes are not looked at again: all before the position that is returned.
         """
         behind = max(0, len(data) - LEAST_BYTES)
         for match in FRONT.finditer(data):

@@ -270,7 +270,7 @@ class Checks:
     pulled: bool = False
     """Clients ask for messages: a response that they did not read is no loss."""
     topic: str = ""
-    """Field of requests by which statistics tell them apart; empty: there is none."""
+    """Field of requests by which statistics separate them; empty: there is none."""
     covered: frozenset[str] = frozenset()
     """Codes of findings of frames that rules report better."""
     changes: Mapping[str, ChangeReader] = field(default_factory=dict)

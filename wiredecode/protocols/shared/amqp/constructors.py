@@ -252,7 +252,7 @@ class Section:
     rank: int
     codes: frozenset[int]
     type: str
-    """What it is in records, in a word or two."""
+    """Its name in records, in a word or two."""
     fields: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     """Whether it may follow that section (None: at the start)."""
