@@ -102,7 +102,9 @@ def source(layer: type[Layer], mode: str, style: Style | None = None) -> str:
 
 @cache
 def decoder(layer: type[Layer], mode: str, style: Style | None = None) -> Callable[..., Any]:
-    """The generated function of a mode; made on first use."""
+    """The generated function of a mode; made on first use. Without bulk arrays all values have one."""
+    if mode in ("head", "walk") and not layer.has_bulk:
+        return decoder(layer, "values")
     emitter = Emitter(layer, mode, style)
     code = compile(emitter.text(), f"<{mode} decoder of {layer.__name__}>", "exec")
     exec(code, emitter.namespace)

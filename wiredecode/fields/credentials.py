@@ -60,10 +60,14 @@ STEMS = (
 )
 """A text without any of these in small letters holds no credential, unless it is a seed."""
 SEED = re.compile(KEY_SEED)
+NUMBERS = re.compile(r"[0-9a-fA-F:.-]*\Z")
+"""Numbers, ids in hex, times: none of the letters make a stem."""
 
 
 def may_hold(value: str) -> bool:
     """Whether a text needs a look by :data:`VALUE`, which is slow."""
+    if NUMBERS.match(value):
+        return False
     text = value.casefold()
     for stem in STEMS:
         if stem in text:

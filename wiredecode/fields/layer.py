@@ -92,6 +92,9 @@ class Layer(Packet):
     fills: ClassVar[Mapping[str, Fill]] = {}
     """Rules by which lengths, counts and the like fill themselves in on building."""
     tagged_names: ClassVar[frozenset[str]] = frozenset()
+    by_name: ClassVar[Mapping[str, Kind]] = {}
+    has_bulk: ClassVar[bool] = False
+    """Whether it, or a structure inside, has an array that readers of frames count and do not read."""
     in_order: ClassVar[list[Kind]] = []
     """The fields at the front, one after another; `read_tagged` reads the others."""
 
@@ -113,6 +116,8 @@ class Layer(Packet):
             for name in sorted(needed.keys() - before):
                 raise TypeError(f"{cls.__name__}.{kind.name}: no field {name} before it, for {needed[name]}")
             before.add(kind.name)
+        cls.by_name = {kind.name: plain(kind) for kind in cls.fields_desc}
+        cls.has_bulk = any(map(holds_bulk, cls.by_name.values()))
         group_bits(cls.in_order)
         cls.fills = fills_of(cls.in_order)
 
@@ -274,10 +279,9 @@ class Layer(Packet):
     @classmethod
     def present(cls, values: Mapping[str, Any], style: Style) -> dict[str, Any]:
         """The record of decoded values, JSON-ready: what the compiled record decoder gives in one go."""
-        kinds = {kind.name: plain(kind) for kind in cls.fields_desc}
         record: dict[str, Any] = {}
         for name, value in values.items():
-            record.update(present_field(kinds[name], value, style, record))
+            record.update(present_field(cls.by_name[name], value, style, record))
         return record
 
     @classmethod
@@ -351,6 +355,11 @@ def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) 
     if isinstance(kind, Binary) and kind.inner is not None and value is not None:
         record.update(kind.inner(value, style, {**before, **record}) or {})
     return record
+
+
+def holds_bulk(kind: Kind) -> bool:
+    inner = kind.element if isinstance(kind, Array) else kind
+    return (isinstance(kind, Array) and kind.bulk) or (isinstance(inner, Struct) and inner.layer.has_bulk)
 
 
 def may_hide(kind: Kind) -> bool:

@@ -21,6 +21,7 @@ def _second(seconds: int) -> str:
     return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
 
 
+@lru_cache(maxsize=1024)
 def rfc3339_ms(milliseconds: int) -> str | int:
     """RFC 3339 text of a time in ms since the Unix epoch; the number itself beyond years 1970 to 9999."""
     if not 0 <= milliseconds <= MILLISECONDS_MAX:
@@ -203,6 +204,8 @@ def write_varint(value: int, width: int = 0) -> bytes:
 
 def varint(name: str, data: bytes, position: int, end: int, most: int = 10) -> tuple[int, int]:
     """Read at most ``most`` bytes, 7 bits in each; return the number and the place after it."""
+    if position < end and data[position] < 0x80:
+        return data[position], position + 1
     value = 0
     for index in range(most):
         take(name, position, index + 1, end)

@@ -189,9 +189,6 @@ class Rest(Binary):
 
     delimited = False
 
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, **kw)
-
     def minimum(self) -> int:
         return 0
 

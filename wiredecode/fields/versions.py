@@ -31,20 +31,14 @@ class Versions:
         return self.first <= version <= self.last
 
     def layer(self, version: int) -> type[Layer]:
-        """The layer of a version; KeyError if the message has no such version."""
-        found = self._by_version.get(version)
-        if found is None:
+        """The layer of a version, which is that of the lowest of equal layout; KeyError if there is no such version."""
+        if version not in self._by_version:
             if version not in self:
                 raise KeyError(version)
-            lowest = self.lowest(version)
-            found = self._make(self._layout(version), version) if lowest == version else self.layer(lowest)
-            self._by_version[version] = found
-        return found
-
-    def lowest(self, version: int) -> int:
-        """The lowest version of the same layout."""
-        layout = self._layout(version)
-        return next(each for each in range(self.first, version + 1) if self._layout(each) == layout)
+            layout = self._layout(version)
+            lowest = next(each for each in range(self.first, version + 1) if self._layout(each) == layout)
+            self._by_version[version] = self._make(layout, version) if lowest == version else self.layer(lowest)
+        return self._by_version[version]
 
     def layers(self) -> list[type[Layer]]:
         """One layer of each layout."""

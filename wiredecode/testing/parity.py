@@ -58,9 +58,10 @@ def readers_agree(
 
 
 def _all_fail(layer: type[Layer], raw: bytes, style: Style, modes: Iterable[str]) -> None:
-    for mode in modes:
+    decoders = {compiler.decoder(layer, mode, style if mode == "record" else None): mode for mode in modes}
+    for decode, mode in decoders.items():
         try:
-            compiler.decoder(layer, mode, style if mode == "record" else None)(raw, 0, len(raw))
+            decode(raw, 0, len(raw))
         except compiler.FAILED:
             continue
         raise AssertionError(f"{layer.__name__}: {mode} reads what is malformed: {raw.hex()}")
@@ -86,6 +87,8 @@ def _fast_agree(
     same((record, list(record), reached), (shown, list(shown), end), "the record", layer, raw)
     written = decoded.written()
     same(values, (written, end), "the values", layer, raw)
+    if compiler.decoder(layer, "head") is compiler.decoder(layer, "walk") is compiler.decoder(layer, "values"):
+        return
     _notes_agree(layer, written, walked[0], places)
     same(walked, (counted(layer, written, walked[0]), end), "walk", layer, raw)
     head = compiler.head(layer, buffer, start, stop)

@@ -1,6 +1,5 @@
 """The field kinds that only TANK needs: its endpoints, the header of answers to Consume, structures that are cut."""
 
-from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -42,7 +41,7 @@ class Milliseconds(AsText, U64):
     """A time, by convention in ms since 1970; RFC 3339 in records, other conventions as the number they are."""
 
     column = "timestamp[ms, UTC]"
-    spell = staticmethod(lru_cache(maxsize=1024)(rfc3339_ms))  # neighbours in a bundle often have the same time
+    spell = staticmethod(rfc3339_ms)
 
 
 class Seconds(AsText, U32):
