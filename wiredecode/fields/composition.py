@@ -52,10 +52,6 @@ class NullableStruct(Struct):
         super().__init__(name, layer, doc, **kw)
         self.flag = Int8(name)
 
-    def rename(self, name: str) -> None:
-        super().rename(name)
-        self.flag.rename(name)
-
     def minimum(self) -> int:
         return 1
 
@@ -104,12 +100,9 @@ class Bounded(Struct):
     def emit(self, em: Emitter) -> str:
         size = em.reference(self.size)
         em.flush()
-        outer = em.variable("z")
-        em.line(f"{outer}, e = e, p + {size}")
-        em.line(f"if e > {outer}: raise TruncatedField")
-        value = em.structure(self.layer)
-        em.line(f"e = {outer}")
-        return value
+        em.require(f"p + {size}")
+        with em.limited(f"p + {size}"):
+            return str(em.structure(self.layer))
 
 
 class Array(Kind):
@@ -146,12 +139,6 @@ class Array(Kind):
             raise TypeError(f"{name}: a bulk array is counted, so it cannot be null")
         if self.element.minimum() < 1:
             raise TypeError(f"{name}: an element that may be empty cannot be counted safely")
-
-    def rename(self, name: str) -> None:
-        super().rename(name)
-        self.element.rename(name)  # what an error inside an element is called
-        if isinstance(self.count, INTEGERS):
-            self.count.rename(name)
 
     def minimum(self) -> int:
         return self.count.minimum() if isinstance(self.count, INTEGERS) else 0

@@ -134,6 +134,16 @@ class Emitter:
         """Check that the bytes up to ``stop`` are in the frame."""
         self.line(f"if {stop} > e: raise TruncatedField")
 
+    @contextmanager
+    def limited(self, stop: str) -> Iterator[None]:
+        """Read no further than ``stop``."""
+        self.flush()
+        whole = self.variable("z")
+        self.line(f"{whole}, e = e, {stop}")
+        yield
+        self.flush()
+        self.line(f"e = {whole}")
+
     def step(self, size: str) -> None:
         """Step over bytes that nothing looks at."""
         self.line(f"p += {size}")

@@ -98,8 +98,11 @@ class Kind(Field[Any, Any]):
         return id(self)
 
     def rename(self, name: str) -> None:
-        """Be called otherwise; so are the numbers in front that it reads itself."""
+        """Be called otherwise; so are the kinds that it reads itself: an error in them is one of this field."""
         self.name = name
+        for part in vars(self).values():
+            if isinstance(part, Kind):
+                part.rename(name)
 
     # Defined by each kind.
 

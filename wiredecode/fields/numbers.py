@@ -53,8 +53,7 @@ class Number(Kind):
         kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)
         self.names = names
-        if little is not None:
-            self.little = little
+        self.little = self.little if little is None else little
 
     @property
     def order(self) -> str:
@@ -237,10 +236,12 @@ class Varint(Kind):
     inlined: ClassVar[int] = 2
     """Bytes of varints that generated code reads without a call: 1 or 2."""
 
-    def __init__(self, name: str, doc: str = "", *, max_bytes: int = 10, **kw: Any) -> None:
+    max_bytes: int = 10
+
+    def __init__(self, name: str, doc: str = "", *, max_bytes: int | None = None, **kw: Any) -> None:
         kw.setdefault("default", 0)
         super().__init__(name, doc, **kw)
-        self.max_bytes = max_bytes
+        self.max_bytes = max_bytes or self.max_bytes
 
     def minimum(self) -> int:
         return 1
@@ -256,13 +257,12 @@ class Varint(Kind):
         em.flush()
         value = em.variable(self.name)
         single = self.single(value)
+        convert = f"; {value} = {single}" if single != value else ""
         with em.block(f"if p < e and ({value} := b[p]) < 128:"):
-            em.line(f"p += 1; {value} = {single}" if single != value else "p += 1")
+            em.line(f"p += 1{convert}")
         if self.inlined > 1:
             with em.block("elif p + 1 < e and 0 < (q := b[p + 1]) < 128:"):
-                em.line(f"p += 2; {value} += (q << 7) - 128")
-                if single != value:
-                    em.line(f"{value} = {single}")
+                em.line(f"p += 2; {value} += (q << 7) - 128{convert}")
         em.line(f"else: {value}, p = {em.constant(self.read)}(b, p, e, None)")
         return value
 
@@ -293,10 +293,7 @@ class ZigZag(Varint):
 class CompactLength(Varint):
     """Varint of a length or count plus one, as in Kafka: 0 is null, which reads as -1."""
 
-    column, signed, inlined = "int64", True, 1
-
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, max_bytes=5, **kw)
+    column, signed, inlined, max_bytes = "int64", True, 1, 5
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
         value, stop = super().read(data, position, end, layer)
@@ -331,10 +328,7 @@ def varint_size(value: int) -> int:
 class Varint32(Varint):
     """LEB128, 32 bits: the fifth byte brings the top four bits; its other bits are ignored."""
 
-    column = "uint32"
-
-    def __init__(self, name: str, doc: str = "", **kw: Any) -> None:
-        super().__init__(name, doc, max_bytes=5, **kw)
+    column, max_bytes = "uint32", 5
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[int, int]:
         value, stop = super().read(data, position, end, layer)

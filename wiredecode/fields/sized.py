@@ -59,11 +59,6 @@ class Sized(Kind):
 
     empty: ClassVar[Any] = b""
 
-    def rename(self, name: str) -> None:
-        super().rename(name)
-        if isinstance(self.length, INTEGERS):
-            self.length.rename(name)
-
     def minimum(self) -> int:
         return self.length.minimum() if isinstance(self.length, INTEGERS) else 0
 

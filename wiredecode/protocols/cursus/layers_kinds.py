@@ -173,12 +173,8 @@ class TextList(Array):
         return super().read(data, position, self.bound(data, position, end), layer)
 
     def emit(self, em: Emitter) -> str:
-        em.flush()
-        whole = em.variable("z")
-        em.line(f"{whole}, e = e, {em.constant(self.bound)}(b, p, e)")
-        value = em.array(self)
-        em.line(f"e = {whole}")
-        return value
+        with em.limited(f"{em.constant(self.bound)}(b, p, e)"):
+            return em.array(self)
 
 
 class Sequence(UInt64):

@@ -172,8 +172,9 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget) 
     records, problem = values.get("records", []), ""
     if slot.codec:
         plain, problem = inflate(slot.codec, values["compressed"], budget)
-        decoded, damage = compiler.readable(Records, plain, 0, len(plain))
-        records = [each for each in decoded.get("records", ()) if is_whole(each)]
+        decoded, damage = compiler.readable(Records, plain, 0, len(plain))  # the last record may be cut
+        whole = [each for each in decoded.get("records", ()) if "headers" in each]
+        records = [each for each in whole if all("value" in header for header in each["headers"])]
         if not problem and (damage or len(records) != values["record_count"]):
             count = f"{values['record_count']} records announced, {len(records)} found"
             problem = "the records are damaged" if damage else count
@@ -183,11 +184,6 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget) 
         each["offset"] = base + each["offset_delta"]
         each["timestamp"] = first + each["timestamp_delta"] if appended is None else appended
     return records, problem
-
-
-def is_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record of a damaged batch, which ends where it cannot be read, has all of its fields."""
-    return "headers" in record and all("value" in header for header in record["headers"])
 
 
 def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> tuple[list[dict[str, Any]], str]:
@@ -214,14 +210,10 @@ def old_contents(slot: Slot, values: Mapping[str, Any], budget: Budget) -> tuple
 
 def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a field with batches, in place of its bytes."""
-    budget = Budget()
-    found, partial, problem = slots(raw)
-    record: dict[str, Any] = {"batches": [batch_record(raw, slot, style, budget) for slot in found]}
-    if partial:
-        record["partial_batch_bytes"] = partial
-    if problem:
-        record["batches_problem"] = problem
-    return record
+    budget, (found, partial, problem) = Budget(), slots(raw)
+    batches = [batch_record(raw, slot, style, budget) for slot in found]
+    more = {"partial_batch_bytes": partial, "batches_problem": problem}
+    return {"batches": batches, **{name: value for name, value in more.items() if value}}
 
 
 def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget) -> dict[str, Any]:

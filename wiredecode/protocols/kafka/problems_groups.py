@@ -144,9 +144,10 @@ class Members(Rule):
         if known[-1][0] >= generation:
             return
         known.append((generation, frame.time_ns))
-        first, seconds = known[0], (frame.time_ns - known[0][1]) / 1e9
-        if len(known) == STORM and frame.time_ns - first[1] <= STORM_NS:
-            what = f"group {group} rebalanced {generation - first[0]} times in {seconds:.1f} s"
+        first, first_ns = known[0]
+        if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
+            seconds = (frame.time_ns - first_ns) / 1e9
+            what = f"group {group} rebalanced {generation - first} times in {seconds:.1f} s"
             problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
             problem.detail(
                 f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"

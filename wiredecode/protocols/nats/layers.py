@@ -104,11 +104,8 @@ class Headers(Array):
 
     def emit(self, em: Emitter) -> str:
         em.flush()
-        whole = em.variable("z")
-        em.line(f"{whole}, e = e, {em.scopes[-1].variables[BLOCK_END]} - 2")
-        value = super().emit(em)
-        em.line(f"e = {whole}")
-        return value
+        with em.limited(f"{em.scopes[-1].variables[BLOCK_END]} - 2"):
+            return super().emit(em)
 
 
 class Remainder(Binary):

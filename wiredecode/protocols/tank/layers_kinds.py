@@ -85,13 +85,8 @@ class InHeader(Kind):
         return super().read(data, position, stop, layer)
 
     def emit(self, em: Emitter) -> str:
-        em.flush()
-        outer = em.variable("z")
-        em.line(f"{outer}, e = e, max(p, min(e, {em.reach(HEADER_LENGTH)}))")
-        value = super().emit(em)
-        em.flush()
-        em.line(f"e = {outer}")
-        return value
+        with em.limited(f"max(p, min(e, {em.reach(HEADER_LENGTH)}))"):
+            return super().emit(em)
 
 
 class HeaderArray(InHeader, Array):
