@@ -64,3 +64,25 @@ def test_ten_equal_refusals_are_one_with_a_list() -> None:
     assert (joined.count, len(joined.members), joined.details[-1]) == (10, 10, "and 3 more")
     assert (joined.first_ns, joined.last_ns) == (SECOND, 10 * SECOND)
     assert alone is other
+
+
+def test_a_server_that_is_down_explains_what_its_clients_wait_for_elsewhere() -> None:
+    down = problem(CODES["tcp.refused"], 1, 5, 9)
+    near, elsewhere = (problem(CODES[name], 2, 6, 8) for name in ("publish.slow-confirm", "request.unanswered"))
+    lost, other = problem(CODES["publish.unconfirmed"], 4, 6, 8), problem(CODES["server.stalled"], 5, 6, 8)
+    for last, each in enumerate((near, elsewhere, lost, other), 3):
+        each.servers = {f"10.0.0.{last}:5552"}
+    for each in (down, near, lost):
+        each.users = {("10.0.0.9", "kafka"), ("10.0.0.9", "nats")} if each is down else {("10.0.0.9", "kafka")}
+    elsewhere.users, other.users = {("10.0.0.8", "kafka")}, {("10.0.0.9", "tank")}
+    left = grouped([near, elsewhere, lost, other, down])
+    assert set(left) == {down, elsewhere, lost, other}
+    assert down.effects == [near]
+
+
+def test_the_longest_stall_explains_shorter_ones_of_replicas() -> None:
+    short, long = problem(CODES["server.stalled"], 1, 6, 8), problem(CODES["server.stalled"], 2, 5, 9)
+    short.weight, long.weight, long.servers = 2, 4, {"10.0.0.3:5552"}
+    short.users = long.users = {("10.0.0.9", "kafka")}
+    assert grouped([short, long]) == [long]
+    assert long.effects == [short]

@@ -17,8 +17,9 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
         if first not in left:
             continue
         causes = [each for each in left if each.code is first.code and each.severity != "note"]
-        for effect in [each for each in left if each.code is not first.code]:
-            found = [each for each in causes if explains(each, effect, causes)]
+        others = first.code.code in first.code.neighbours
+        for effect in [each for each in left if others or each.code is not first.code]:
+            found = [each for each in causes if each in left and explains(each, effect, causes)]
             if not found:
                 continue
             cause = min(found, key=lambda each: abs((effect.first_ns or 0) - (each.first_ns or 0)))
@@ -39,7 +40,11 @@ def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
 
     ``causes``: all problems of the code of ``cause``, which explain connections together.
     """
-    if effect.code.code not in cause.code.explains and effect.name not in cause.code.explains:
+    codes = {effect.code.code, effect.name}
+    near = not codes.isdisjoint(cause.code.neighbours)
+    if effect.code is cause.code and effect.weight >= cause.weight:
+        return False
+    if codes.isdisjoint(cause.code.explains) and not near:
         return False
     begin_ns, end_ns = effect.first_ns, effect.last_ns if effect.last_ns is not None else effect.first_ns
     if begin_ns is None or end_ns is None or cause.first_ns is None or cause.last_ns is None:
@@ -49,6 +54,8 @@ def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
     if end_ns < cause.first_ns - BEFORE_NS:
         return False
     in_time = cause.to_end or begin_ns <= cause.last_ns + cause.code.after * 1_000_000_000
+    if near and in_time and effect.users and effect.users <= cause.users:
+        return True
     if cause.code.scope == "server":
         return in_time and bool(effect.servers) and effect.servers <= cause.servers
     if cause.code.scope == "path" and in_time and effect.paths and effect.paths <= cause.paths:
@@ -79,6 +86,7 @@ def join(parts: list[Problem]) -> Problem:
         made.members |= each.members
         made.servers |= each.servers
         made.paths |= each.paths
+        made.users |= each.users
         made.to_end |= each.to_end
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]

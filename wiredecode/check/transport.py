@@ -18,6 +18,7 @@ from wiredecode.protocols.shared.problems import (
     begin_of,
     farewell_captured,
     hosts_of,
+    users_of,
 )
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
@@ -102,6 +103,7 @@ class Health(Rule):
                 at = self.report.seconds(min(at_once))
                 problem.detail(f"the server ended {connections} at {at}")
                 problem.likely = "the server went down"
+                problem.users |= {user for connection, _ in known for user in users_of(connection)}
                 problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)

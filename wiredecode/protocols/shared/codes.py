@@ -36,6 +36,8 @@ class Code:
     scope: str = "connection"
     """``"server"``: it explains problems of all connections to the same servers, during its time. ``"path"``: those
     between the same hosts, during its time, and those of its connections."""
+    neighbours: tuple[str, ...] = ()
+    """Codes of consequences at other servers that its clients use with the same protocol, during its time."""
     after: int = 1
     """Seconds after its end within which consequences of such a server's problem begin."""
     several: str = ""

@@ -62,6 +62,8 @@ class Problem:
     servers: set[str] = field(default_factory=set)
     paths: set[tuple[str, ...]] = field(default_factory=set)
     """Of all connections concerned the numbers, the servers' endpoints, and the pairs of hosts."""
+    users: set[tuple[str, str]] = field(default_factory=set)
+    """Their clients' hosts, with the protocols that they speak."""
     effects: list[Problem] = field(default_factory=list)
     """Problems that are its consequences."""
     parts: list[Problem] = field(default_factory=list)
@@ -75,6 +77,12 @@ class Problem:
 def hosts_of(connection: Connection) -> tuple[str, ...]:
     """The addresses of both sides, in one order for both directions."""
     return tuple(sorted(end.rpartition(":")[0] for end in connection.endpoints))
+
+
+def users_of(connection: Connection) -> set[tuple[str, str]]:
+    """The client's host, with each protocol of the connection."""
+    host = connection.endpoints[who.client_side(connection)].rpartition(":")[0]
+    return {(host, protocol) for protocol in connection.protocols}
 
 
 def whole(connection: Connection) -> bool:
@@ -205,6 +213,7 @@ class Report:
             problem.members.add(connection.number)
             problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
             problem.paths.add(hosts_of(connection))
+            problem.users |= users_of(connection)
 
 
 @dataclass(eq=False)
