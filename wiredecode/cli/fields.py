@@ -25,7 +25,7 @@ WIDE = 100
 def fields(
     prefix: str = Argument(
         "",
-        metavar="[PREFIX]",
+        metavar="PREFIX",
         autocompletion=complete_field,
         help="Only names that begin so, as in rabbitmq_stream.chunk.",
     ),
