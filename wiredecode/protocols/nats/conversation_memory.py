@@ -266,15 +266,19 @@ class Copies:
         self._before: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
         """Contents that were new before those."""
         self.lossy = False
+        self._margin = 0
+        """Messages noted, less the gaps: below 0 most messages were not captured."""
         self._repeating: Newest[str, None] = Newest(MAX_DOUBTED)
         """Subjects of which the same contents were published again."""
 
     def lose(self) -> None:
         """Messages may be missing: those of the same contents can no longer be counted."""
         self.lossy = True
+        self._margin -= 1
 
     def publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
         """A message was published, or passed on as the first passage that was captured."""
+        self._margin += 1
         known = self._contents.get(key) or self._before.get(key)
         if known is None:
             self._contents[key] = publisher, number, ident
@@ -287,6 +291,8 @@ class Copies:
 
     def deliver(self, key: Key, receiver: Receiver, number: int, ident: int) -> int | None:
         """The id of the message that a receiver gets; None: that is not known."""
+        if self._margin < 0:
+            return None
         known = self._contents.get(key) or self._before.get(key)
         if known is None and receiver.hands_on is not None:
             self.publish(key, receiver.hands_on, number, ident)
