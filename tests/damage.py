@@ -306,6 +306,8 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
     if whole is None:
         yield f"{where}: {INVENTED}"
         return
+    if whole.status == UNDECODED:
+        return  # of a capture that was damaged before, or began late
     if frame.protocol not in (whole.protocol, *(whole.layers or {})):
         yield f"{where}: it is {whole.protocol} {whole.type}"
         return
@@ -320,6 +322,8 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
             continue
         if says_less(value, said.get(path)):
             continue
+        if path not in said and whole.connection.initiator is None:
+            continue  # the whole capture began late, too: in another order more is known
         if frame.type not in (*GENERIC, None) or not is_raw(path, value, frame, whole):
             yield f"{where}: {path} = {value!r}, not {said.get(path)!r}"
     if frame.status == "malformed" and whole.status != "malformed":
