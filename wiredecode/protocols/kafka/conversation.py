@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -43,11 +43,6 @@ def decoder(name: str, version: int) -> FrameDecoder | None:
     return FrameDecoder(layer_of(name, version), name, surplus_note=surplus)
 
 
-@cache
-def unknown_request(key: int) -> FrameDecoder:
-    return FrameDecoder(UnknownRequest, f"{APIS[key]}Request" if key in APIS else "Request")
-
-
 class KafkaConversation(Conversation):
     """State of one connection."""
 
@@ -60,7 +55,7 @@ class KafkaConversation(Conversation):
         self.answered: Asked | None = None
         """The request that the frame just decoded answers."""
         self.raw_sasl = False
-        """Tokens without headers follow."""
+        """Tokens without headers follow, until the client sends a request again."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME
@@ -68,7 +63,9 @@ class KafkaConversation(Conversation):
             self.client = frame.side if judge_request(frame.data, 0).level >= GOOD else 1 - frame.side
         frame.sender = self.sender(frame)
         self.answered = None
-        if self.raw_sasl and self._is_token(frame):
+        if self.raw_sasl and frame.side == self.client and judge_request(frame.data, 0).level >= GOOD:
+            self.raw_sasl = False
+        if self.raw_sasl:
             TOKEN.read(frame, style)
         elif frame.side == self.client:
             self._request(frame, style)
@@ -83,21 +80,15 @@ class KafkaConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.answered, out)
 
-    def _is_token(self, frame: Frame) -> bool:
-        """Until the client sends a request again."""
-        if frame.side == self.client and judge_request(frame.data, 0).level >= GOOD:
-            self.raw_sasl = False
-        return self.raw_sasl
-
     # Requests.
 
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
-            unknown_request(-1).read(frame, style)
+            FrameDecoder(UnknownRequest, "Request").read(frame, style)
             return
         key, version, correlation = ASKED.unpack_from(frame.buffer, frame.start)
         frame.code, known = key, decoder(f"{APIS.get(key)}Request", version)
-        (known or unknown_request(key)).read(frame, style)
+        (known or FrameDecoder(UnknownRequest, f"{APIS.get(key, '')}Request")).read(frame, style)
         if known is None:
             text = f"version {version}{'' if key in APIS else f' of API {key}'} is not known"
             frame.find("note", "protocol", "unknown-version", text, "api_version", (6, 8))
@@ -125,7 +116,12 @@ class KafkaConversation(Conversation):
         frame.code = asked.key
         link(frame, asked)
         self._reader(frame, asked).read(frame, style)
-        self._learn(frame, asked)
+        if asked.key == names.METADATA:
+            for topic in frame.values.get("topics") or ():
+                if topic.get("topic_id") and topic.get("topic"):
+                    self.topics.put(topic["topic_id"], topic["topic"])
+        elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
+            self.raw_sasl = frame.values.get("error") == 0
 
     def _reader(self, frame: Frame, asked: Asked) -> FrameDecoder:
         name, version = f"{APIS.get(asked.key)}Response", asked.version
@@ -134,15 +130,6 @@ class KafkaConversation(Conversation):
         if asked.key == names.API_VERSIONS and (refused or decoder(name, version) is None):
             version = 0  # what brokers answer to versions that they do not know
         return decoder(name, version) or UNKNOWN
-
-    def _learn(self, frame: Frame, asked: Asked) -> None:
-        """State that later frames depend on."""
-        if asked.key == names.METADATA:
-            for topic in frame.values.get("topics") or ():
-                if topic.get("topic_id") and topic.get("topic"):
-                    self.topics.put(topic["topic_id"], topic["topic"])
-        elif asked.key == names.SASL_HANDSHAKE and asked.version == 0:
-            self.raw_sasl = frame.values.get("error") == 0
 
     # Facts and findings.
 

@@ -64,39 +64,41 @@ def begin(name: str, header: Header) -> list[Kind]:
 def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     """A structure inside a message; ``hides``: its ``value`` may be a secret."""
     flexible, parts = layout
-    kinds: list[Any] = [field(part, flexible, hides) for part in parts]
-    base = TaggedFields if flexible else Layer
-    return type(
-        name.title().replace("_", ""), (base,), {"fields_desc": [*kinds, *([UnknownTags()] if flexible else [])]}
-    )
+    return made(name.title().replace("_", ""), flexible, [field(part, flexible, hides) for part in parts], {})
+
+
+def made(name: str, flexible: bool, kinds: list[Kind], more: dict[str, Any]) -> type[Layer]:
+    """A layer, which has tagged fields if it is flexible."""
+    tags = [UnknownTags()] if flexible else []
+    return type(name, (TaggedFields if flexible else Layer,), {"fields_desc": [*kinds, *tags], **more})
 
 
 def field(part: Part, flexible: bool, hides: bool) -> Kind:
     """One field of a structure."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
-    made: Kind
+    found: Kind
     if array:
         element = field((name, kind, False, False, None, layout), flexible, hides)
-        made = Array(name, element, doc, count=CompactLength if flexible else Int32, null=nothing)
+        found = Array(name, element, doc, count=CompactLength if flexible else Int32, null=nothing)
     elif layout is not None:
-        made = (NullableStruct if null else Struct)(name, structure(name, layout, hides), doc)
+        found = (NullableStruct if null else Struct)(name, structure(name, layout, hides), doc)
     elif kind in ("str", "bytes", "records"):
         sized = Text if kind == "str" else partial(Binary, inner=CONTENTS.get(name))
         hidden = name in names.HIDDEN or (hides and name == "value")
         length = CompactLength if flexible else Int16 if kind == "str" else Int32
-        made = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
+        found = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
     elif kind == "Int16" and (name == "error" or name.endswith("_error")):
-        made = Int16(name, doc, names=ERRORS)
+        found = Int16(name, doc, names=ERRORS)
     else:
-        made = Int16(name, doc, names=APIS) if name == "api_key" else getattr(fields, kind)(name, doc)
-    return made if tag is None else tagged(tag, made)
+        found = Int16(name, doc, names=APIS) if name == "api_key" else getattr(fields, kind)(name, doc)
+    return found if tag is None else tagged(tag, found)
 
 
 def read_member(field: str, name: str, value: bytes, style: Style, before: dict[str, Any]) -> dict[str, Any] | None:
     """Topics or partitions of a consumer, in place of the bytes; None: those of another kind of group."""
     version = int.from_bytes(value[:2])
-    if len(value) < LEAST_MEMBER or version not in versions(name):
+    if version not in versions(name):
         return None
     try:
         shown, reached = compiler.record(layer_of(name, version), value, 2, len(value), style)
@@ -110,8 +112,6 @@ MEMBER_DATA = {
     **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
 }
 """Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
-LEAST_MEMBER = 10
-"""Bytes of a version, no topics, and no user data."""
 CONTENTS: dict[str, Inner] = {
     "batches": read_batches,
     **{field: partial(read_member, field, name) for field, name in MEMBER_DATA.items()},
@@ -124,13 +124,12 @@ def make(name: str, layout: tuple[Header, Layout], version: int) -> type[Layer]:
     kinds: list[Any] = [*begin(name, header), *(field(part, flexible, name in names.HIDDEN_VALUES) for part in parts)]
     known = {"topics_named", *(kind.name for kind in kinds)}
     members = {
-        "fields_desc": [*kinds, *([UnknownTags()] if flexible else [])],
         "filter_name": NAME,
         "facts": tuple(each for each in names.FACTS if each in known)[:6],
         "remade": (layer_of, (name, version)),
         "__doc__": f"{name}, version {version} and those of equal layout.",
     }
-    return type(f"{name}V{version}", (TaggedFields if flexible else Layer,), members)
+    return made(f"{name}V{version}", flexible, kinds, members)
 
 
 def layer_of(name: str, version: int) -> type[Layer]:
@@ -153,8 +152,8 @@ def versions(name: str) -> Versions:
 def opaque(name: str, doc: str, *kinds: Kind) -> type[Layer]:
     """A layer of this module, the last field of which is all that cannot be read."""
     facts = [kind.name for kind in kinds if kind.name in ("api_key", "api_version")] or [kinds[-2].name]
-    members = {"fields_desc": [*kinds], "filter_name": NAME, "facts": tuple(facts)}
-    return type(name, (Layer,), {**members, "__module__": __name__, "__doc__": doc})
+    members = {"filter_name": NAME, "facts": tuple(facts), "__module__": __name__, "__doc__": doc}
+    return made(name, False, [*kinds], members)
 
 
 UnknownRequest = opaque(

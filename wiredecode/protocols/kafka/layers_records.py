@@ -218,15 +218,12 @@ def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[st
 
 def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget) -> dict[str, Any]:
     values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
-    replaced, more, problem = set[str](), {}, ""
-    if damage:
-        problem = f"{damage.field} does not fit"
-    else:
-        records, problem = contents(raw, slot, values, budget)
-        more = {"records": [record_shown(each, style) for each in records]}
-        replaced = {"records", "compressed", "value"} if slot.codec and not problem else {"records"}
-    shown = slot.layer.present({name: value for name, value in values.items() if name not in replaced}, style)
+    records, problem = ([], f"{damage.field} does not fit") if damage else contents(raw, slot, values, budget)
+    replaced = {"records", "compressed", "value"} if slot.codec and not problem else {"records"}
+    kept = {name: value for name, value in values.items() if damage or name not in replaced}
+    shown = slot.layer.present(kept, style)
     shown["crc_status"] = "good" if is_intact(raw, slot) else "bad"
+    more = {} if damage else {"records": [record_shown(each, style) for each in records]}
     return shown | ({"problem": problem} if problem else {}) | more
 
 
@@ -236,13 +233,9 @@ def record_shown(record: Mapping[str, Any], style: Style) -> dict[str, Any]:
     shown = {"offset": None, "timestamp": None, **record}
     shown["timestamp"] = None if time_ms is None else rfc3339_ms(time_ms)
     shown["key"], shown["value"] = None if key is None else show(key), None if value is None else show(value)
-    shown["headers"] = [header_shown(each, style) for each in record["headers"]]
+    headers = ((printable(each["key"]), harmless(each, style.secrets)) for each in record["headers"])
+    shown["headers"] = [{"key": name, "value": show(raw) if isinstance(raw, bytes) else raw} for name, raw in headers]
     return shown
-
-
-def header_shown(header: Mapping[str, Any], style: Style) -> dict[str, Any]:
-    value = harmless(header, style.secrets)
-    return {"key": printable(header["key"]), "value": style.show(value) if isinstance(value, bytes) else value}
 
 
 def harmless(header: Mapping[str, Any], secrets: bool) -> bytes | str | None:

@@ -50,8 +50,7 @@ class Message:
     @property
     def versions(self) -> tuple[int, int]:
         """The first and the last one."""
-        spans = [block["versions"] for block in self.blocks]
-        return min(first for first, _ in spans), max(last for _, last in spans)
+        return self.blocks[0]["versions"][0], self.blocks[-1]["versions"][1]
 
     def layout(self, version: int) -> Layout:
         block = next(each for each in self.blocks if each["versions"][0] <= version <= each["versions"][1])
@@ -63,10 +62,9 @@ for each in TABLE["messages"]:
     MESSAGES.setdefault(each["name"], Message(each["key"], each["name"], [])).blocks.append(each)
 
 
-def by_key(ending: str) -> dict[int, Message]:
-    """The requests or responses, by the number of their API."""
-    return {each.key: each for each in MESSAGES.values() if each.key >= 0 and each.name.endswith(ending)}
-
-
-REQUESTS, RESPONSES = by_key("Request"), by_key("Response")
+REQUESTS, RESPONSES = (
+    {each.key: each for name, each in MESSAGES.items() if each.key >= 0 and name.endswith(ending)}
+    for ending in ("Request", "Response")
+)
+"""By the number of their API."""
 APIS = {key: message.name.removesuffix("Request") for key, message in sorted(REQUESTS.items())}

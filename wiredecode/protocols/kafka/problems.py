@@ -40,7 +40,7 @@ class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"}
-    _coordinated: set[int] = field(default_factory=set)
+    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """Connections on which a coordinator has worked."""
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """First and latest time of passing refusals, by client and title."""
@@ -51,8 +51,8 @@ class Refusals(Rule):
         if frame.type == "DeleteTopicsResponse":
             self._delete(frame)
         errors, number = set(errors_in(frame.values)), frame.connection.number
-        if not errors and frame.type in REFUSED[MOVED] and len(self._coordinated) < MOST_KNOWN:
-            self._coordinated.add(number)
+        if not errors and frame.type in REFUSED[MOVED]:
+            self._coordinated.put(number, True)
         for code, refusal in REFUSALS.items() if errors else ():
             found = errors & set(refusal["errors"] or errors) if frame.type in REFUSED[code] else ()
             if found and (code != MOVED or number in self._coordinated):
@@ -93,9 +93,6 @@ class Refusals(Rule):
         self._lasting.put(place, (first, frame.time_ns))
         return frame.time_ns - first >= LASTING_NS
 
-    def ended(self, connection: Connection) -> None:
-        self._coordinated.discard(connection.number)
-
 
 @dataclass(eq=False)
 class Throttled(Rule):
@@ -130,30 +127,30 @@ class Closed(Rule):
     """Brokers that answer a request by closing the connection."""
 
     types = frozenset(MESSAGES)
-    _sent: dict[int, Sent] = field(default_factory=dict)
-    _served: set[int] = field(default_factory=set)
+    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _served: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """Connections on which a broker answered more than the question for its versions."""
     _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """By broker the versions of its APIs."""
 
     def frame(self, frame: Frame) -> None:
         number, values = frame.connection.number, frame.values
-        if frame.sender == "client" and frame.code is not None and len(self._sent) < MOST_KNOWN:
+        if frame.sender == "client" and frame.code is not None:
             topics, acks = frame.generated.get("topics_named", ""), values.get("acks", 1)
             if number not in self._sent or self._sent[number].acks == 0:
-                self._sent[number] = Sent(ref_of(frame), frame.code, values.get("api_version", 0), topics, acks)
+                sent = Sent(ref_of(frame), frame.code, values.get("api_version", 0), topics, acks)
+                self._sent.put(number, sent)
         elif frame.sender == "server":
             self._sent.pop(number, None)
             if frame.type == "ApiVersionsResponse":
                 apis = [each for each in values.get("api_keys") or () if len(each) >= 3]
                 offered = {each["api_key"]: (each["min_version"], each["max_version"]) for each in apis}
                 self._offers.put(frame.source, offered)
-            elif len(self._served) < MOST_KNOWN:
-                self._served.add(number)
+            else:
+                self._served.put(number, True)
 
     def ended(self, connection: Connection) -> None:
-        sent, served = self._sent.pop(connection.number, None), connection.number in self._served
-        self._served.discard(connection.number)
+        sent, served = self._sent.pop(connection.number, None), self._served.pop(connection.number, False)
         end = connection.health.end if connection.health is not None else None
         if sent is None or end is None or end.side == sent.place.side or connection.directions[end.side].lossy:
             return
