@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES
 from wiredecode import extras
+from wiredecode.cli import app
 from wiredecode.cli import spark_job
 from wiredecode.cli.spark_options import SparkOptions
 from wiredecode.spark import session
@@ -328,6 +329,7 @@ def test_stats_is_the_second_word_of_a_command_and_not_a_file(
     from wiredecode.cli.commands import COMMANDS
 
     monkeypatch.setitem(COMMANDS, "spark stats", COMMANDS["protocols"])
+    monkeypatch.setattr(app, "_tree", app.command_line)  # of which nothing is loaded
     plain = run("protocols")
     assert (plain.code, run("spark", "stats").raw) == (0, plain.raw)
     assert jobs == []
