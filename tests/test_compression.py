@@ -264,7 +264,7 @@ def test_a_missing_library_is_named_with_its_extra(codec: str, library: str, mon
     got = decompress(codec, data, 1 << 20)
     assert (got.status, got.data) == (Status.MISSING, b"")
     assert "not decoded" in got.message
-    assert f"wiredecode[{codec}]" in got.message
+    assert f"'.[{codec}]'" in got.message
 
 
 @pytest.mark.parametrize("codec", CODECS)

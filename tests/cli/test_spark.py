@@ -13,8 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import CAPTURES
 from wiredecode import extras
-from wiredecode.cli import app
-from wiredecode.cli import spark_job
+from wiredecode.cli import app, spark_job
 from wiredecode.cli.spark_options import SparkOptions
 from wiredecode.spark import session
 
@@ -229,7 +228,7 @@ def test_without_a_package_one_line_says_what_to_install(
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert f"Spark needs {package}" in result.err
-    assert "pip install 'wiredecode[spark]'" in result.err
+    assert "pip install '.[spark]'" in result.err
 
 
 def java(folder: Path, says: str, code: int = 0) -> Path:

@@ -202,7 +202,7 @@ def test_without_duckdb_it_says_what_to_install(run: Run, basic: Path, monkeypat
     monkeypatch.setitem(sys.modules, "duckdb", None)
     result = run("sql", basic, "select 1")
     assert result.code == 2
-    assert "pip install 'wiredecode[sql]'" in result.err
+    assert "pip install '.[sql]'" in result.err
 
 
 def test_markdown_has_no_cell_that_ends_another(run: Run, basic: Path) -> None:
