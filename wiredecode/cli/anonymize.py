@@ -25,7 +25,7 @@ class AnonymizeOptions(options.Reading):
     """Options of the replacements."""
 
     decoding: options.DecodingWithoutNames  # type: ignore[assignment]  # addresses are replaced
-    files: list[str] = Argument(..., metavar="FILE", show_default=False, help=options.FILES)
+    files: list[str] = Argument(..., metavar="FILE", show_default=False, help=options.PIPE)
     out: Path = Option(None, "-o", "--output", metavar="OUT.pcapng", help="Write this file. [required]")
     key: str = Option(
         "random",

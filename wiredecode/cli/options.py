@@ -69,19 +69,11 @@ CsvFormulas = Annotated[
 ]
 FILES = (
     "pcap or pcapng, also compressed (gzip, zstd, lz4), also as s3://... . Several files, or those of a "
-    "folder or of a quoted pattern, are one capture in time order. - is standard input."
+    "folder or of a quoted pattern, are one capture in time order."
 )
-Files = Annotated[list[str], Argument(metavar="FILE", show_default=False, callback=listed, help=FILES)]
-OptionalFiles = Annotated[
-    list[str] | None,
-    Argument(
-        metavar="FILE",
-        show_default=False,
-        callback=listed,
-        help="pcap or pcapng, also compressed (gzip, zstd, lz4). Several files, or those of a folder or of a quoted "
-        "pattern, are one capture in time order.",
-    ),
-]
+PIPE = f"{FILES} - is standard input."
+Files = Annotated[list[str], Argument(metavar="FILE", show_default=False, callback=listed, help=PIPE)]
+OptionalFiles = Annotated[list[str] | None, Argument(metavar="FILE", show_default=False, callback=listed, help=FILES)]
 Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="Stop after N frames.")]
 Bytes = Annotated[BytesForm, Option("--bytes", help="Form of bytes.")]
 RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range of every field.")]
