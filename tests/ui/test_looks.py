@@ -12,7 +12,7 @@ from rich.style import Style
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
-from wiredecode.ui.filterline import MOST_KEPT
+from wiredecode.ui import filterline
 from wiredecode.ui.framelist import stretches
 from wiredecode.ui.screens import Listing
 from wiredecode.view.theme import SIDE
@@ -54,22 +54,27 @@ def test_filters_are_saved_named_and_completed() -> None:
     drive(BASIC, test)
 
 
-def test_the_last_filters_are_offered_next_time_but_not_all_of_a_long_life(home: Path) -> None:
+def test_the_last_filters_are_offered_next_time_but_not_all_of_a_long_life(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4
+    monkeypatch.setattr(filterline, "MOST_KEPT", most)
+
     async def first(ui: Driver) -> None:
         await ui.loaded()
-        for number in range(MOST_KEPT + 2):
+        for number in range(most + 2):
             await ui.press("slash")
             await ui.write(f"frame.number > {number}")
 
     async def second(ui: Driver) -> None:
         await ui.loaded()
         await ui.press("slash")
-        assert ui.lines()[2].startswith(f"recent  frame.number > {MOST_KEPT + 1} │ frame.number > {MOST_KEPT} │")
+        assert ui.lines()[2].startswith(f"recent  frame.number > {most + 1} │ frame.number > {most} │")
         await ui.press("up")
-        assert ui.main.entry.value == f"frame.number > {MOST_KEPT + 1}"
+        assert ui.main.entry.value == f"frame.number > {most + 1}"
 
     drive(BASIC, first)
-    assert settings.load().recent == tuple(f"frame.number > {number}" for number in range(2, MOST_KEPT + 2))
+    assert settings.load().recent == tuple(f"frame.number > {number}" for number in range(2, most + 2))
     drive(BASIC, second, settings=settings.load())
     home.write_text("[ui]\nrecent = [\n  'frame',\n]\n")  # in a form that a program leaves alone
     drive(BASIC, first, settings=settings.load())
