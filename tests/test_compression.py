@@ -55,6 +55,13 @@ def _lz4(data: bytes, **options: Any) -> bytes:
     return lz4.frame.compress(data, **options)  # type: ignore[no-any-return]
 
 
+def _lz4_kafka(data: bytes) -> bytes:
+    """A frame of Kafka before 0.10, without its size: the byte after the flags is not their checksum."""
+    frame = bytearray(_lz4(data, store_size=False, block_size=4))
+    frame[6] ^= 0xFF
+    return bytes(frame)
+
+
 def _zstd(data: bytes, **options: Any) -> bytes:
     import zstandard
 
@@ -75,6 +82,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "snappy-raw": _snappy_raw,
     "snappy-java": _snappy_java,
     "lz4": lambda data: _lz4(data, content_checksum=True),
+    "lz4-kafka": _lz4_kafka,
     "zstd": _zstd_without_size,
 }
 STREAMS = ["gzip", "lz4", "zstd"]

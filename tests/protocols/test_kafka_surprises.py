@@ -208,6 +208,16 @@ def test_messages_of_old_formats_are_read_alone_and_compressed() -> None:
     assert shown(bytes(Message(magic=0, base_offset=7, key=b"k", value=b"v"))) == [(7, None, "6b", "76")]
 
 
+def test_lz4_with_the_header_checksum_of_old_clients_is_read() -> None:
+    import lz4.frame
+
+    inner = bytes(Message(base_offset=7, timestamp=TIME, key=b"k", value=b"v"))
+    frame = bytearray(lz4.frame.compress(inner, store_size=False, block_linked=False))
+    frame[6] ^= 0xFF  # that of the flags alone: clients before 0.10 counted the magic number, too
+    raw = bytes(Message(base_offset=7, timestamp=TIME, compression=3, key=None, value=bytes(frame)))
+    assert shown(raw) == [(7, EXPECTED[0][1], "6b", "76")]
+
+
 @pytest.mark.parametrize("layer", [Batch, Message, Records])
 def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
     found = samples(layer)

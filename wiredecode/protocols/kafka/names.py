@@ -16,7 +16,7 @@ METADATA_ID, METADATA_TOPIC = bytes(15) + b"\x01", "__cluster_metadata"
 """The topic of the controllers has a fixed id."""
 
 CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-READERS = {1: "gzip", 2: "snappy-java", 3: "lz4", 4: "zstd"}
+READERS = {1: "gzip", 2: "snappy-java", 3: "lz4-kafka", 4: "zstd"}
 """Codecs as the decompressors call them."""
 TIMESTAMP_TYPES = {0: "create time", 1: "log append time"}
 LOG_APPEND_TIME = 1

@@ -78,8 +78,9 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     """Decompress ``data`` (bytes) with the codec of that name, to at most ``limit`` bytes. Never raises for
     content.
 
-    Codecs: none, gzip (all members), snappy (framing format), snappy-raw (one block), lz4 (frames), zstd
-    (frames). A raw snappy block cannot be read in part: above the limit its ``data`` is empty.
+    Codecs: none, gzip (all members), snappy (framing format), snappy-raw (one block), lz4 and zstd (frames),
+    snappy-java and lz4-kafka (their own framings). A raw snappy block cannot be read in part: above the limit its
+    ``data`` is empty.
     """
     decode = CODECS.get(codec)
     if decode is None:
@@ -87,7 +88,7 @@ def decompress(codec: str, data: bytes, limit: int) -> Decompressed:
     try:
         return decode(data, limit)
     except ImportError as error:
-        hint = f"{codec} needs {error.name or 'a library'}: {install(codec.removesuffix('-raw'))}"
+        hint = f"{codec} needs {error.name or 'a library'}: {install(codec.partition('-')[0])}"
         return Decompressed(b"", Status.MISSING, f"{NOT_DECODED} ({hint})")
 
 
@@ -227,8 +228,30 @@ def _lz4(data: bytes, limit: int) -> Decompressed:
     from lz4.frame import LZ4FrameDecompressor
 
     most = _LZ4_MAX_RATIO * min(len(data), INPUT_WINDOW) + 64
-    magic, errors = (b"\x04\x22\x4d\x18", *_SKIPPABLE), (RuntimeError, ValueError, EOFError, _DamageError)
+    magic, errors = (_LZ4_MAGIC, *_SKIPPABLE), (RuntimeError, ValueError, EOFError, _DamageError)
     return _Format(LZ4FrameDecompressor, magic, errors, most=most).decompress(data, limit)
+
+
+_LZ4_MAGIC, _LZ4_SIZE_OR_DICTIONARY, _LZ4_CHECKSUM_AT = b"\x04\x22\x4d\x18", 0x09, 6
+
+
+def _lz4_kafka(data: bytes, limit: int) -> Decompressed:
+    """LZ4 frames of Kafka: before 0.10 their header checksum counted the magic number, too, so it is put right."""
+    if data.startswith(_LZ4_MAGIC) and len(data) > _LZ4_CHECKSUM_AT and not data[4] & _LZ4_SIZE_OR_DICTIONARY:
+        right = bytes([_short_xxh32(data[4:_LZ4_CHECKSUM_AT]) >> 8 & 0xFF])
+        data = data[:_LZ4_CHECKSUM_AT] + right + data[_LZ4_CHECKSUM_AT + 1 :]
+    return _lz4(data, limit)
+
+
+def _short_xxh32(data: bytes) -> int:
+    """xxHash32 of less than four bytes, with seed 0."""
+    found = 0x165667B1 + len(data)
+    for byte in data:
+        found = found + byte * 0x165667B1 & 0xFFFFFFFF
+        found = (found << 11 | found >> 21) * 0x9E3779B1 & 0xFFFFFFFF
+    found = (found ^ found >> 15) * 0x85EBCA77 & 0xFFFFFFFF
+    found = (found ^ found >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
+    return found ^ found >> 16
 
 
 _per_thread = threading.local()
@@ -379,5 +402,6 @@ CODECS: dict[str, Callable[[bytes, int], Decompressed]] = {
     "snappy-raw": _snappy_raw,
     "snappy-java": _snappy_java,
     "lz4": _lz4,
+    "lz4-kafka": _lz4_kafka,
     "zstd": _zstd,
 }
