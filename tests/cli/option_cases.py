@@ -766,6 +766,7 @@ CASES: dict[str, dict[str, Case | See]] = {
         "-s": See(f"{EXTCAP}::test_options_reach_the_capture"),
         "--via": See(f"{EXTCAP}::test_options_reach_the_capture"),
     },
+    "help": {},
     "protocols": {},
     "fields": {
         "--json": Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,15 @@ def test_fields_fit_into_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyP
     lines = run("fields", "rabbitmq_stream.messages").lines
     assert lines[0].startswith("rabbitmq_stream.messages")
     assert lines[1] == "    messages and sub-batches [Publish, PublishV2]"
+
+
+def test_pages_of_the_documentation_are_shown_by_their_names(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"tutorial", "troubleshooting", "exit-codes", "nats"} <= set(run("help").lines)
+    assert run("help", "glossary").out.startswith("# Glossary\n")
+    assert (run("help", "nosuch").code, run("help", "nosuch").out) == (2, "")
+    monkeypatch.setattr("wiredecode.cli.pages.terminal", lambda: os.terminal_size((60, 24)))
+    shown = re.sub(r"\x1b\[[\d;]*m", "", run("help", "glossary").out)
+    assert "# Glossary" not in shown and max(map(len, shown.splitlines())) <= 60
 
 
 def test_help_and_version(run: Run) -> None:

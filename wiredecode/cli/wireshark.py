@@ -30,7 +30,7 @@ def wireshark(
 ) -> int:
     """A Lua dissector for Wireshark 4.0 or newer, made from the declarations of all protocols.
 
-    Fields have the names that they have here. docs/wireshark.md says what it cannot know.
+    Fields have the names that they have here. wiredecode help wireshark says what it cannot know.
     """
     if [install, uninstall, show, output is not None].count(True) != 1:
         raise UsageError("give one of --install, --uninstall, --print and -o FILE")
@@ -103,7 +103,7 @@ def extcap(
     snaplen: SnapLen = MAX_SNAPLEN,
     via: Program = None,
 ) -> int:
-    """Live capture for Wireshark, as it asks for it (see docs/wireshark.md).
+    """Live capture for Wireshark, as it asks for it (see wiredecode help wireshark).
 
     wiredecode wireshark --install puts a script there that calls this.
     """

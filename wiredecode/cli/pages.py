@@ -1,0 +1,44 @@
+"""``wiredecode help``: the pages of the documentation, for those who have no clone."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from typer import Argument
+
+from wiredecode.cli.output import Output, complain, terminal
+
+
+def complete_page(incomplete: str) -> list[str]:
+    """Names of pages, for the shell."""
+    return [name for name in pages() if name.startswith(incomplete)]
+
+
+def pages() -> dict[str, Path]:
+    """The pages that people write, by name: those of the wheel, or of a clone."""
+    package = Path(str(files("wiredecode")))
+    folder = next((each for each in (package / "docs", package.parent / "docs") if each.is_dir()), package)
+    found = [*folder.glob("*.md"), *folder.glob("protocols/*.md")]
+    return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
+
+
+def page(
+    topic: str = Argument("", metavar="TOPIC", autocompletion=complete_page, help="Name of a page, as in filters."),
+) -> int:
+    """Show a page of the documentation; without a topic, list them."""
+    known, output = pages(), Output()
+    if topic and topic not in known:
+        complain(f"no page is called {topic!r}; wiredecode help lists them")
+        return 2
+    text = known[topic].read_text("utf-8") if topic else "\n".join((*known, ""))
+    screen = terminal() if topic else None
+    if screen is not None:
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        console = Console(width=screen.columns, force_terminal=True)
+        with console.capture() as shown:
+            console.print(Markdown(text, hyperlinks=False))
+        text = shown.get()
+    output.text(text)
+    output.flush()
+    return 0
