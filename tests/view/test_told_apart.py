@@ -9,6 +9,7 @@ import pytest
 from wiredecode import read
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.names import entries_spelled
+from wiredecode.view.screen import ScreenLines
 from wiredecode.view.summary import SummaryLines
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -27,6 +28,14 @@ def test_a_batch_commit_tells_its_offsets() -> None:
         told = ",".join(f"{each['partition']}:{each['offset']}" for each in offsets or ())
         assert (f" commits={told}" in line) == bool(offsets)
         assert "commits" not in frame.record()["layers"]["cursus"]
+
+
+def test_why_it_was_refused_is_read_on_80_columns_also_where_the_finding_has_no_room() -> None:
+    screen = ScreenLines(width=lambda: 80)
+    frames = [*read(CAPTURES / "rabbitmq-stream/c43_errors.pcap")]
+    found = [screen.line(frame, frames[0].time_ns) for frame in frames if frame.findings]
+    assert any('="Stream already exists"' in line for line in found)
+    assert any('="Stream does not exist"' in line for line in found)
 
 
 @pytest.mark.slow

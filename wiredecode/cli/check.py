@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -136,7 +137,8 @@ def check(
         if json:
             session.output.json(said.record(checker.coverage, found))
         elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
-            session.output.text(f"{said.text}\n")
+            shown_text = textwrap.fill(said.text, layout.width, break_on_hyphens=False)
+            session.output.text(f"{shown_text if sys.stdout.isatty() else said.text}\n")
         if when is not None:
             show_timeline(session, when, json=json, connections=chosen)
 
