@@ -63,8 +63,10 @@ class ReadingBar:
         self._over = not wanted
 
     def show(self, capture: Capture | Sniffer) -> None:
-        """Show how much of a capture has been read."""
+        """Show how much of a capture has been read, unless all has been."""
         if self._over or monotonic() < self._begins or not sys.stderr.isatty():
+            return
+        if self._progress is None and capture.bytes_read == capture.bytes_total:
             return
         if self._progress is None:
             from rich.console import Console
