@@ -100,8 +100,8 @@ class FollowOptions(options.Captures):
 def follow(settings: FollowOptions) -> int:
     """Show one connection as a dialogue: both sides in order, answers below their requests.
 
-    Without -n it is the connection that fits the address, port and filter; where several do, they are listed. A
-    filter that fits one frame chooses the connection. Totals go to standard error.
+    Without -n, it shows the connection that matches address, port and filter, or lists them if several match. A
+    connection matches a filter if one of its frames does. Totals go to standard error.
     """
     settings.check()
     from wiredecode.cli.session import rereadable

@@ -78,7 +78,7 @@ Count = Annotated[int | None, Option("-c", "--count", min=1, metavar="N", help="
 Bytes = Annotated[BytesForm, Option("--bytes", help="Form of bytes.")]
 RecordRanges = Annotated[bool, Option("--ranges", help="With --json: byte range of every field.")]
 TwoPasses = Annotated[
-    bool, Option("-2", "--two-passes", help="Read the captures twice: requests know answers that come late, too.")
+    bool, Option("-2", "--two-passes", help="Read the captures twice, so that requests know late responses.")
 ]
 READ_ONCE = "--two-passes reads the captures twice, and standard input can be read only once"
 ShowSecrets = Annotated[bool, Option("--show-secrets", help="Show passwords and tokens.")]
@@ -94,7 +94,7 @@ Utc = Annotated[
     Option("--utc", help="Times in UTC, not in the local time zone: those shown, and those given without a zone."),
 ]
 Json = Annotated[bool, Option("--json", help="One JSON record per frame (NDJSON).")]
-Verbose = Annotated[bool, Option("-v", "--verbose", help="Say more about the files; a traceback on failure.")]
+Verbose = Annotated[bool, Option("-v", "--verbose", help="Print more about the files, and a traceback on failure.")]
 
 
 def require_folder(file: Path | None) -> Path | None:
@@ -127,13 +127,13 @@ def _filter_option(help: str) -> Any:  # noqa: A002 - as typer calls it
 
 
 DisplayFilter = Annotated[
-    str | None, _filter_option("Only frames that fit, as in 'frame.type == \"Publish\" && frame.length > 100'")
+    str | None, _filter_option("Only frames that match, as in 'frame.type == \"Publish\" && frame.length > 100'")
 ]
 CheckFilter = Annotated[
     str | None,
-    _filter_option("Only problems of connections that have a frame that fits, as in 'nats.subject == \"a\"'"),
+    _filter_option("Only problems of connections with a frame that matches, as in 'nats.subject == \"a\"'"),
 ]
-FollowFilter = Annotated[str | None, _filter_option("The connection that has a frame that fits, as in 'latency > 5ms'")]
+FollowFilter = Annotated[str | None, _filter_option("The connection with a frame that matches, as in 'latency > 5ms'")]
 
 
 @group
@@ -174,7 +174,7 @@ class DecodingWithoutNames:
     sandbox: bool = Option(
         False,
         "--sandbox",
-        help="Give up all rights but to read FILE and to write where output goes (landlock, Linux).",
+        help="Drop all rights except reading FILE and writing the output (landlock, Linux).",
     )
     """Kept by the command itself, before it runs: see :mod:`wiredecode.cli.sandbox`."""
     resolves = False

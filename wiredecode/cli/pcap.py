@@ -43,8 +43,8 @@ def pcap(
 ) -> int:
     """Decode captures: a tree per frame, or lines, or JSON records.
 
-    Totals go to standard error. In trees @8:12 is a byte range: bytes 8 up to, not including, 12 of the frame; what
-    information from other frames is in [brackets].
+    Totals go to standard error. In trees @8:12 is a byte range: bytes 8 up to, not including, 12 of the frame.
+    Values from other frames are in [brackets].
     """
     frames.check()
     from wiredecode.cli.live import PipeSession, is_pipe

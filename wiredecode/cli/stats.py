@@ -27,7 +27,7 @@ class CaptureOptions(options.Captures):
     """Options for counting captures."""
 
     form: StatsOptions
-    hops: bool = Option(False, "--hops", help="Latency: count requests again where servers pass them on to others.")
+    hops: bool = Option(False, "--hops", help="Latency: count a request again on each hop between servers.")
     timeline: bool = Option(False, "--timeline", help="In place of tables: what changed when, on one screen.")
     display_filter: options.DisplayFilter = None
     two_passes: options.TwoPasses = False

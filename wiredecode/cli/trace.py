@@ -38,9 +38,9 @@ class TraceOptions(options.Captures):
     hexadecimal: str | None = Option(None, "--body-bytes", metavar="HEX", help="Its body holds these bytes.")
     key: str | None = Option(None, metavar="TEXT", help="Its key.")
     own_clocks: bool = Option(
-        False, "--own-clocks", help="Several captures: by their own times, however their clocks differ."
+        False, "--own-clocks", help="Several captures: keep their own times, even if their clocks differ."
     )
-    nth: int = Option(1, min=1, metavar="N", help="Which match to trace, if there are several.")
+    nth: int = Option(1, min=1, metavar="N", help="Trace this match, if there are several.")
     two_passes: options.TwoPasses = False
     json: bool = Option(False, "--json", help="One JSON object.")
     output: Path | None = Option(

@@ -30,7 +30,7 @@ def wireshark(
 ) -> int:
     """A Lua dissector for Wireshark 4.0 or newer, made from the declarations of all protocols.
 
-    Fields have the names that they have here. wiredecode help wireshark says what it cannot know.
+    Fields have the same names as in wiredecode. wiredecode help wireshark lists the differences.
     """
     if [install, uninstall, show, output is not None].count(True) != 1:
         raise UsageError("give one of --install, --uninstall, --print and -o FILE")
@@ -88,9 +88,7 @@ LINKTYPE_CODES = {1: "EN10MB", 101: "RAW", 276: "LINUX_SLL2"}
 
 def extcap(
     interfaces: bool = Option(False, "--extcap-interfaces", help="List where it can capture, for Wireshark."),
-    version: str | None = Option(
-        None, "--extcap-version", metavar="VERSION", help="Wireshark's version; every one will do."
-    ),
+    version: str | None = Option(None, "--extcap-version", metavar="VERSION", help="Wireshark's version; any works."),
     interface: str | None = Option(None, "--extcap-interface", metavar="NAME", help="The interface in question."),
     dlts: bool = Option(False, "--extcap-dlts", help="Print its link type."),
     config: bool = Option(False, "--extcap-config", help="Print the options of a capture."),
