@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, partitions, places
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, lists_of, name_topics, places
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
@@ -80,8 +80,6 @@ class KafkaConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.answered, out)
 
-    # Requests.
-
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
             FrameDecoder(UnknownRequest, "Request").read(frame, style)
@@ -98,8 +96,6 @@ class KafkaConversation(Conversation):
             return
         replica = (values.get("replica_state") or values).get("replica_id", -1)
         self.waiting.add(frame, correlation, Asked(frame.id, frame.time_ns, key, version, replica >= 0))
-
-    # Responses.
 
     def _response(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < RESPONSE.size:
@@ -131,8 +127,6 @@ class KafkaConversation(Conversation):
             version = 0  # what brokers answer to versions that they do not know
         return decoder(name, version) or UNKNOWN
 
-    # Facts and findings.
-
     def _name_places(self, frame: Frame) -> None:
         """The first partitions that a frame is about; of a truncated frame there may be more."""
         about = islice(places(frame.values), MOST_NAMED + 1)
@@ -144,7 +138,8 @@ class KafkaConversation(Conversation):
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
-        for raw in filter(None, (each.get("batches") for _, _, each in partitions(frame.values))):
+        parts = (each.get("batches") for topic in lists_of(frame.values) for each in lists_of(topic))
+        for raw in filter(None, parts):
             found, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")

@@ -108,6 +108,10 @@ class Batch(Layer):
     ]
 
 
+Front = type("Front", (Layer,), {"fields_desc": Batch.fields_desc[:-2]})
+"""The fields of a batch before its records."""
+
+
 class Message(Layer):
     """A message of brokers before 0.11; before 0.10 its magic is 0."""
 
@@ -219,9 +223,11 @@ def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[st
 def batch_record(raw: bytes, slot: Slot, style: Style, budget: Budget) -> dict[str, Any]:
     values, damage = compiler.readable(slot.layer, raw, slot.start, slot.stop)
     records, problem = ([], f"{damage.field} does not fit") if damage else contents(raw, slot, values, budget)
-    replaced = {"records", "compressed", "value"} if slot.codec and not problem else {"records"}
-    kept = {name: value for name, value in values.items() if damage or name not in replaced}
-    shown = slot.layer.present(kept, style)
+    if slot.layer is Batch and not problem:
+        shown = compiler.record(Front, raw, slot.start, slot.stop, style)[0]
+    else:
+        replaced = {"records", "value"} if slot.codec and not problem else {"records"}
+        shown = slot.layer.present({name: values[name] for name in values if damage or name not in replaced}, style)
     shown["crc_status"] = "good" if is_intact(raw, slot) else "bad"
     more = {} if damage else {"records": [record_shown(each, style) for each in records]}
     return shown | ({"problem": problem} if problem else {}) | more
@@ -233,8 +239,9 @@ def record_shown(record: Mapping[str, Any], style: Style) -> dict[str, Any]:
     shown = {"offset": None, "timestamp": None, **record}
     shown["timestamp"] = None if time_ms is None else rfc3339_ms(time_ms)
     shown["key"], shown["value"] = None if key is None else show(key), None if value is None else show(value)
-    headers = ((printable(each["key"]), harmless(each, style.secrets)) for each in record["headers"])
-    shown["headers"] = [{"key": name, "value": show(raw) if isinstance(raw, bytes) else raw} for name, raw in headers]
+    if record["headers"]:
+        headers = ((printable(each["key"]), harmless(each, style.secrets)) for each in record["headers"])
+        shown["headers"] = [{"key": name, "value": show(raw) if type(raw) is bytes else raw} for name, raw in headers]
     return shown
 
 

@@ -146,8 +146,7 @@ class Members(Rule):
         known.append((generation, frame.time_ns))
         first, first_ns = known[0]
         if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
-            seconds = (frame.time_ns - first_ns) / 1e9
-            what = f"group {group} rebalanced {generation - first} times in {seconds:.1f} s"
+            what = f"group {group} rebalanced {generation - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
             problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
             problem.detail(
                 f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
