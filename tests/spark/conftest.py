@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def missing() -> str | None:
     """What Spark needs and this machine does not have."""
     if importlib.util.find_spec("pyspark") is None:
-        return 'pyspark is not installed: pip install "wiredecode[spark]"'
+        return "pyspark is not installed: pip install '.[spark]'"
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and Path(home, "bin", "java").exists()):
         return "there is no java: Spark needs Java 17 or newer, on the PATH or in JAVA_HOME"
