@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, lists_of, name_topics, places
+from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, partitions, places
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
@@ -30,6 +30,7 @@ ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MOST_NAMED = 3
 """Partitions that a line names."""
+CARRIERS = names.TYPES["carriers"]
 TOKEN = FrameDecoder(SaslToken, "SaslToken")
 UNKNOWN = FrameDecoder(UnknownResponse, "Response")
 
@@ -73,12 +74,14 @@ class KafkaConversation(Conversation):
             self._response(frame, style)
         name_topics(frame.values, self.topics)
         self._name_places(frame)
-        self._check_batches(frame)
+        if frame.type in CARRIERS:
+            self._check_batches(frame)
         if frame.side != self.client and (frame.values.get("error") != 0 or frame.type == "ProduceResponse"):
             self._report_errors(frame)
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        add_messages(frame, self.answered, out)
+        if frame.type in CARRIERS:
+            add_messages(frame, self.answered, out)
 
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
@@ -138,8 +141,7 @@ class KafkaConversation(Conversation):
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
-        parts = (each.get("batches") for topic in lists_of(frame.values) for each in lists_of(topic))
-        for raw in filter(None, parts):
+        for raw in filter(None, (each.get("batches") for _, _, each in partitions(frame.values))):
             found, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")

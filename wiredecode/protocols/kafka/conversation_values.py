@@ -22,11 +22,10 @@ class Asked(Request):
     """Another broker asks for records."""
 
 
-def lists_of(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def lists_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The structures in the arrays of a message."""
-    for value in values.values():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            yield from value
+    lists = (value for value in values.values() if type(value) is list and value and type(value[0]) is dict)
+    return [each for value in lists for each in value]
 
 
 def topic_of(values: Mapping[str, Any]) -> str | None:

@@ -183,7 +183,7 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget) 
             count = f"{values['record_count']} records announced, {len(records)} found"
             problem = "the records are damaged" if damage else count
     base, first = values["base_offset"], values["base_timestamp"]
-    appended = values["max_timestamp"] if values["timestamp_type"] == names.LOG_APPEND_TIME else None
+    appended = values["max_timestamp"] if values["timestamp_type"] else None
     for each in records:
         each["offset"] = base + each["offset_delta"]
         each["timestamp"] = first + each["timestamp_delta"] if appended is None else appended

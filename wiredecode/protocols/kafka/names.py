@@ -19,7 +19,6 @@ CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 READERS = {1: "gzip", 2: "snappy-java", 3: "lz4-kafka", 4: "zstd"}
 """Codecs as the decompressors call them."""
 TIMESTAMP_TYPES = {0: "create time", 1: "log append time"}
-LOG_APPEND_TIME = 1
 
 FIELDS = NAMES["fields"]
 HIDDEN, FREE, HIDDEN_VALUES = (frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values"))
