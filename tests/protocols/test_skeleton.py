@@ -18,7 +18,7 @@ ALL = frozenset({"protocol", "names", "layers", "conversation", "messages", "pro
 """Modules of every protocol. A family of modules begins with one of these names: ``layers_batch``."""
 CONNECTED = frozenset({"evidence", "identity"})
 """Modules of every protocol that has connections of its own; a carried one has none."""
-FEW = frozenset({"bulk", "columns"})
+FEW = frozenset({"bulk"})
 """Modules of protocols whose frames or fields are also read in bulk."""
 SPECIAL = {"nats": frozenset({"transport"})}
 """Modules of one protocol: NATS connections may change into S2, TLS or WebSocket streams."""
