@@ -191,7 +191,7 @@ def test_early_data(taken: bool, folder: Path, tmp_path: Path) -> None:
                 assert client.stdin is not None
                 client.stdin.write(b"PONG\r\n")
                 relay.until(0, before)
-                client.stdin.write(b"Q\n")  # sessions of connections that are not closed are forgotten
+                client.stdin.close()  # it ends; sessions of connections that are not closed are forgotten
                 client.wait(PATIENCE)
     found = decode(packets(relay.wire), KeyLog([logs]))
     kinds = [frame.type for frame in found.frames if frame.protocol != "tls"]

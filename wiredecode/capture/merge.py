@@ -6,8 +6,6 @@ predecessor in the same file therefore follows it directly. Files are opened whe
 hundreds of rotated files need one open file.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -61,7 +59,7 @@ class _Open:
         packet is the earliest of all, so that the batch before does not matter)."""
         self.last = 0 if self.done else int(self.keys[-1])
 
-    def until(self, edge: _Open) -> int:
+    def until(self, edge: "_Open") -> int:
         """End of the packets before everything that ``edge`` has after its batch."""
         side: Literal["right", "left"] = "right" if self.rank <= edge.rank else "left"
         return int(np.searchsorted(self.keys, edge.last, side=side))

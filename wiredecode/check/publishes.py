@@ -1,7 +1,5 @@
 """Publishes and what answers them, in all protocols: confirmed late, or neither confirmed nor refused."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -63,7 +61,7 @@ class Confirmed:
     """Frames of messages worth a note; of the worst a heap."""
     worst: list[Slow] = field(default_factory=list)
 
-    def add(self, frame: Frame, waiting: OpenPublish, messages: int) -> None:
+    def add(self, frame: Frame, waiting: "OpenPublish", messages: int) -> None:
         latency_ns = frame.time_ns - waiting.place.time_ns
         self.times.add(latency_ns, messages)
         if waiting.left:

@@ -1,7 +1,5 @@
 """``wiredecode spark``: captures of any size to tables, on Spark."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from wiredecode.cli.commands import Command

@@ -1,7 +1,5 @@
 """Identifies the protocol of a connection: by the user's choice, the bytes and the port, in that order."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +58,7 @@ class Candidates:
     def __init__(self, known: Iterable[Known]) -> None:
         self.all = tuple(map(Candidate, known))
 
-    def order(self, connection: Connection) -> tuple[Candidate, ...]:
+    def order(self, connection: Connection) -> "tuple[Candidate, ...]":
         """Those with a port of the connection first: the others need not be imported where these know their own."""
         return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
 

@@ -1,7 +1,5 @@
 """Rows of any level through Arrow, in one file or in partitions, and the choice of rows and columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +39,7 @@ class Projection:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, schema: pa.Schema, columns: Sequence[str] | None) -> Projection:
+    def of(cls, schema: pa.Schema, columns: Sequence[str] | None) -> "Projection":
         """``schema`` has the columns, nested ones in their structures; None: all of its columns."""
         if columns is None:
             return cls(tuple(schema.names), schema)

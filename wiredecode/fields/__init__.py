@@ -10,8 +10,6 @@ Positions are byte offsets into one ``bytes`` object. A reader that needs bytes 
 :class:`Truncated`; nothing outside this package ever sees that exception.
 """
 
-from __future__ import annotations
-
 from wiredecode.fields.composition import Array as Array
 from wiredecode.fields.composition import Bounded as Bounded
 from wiredecode.fields.composition import CountOf as CountOf

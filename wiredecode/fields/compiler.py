@@ -16,8 +16,6 @@ does: values and byte ranges of all fields, and the readable part of a frame tha
 :func:`source` returns the generated text, to be read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

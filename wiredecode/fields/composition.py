@@ -1,7 +1,5 @@
 """Kinds made of other kinds: structures, arrays, and fields that are there only under a condition."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

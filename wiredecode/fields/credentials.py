@@ -4,8 +4,6 @@ Declared fields say ``secret=True``. This is for undeclared values: headers, pro
 words of free text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -3,8 +3,6 @@
 The kinds call the methods of :class:`Emitter` from their ``emit``. ``compiler.py`` says which decoders there are.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Iterator

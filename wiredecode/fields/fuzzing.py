@@ -1,7 +1,5 @@
 """Random values of field kinds, for Scapy's ``fuzz``."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ them. Names are matched as the Go decoders of the brokers match them, in any cas
 an object remembers the text between its values and how they were spelled.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -139,7 +137,7 @@ def members(*declared: Member) -> list[Any]:
     return [*declared, Others("other", "struct", "members that are not known")]
 
 
-def renamed(cls: type[JsonObject]) -> type[JsonObject]:
+def renamed(cls: "type[JsonObject]") -> "type[JsonObject]":
     """Class decorator: ``pass_`` and ``name_`` become ``pass`` and ``name``.
 
     Scapy cannot take keywords as field names, nor attributes of its packets, while it makes a class.

@@ -1,7 +1,5 @@
 """Base of all field kinds: its contract with the three readers, and the ends of bytes inside a field."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -33,7 +31,7 @@ class Truncated(TruncatedField):
         super().__init__(field, needed, had, start)
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
 
-    def inside(self, field: str, partial: Any = None, front: int = 0) -> Truncated:
+    def inside(self, field: str, partial: Any = None, front: int = 0) -> "Truncated":
         """The same problem, as the structure or array around the field reports it, counted from ``front``."""
         problem = Truncated(field, self.needed, self.had, self.start - front, partial)
         problem.reason = self.reason

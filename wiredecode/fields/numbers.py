@@ -1,7 +1,5 @@
 """Kinds of numbers: integers of fixed width, flags, times, varints."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -365,7 +363,7 @@ class Bits(Number):
         self.group: list[Bits] = []
         self.shift = 0
 
-    def joined(self, group: list[Bits], bits: int) -> None:
+    def joined(self, group: "list[Bits]", bits: int) -> None:
         """Take the place in a group of bit fields of ``bits`` bits."""
         self.group = group
         self.shift = bits - sum(other.count for other in group[: group.index(self) + 1])

@@ -20,8 +20,6 @@ A comparison of a field that is not there, or of more bytes than are left, is fa
 declared, and nothing of the wire is ever evaluated as code.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

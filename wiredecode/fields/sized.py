@@ -1,7 +1,5 @@
 """Kinds of texts and bytes: those whose length is known before them, the rest of a frame, UUIDs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any, ClassVar

@@ -3,8 +3,6 @@
 A tag that is not declared is kept in ``unknown_tags``; a tagged field that is absent has no value.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from wiredecode.fields.composition import Array

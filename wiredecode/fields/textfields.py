@@ -8,8 +8,6 @@ building gives the same bytes again; a layer built from values writes the usual 
 Tokens are on a line: up to LF, or to the end of the frame for protocols that count bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Lines of text as bytes: where a line ends, and the tokens on it."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

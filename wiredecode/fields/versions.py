@@ -1,7 +1,5 @@
 """One message in many versions: a layer is made when a version is first met, and versions of equal layout share it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any
 

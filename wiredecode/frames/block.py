@@ -1,7 +1,5 @@
 """Blocks: whole, plain frames that follow one another in one direction, as columns."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -57,7 +55,7 @@ class FrameBlock:
     """... and of the last."""
     packet: Int64s
     """Packet numbers of the pieces of the buffer."""
-    bulk: Bulk
+    bulk: "Bulk"
     """The protocol's reader that found the block, and reads it."""
     protocol: str
     numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
@@ -99,7 +97,7 @@ class FrameBlock:
             if count:
                 yield (self.protocol, self.types[kind], OK), count
 
-    def part(self, low: int, high: int) -> FrameBlock:
+    def part(self, low: int, high: int) -> "FrameBlock":
         """Frames ``low`` up to ``high``."""
         if low == 0 and high == len(self):
             return self

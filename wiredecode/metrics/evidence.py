@@ -1,7 +1,5 @@
 """The packets of an alert: those of the last minute between the hosts concerned, written when an error begins."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime

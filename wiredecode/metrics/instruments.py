@@ -5,8 +5,6 @@ Histograms are recorded as answers come. Readers ask for everything else, in thr
 copied first.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial

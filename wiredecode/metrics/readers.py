@@ -1,7 +1,5 @@
 """Where metrics go: a page that Prometheus scrapes, an OTLP receiver, or a file in OpenMetrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Label sets of metrics: bounded in number, with topics cut to what stays the same."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

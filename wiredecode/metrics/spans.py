@@ -4,8 +4,6 @@ A span is a frame that holds the message; it lasts until the last frame that ans
 ``traceparent``, its spans belong to the trace of the client that published it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -6,8 +6,6 @@ acknowledges bytes not yet captured is kept aside, as if it had not arrived, unt
 were never captured, for `Limits.gap_seconds`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -48,7 +46,7 @@ class HeldSegment:
     origin: Origin
     delivered: bool = False
 
-    def __lt__(self, other: HeldSegment) -> bool:
+    def __lt__(self, other: "HeldSegment") -> bool:
         return (self.awaited, self.order) < (other.awaited, other.order)
 
 
@@ -131,7 +129,7 @@ class Tracked:
                 return
             self.give_up(chosen, self.end_of_wait(int(due), number, past), out)
 
-    def give_up(self, holder: Reassembler | AckHold, cause: Origin, out: list[Event]) -> None:
+    def give_up(self, holder: "Reassembler | AckHold", cause: Origin, out: list[Event]) -> None:
         """End what has waited longest in ``holder``, one of its streams or its hold, at ``cause``."""
         holder.give_up(cause, out)
         if self.hold is not None:

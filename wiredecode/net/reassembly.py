@@ -4,8 +4,6 @@ The first copy of a byte wins. Positions are stream offsets, which do not wrap; 
 position once, where it enters.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -29,7 +27,7 @@ class ReassemblyContext:
 
     limits: Limits
     limits_hit: Counter[str]
-    holed: dict[Reassembler, None] = field(default_factory=dict)
+    holed: "dict[Reassembler, None]" = field(default_factory=dict)
     """Streams in which something waits, for a hole to be filled or for the other direction."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))

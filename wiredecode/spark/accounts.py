@@ -1,7 +1,5 @@
 """Reports of the tasks, combined: totals by source, and read errors. Nothing here needs Spark."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -40,7 +38,7 @@ class Accounts:
     """Sources of all tables."""
 
     @classmethod
-    def of(cls, reports: Iterable[str]) -> Accounts:
+    def of(cls, reports: Iterable[str]) -> "Accounts":
         """Put reports together; each counts once, however often it came."""
         made = cls(reports=list(dict.fromkeys(reports)))
         found = [json.loads(text) for text in made.reports]

@@ -1,7 +1,5 @@
 """The process that Spark forks its Python workers from on one machine: what they need is imported once."""
 
-from __future__ import annotations
-
 import gc
 
 from pyspark.daemon import manager

@@ -1,7 +1,5 @@
 """Files to read, and the time at which each begins (docs/spark.md, "Inputs"). Nothing here needs Spark."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -18,9 +18,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -32,9 +33,6 @@ from wiredecode.spark.parcels import File
 from wiredecode.spark.splits import SPLIT_BYTES, Split, packets, splits
 from wiredecode.tables import bound_memory
 from wiredecode.tables.reader import FRAMES, PACKETS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAME = "wiredecode"
 OLDEST = 4, 1

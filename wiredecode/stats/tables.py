@@ -1,23 +1,18 @@
 """The statistics: their tables, columns and sources (docs/stats.md), from ``statistics.toml``; how people see them."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from rich.table import Table as RichTable
 
 from wiredecode.frames.escape import escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
 
 FRAMES, MESSAGES = "frames", "messages"
 SOURCE = "source"

@@ -3,8 +3,6 @@
 Nothing of wiredecode imports this; users of the kit import pytest.
 """
 
-from __future__ import annotations
-
 from wiredecode.testing import asserts as asserts
 from wiredecode.testing.dissection import Result as Result
 from wiredecode.testing.dissection import dissect as dissect

@@ -1,7 +1,5 @@
 """pytest shows what the parts of a failed assertion were only in modules that it hears of before they are imported."""
 
-from __future__ import annotations
-
 import sys
 
 if (pytest := sys.modules.get("pytest")) is not None:

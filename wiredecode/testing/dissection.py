@@ -1,7 +1,5 @@
 """Whole dissections for comparing: all frames of packets, and their meanings."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass

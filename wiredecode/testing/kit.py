@@ -8,8 +8,6 @@
 
 pytest finds the tests in it, one for each layer, vector and capture, and is not imported."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

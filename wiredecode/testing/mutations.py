@@ -1,7 +1,5 @@
 """Damaged frames: what a parser must survive, and its readers must agree on."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

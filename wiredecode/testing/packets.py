@@ -1,7 +1,5 @@
 """Packets made of plain bytes: both sides of a TCP connection over Ethernet and IP, also in batches."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Scapy's reader is the reference, by itself and inside of a buffer. Held against 
 ``walk``, ``values`` and ``record``. Well-formed frames are built again to their bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

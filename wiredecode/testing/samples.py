@@ -5,8 +5,6 @@ every field of a layer with values of which no two bytes are equal, and :func:`d
 real conversations.
 """
 
-from __future__ import annotations
-
 import ast
 import random
 import struct

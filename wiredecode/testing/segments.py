@@ -1,7 +1,5 @@
 """The same bytes in other segments: what each side said, cut, moved about, said twice, and put into packets again."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

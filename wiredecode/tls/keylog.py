@@ -1,7 +1,5 @@
 """Secrets in the NSS key log format (draft-ietf-tls-keylogfile), by client random. They are never shown or written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -88,6 +86,6 @@ class Keyed(Limits):
     resolve: bool = False  # type: ignore[misc]
 
     @classmethod
-    def of(cls, limits: Limits, keys: KeyLog | None, *, resolve: bool = False) -> Keyed:
+    def of(cls, limits: Limits, keys: KeyLog | None, *, resolve: bool = False) -> "Keyed":
         """``limits`` with ``keys``, or with names."""
         return cls(**{each.name: getattr(limits, each.name) for each in fields(Limits)}, keys=keys, resolve=resolve)

@@ -1,3 +1,1 @@
 """``wiredecode ui``: captures on a full screen; a list of frames, the tree and the bytes of the selected one."""
-
-from __future__ import annotations

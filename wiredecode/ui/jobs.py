@@ -1,7 +1,5 @@
 """Background work, one thread each; it can be stopped and reports its progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
@@ -20,7 +18,7 @@ class Stopped(Exception):
 class Job:
     """Runs ``work(job)``; then ``done(job)``, in its own thread. ``result`` is what it returned."""
 
-    def __init__(self, name: str, work: Callable[[Job], Any], done: Callable[[Job], object]) -> None:
+    def __init__(self, name: str, work: "Callable[[Job], Any]", done: "Callable[[Job], object]") -> None:
         self.name, self.share = name, 0.0
         self.result: Any = None
         self.problem: str | None = None

@@ -1,7 +1,5 @@
 """A pane of lines with a cursor: lines are made as they come into view, however many there are."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -55,7 +53,7 @@ class Lines(ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor of ``pane`` is on another line."""
 
-        pane: Lines
+        pane: "Lines"
 
     class Chosen(Message):
         """Enter, or a click on the line with the cursor."""

@@ -3,8 +3,6 @@
 States of dissectors at places of the capture are kept in files, so that reading resumes there.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import pickle
@@ -183,7 +181,7 @@ class Ends:
     def __init__(self, to: OnEnd | None = None) -> None:
         self._to = to
 
-    def __reduce__(self) -> tuple[type[Ends], tuple[()]]:
+    def __reduce__(self) -> "tuple[type[Ends], tuple[()]]":
         return Ends, ()
 
     def over(self, connection: Connection, other: str | None) -> None:

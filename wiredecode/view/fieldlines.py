@@ -1,7 +1,5 @@
 """One line per frame with the fields that were asked for: ``-T fields -e NAME`` as tshark has it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +34,7 @@ class Form:
     aggregator: str = ","
 
     @classmethod
-    def of(cls, options: Sequence[str]) -> Form:
+    def of(cls, options: Sequence[str]) -> "Form":
         """Read ``NAME=VALUE`` texts. Raises :class:`UnknownField`."""
         shown: dict[str, Any] = {}
         for option in options:

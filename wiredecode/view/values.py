@@ -1,7 +1,5 @@
 """Single values in trees: text, bytes, byte ranges, all shortened and escaped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.text import Text
@@ -22,7 +20,7 @@ class Raw(str):
     __slots__ = ("raw",)
     raw: bytes
 
-    def __new__(cls, raw: bytes) -> Raw:
+    def __new__(cls, raw: bytes) -> "Raw":
         self = super().__new__(cls, "bytes")
         self.raw = raw
         return self

@@ -3,8 +3,6 @@
 Also: where Wireshark looks for dissectors and for programs that capture, and putting ours there.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -14,17 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wiredecode.fields import credentials
 from wiredecode.fields.lua import Code, Script, Writer, fields_of, quoted, spelled
+from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2
-
-if TYPE_CHECKING:
-    from wiredecode.protocols.base import Protocol
-
 
 RUNTIME = ("runtime.lua", "formats.lua", "stream.lua")
 """Files written by hand, in this order."""

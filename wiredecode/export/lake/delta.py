@@ -4,8 +4,6 @@ A run is remembered as Delta's own transaction ids: of each capture the number o
 and files it has. They stay when the history of the log is cleaned up; two writers that bring the same capture conflict.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

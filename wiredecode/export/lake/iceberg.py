@@ -3,8 +3,6 @@
 A run is remembered as a property of the table, set by the commit that adds its files; its snapshot names it, too.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Sequence

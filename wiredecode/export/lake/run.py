@@ -3,8 +3,6 @@
 A table remembers its runs in the same commit as their rows, so a run is there as a whole or not at all.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

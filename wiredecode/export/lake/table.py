@@ -1,7 +1,5 @@
 """Common parts of Iceberg and Delta: files of rows, added to a table by one commit, which also remembers the run."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

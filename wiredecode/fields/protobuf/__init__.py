@@ -15,8 +15,6 @@ varint was written, not the bytes. The compiled decoders read what encoders real
 order. All other legal orders are left to :meth:`Message.read_tagged`, which is also what Scapy uses.
 """
 
-from __future__ import annotations
-
 from wiredecode.fields.protobuf.kinds import Bool as Bool
 from wiredecode.fields.protobuf.kinds import Bytes as Bytes
 from wiredecode.fields.protobuf.kinds import Embedded as Embedded

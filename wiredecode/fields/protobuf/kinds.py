@@ -1,7 +1,5 @@
 """The field kinds of protobuf messages (protobuf.dev, "proto3")."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Messages: occurrences of fields in any order, read, built and compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,7 +48,7 @@ class UnknownField(TaggedLayer):
         super().begin()
 
     @classmethod
-    def within(cls, data: bytes, position: int, end: int) -> UnknownField:
+    def within(cls, data: bytes, position: int, end: int) -> "UnknownField":
         unknown = cls()
         unknown.explicit, unknown.start = 1, position
         tag, start = read_varint("tag", data, position, end)

@@ -1,14 +1,14 @@
 """One connection to a broker: requests, the responses by their correlation ids, and SASL."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
+from wiredecode.frames.message import Messages
+from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
 from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, partitions, places
@@ -20,11 +20,6 @@ from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.framing import GOOD
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, link
-
-if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
-    from wiredecode.frames.message import Messages
-    from wiredecode.net.types import Connection
 
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""

@@ -1,7 +1,5 @@
 """Values of requests and responses: topics, partitions, batches, errors, and what a response needs of its request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

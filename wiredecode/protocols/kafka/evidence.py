@@ -1,7 +1,5 @@
 """Evidence that bytes are a request or a response of Kafka."""
 
-from __future__ import annotations
-
 import struct
 
 from wiredecode.fields import compiler

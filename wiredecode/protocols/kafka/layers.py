@@ -1,7 +1,5 @@
 """Requests and responses as layers: one for each layout, made from the table when it is first met."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records: batches (magic 2) and the older message sets (magic 0 and 1), compressed or not."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ A message, which may come in several blocks of versions, lists its fields: name,
 else there is: versions in which it can be ``null``, its ``tag``, versions in which it is ``tagged``, inner ``fields``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

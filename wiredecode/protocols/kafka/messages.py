@@ -1,7 +1,5 @@
 """The records of Produce and of the answers to Fetch, as rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems between Kafka clients and brokers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Consumer groups: members that do not poll, groups that rebalance again and again, and how far groups lag."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +17,8 @@ from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge,
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
+Place = tuple[str, int | None]
+"""Topic and partition."""
 CODES = codes_of("kafka")
 
 # For plots and statistics.
@@ -77,8 +77,6 @@ def called(place: Place, group: str) -> str:
 
 # Rules.
 
-Place = tuple[str, int | None]
-"""Topic and partition."""
 MOST_GROUPS = 100
 """Groups of a partition whose lag is measured."""
 MOST_MEMBERS = 10_000

@@ -1,7 +1,5 @@
 """Recognising Kafka, cutting it into frames, and finding the next frame after a gap."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -95,7 +93,7 @@ class Kafka(Protocol):
         self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
         self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
 
-    def new_session(self) -> Kafka:
+    def new_session(self) -> "Kafka":
         """Metadata on one connection names the topics of others."""
         return Kafka()
 

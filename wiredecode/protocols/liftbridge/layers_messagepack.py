@@ -5,8 +5,6 @@ A0-BF, DA and DB, nil is C0. A map or an item is read with the code in front of 
 building gives the same bytes for any width that the writer chose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -80,7 +78,7 @@ class Maps(Keyed, Array):
 
     families = ("array", "nil")
 
-    def __init__(self, key: str, name: str, layer: type[MapLayer], doc: str = "") -> None:
+    def __init__(self, key: str, name: str, layer: "type[MapLayer]", doc: str = "") -> None:
         super().__init__(key, name, layer, doc, count=None)
 
     def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:

@@ -1,7 +1,5 @@
 """The state of one NATS connection: what kind of link it is, which sid means which subject, what is outstanding."""
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
@@ -471,7 +469,7 @@ class NatsConversation(Conversation):
         message = "no operation of the protocol: the server closes the connection"
         frame.find("error", "malformed", "unknown-operation", message, "line")
 
-    HANDLERS: ClassVar[dict[str | None, Callable[[NatsConversation, Frame], None]]] = {
+    HANDLERS: ClassVar[dict[str | None, "Callable[[NatsConversation, Frame], None]"]] = {
         "INFO": _info,
         "CONNECT": _connect,
         "PING": _ping,

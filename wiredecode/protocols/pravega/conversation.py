@@ -1,7 +1,5 @@
 """One Pravega connection: its dialect, its endpoints, and facts from its state about each message."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -166,7 +164,7 @@ class PravegaConversation(Conversation):
             return code not in (-2, 0) and not (code == 4 and frame.length == 28 + HEADER.size)
         return any(self._fits(frame, proposal(name).get(code)) for name in self.presets)
 
-    def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
+    def _read_proposed(self, frame: Frame, code: int, style: Style | None) -> "MessageDecoder":
         self._narrow(frame, code)
         layers = proposal(self.presets[0])
         self.proposed.layers = layers
@@ -192,7 +190,7 @@ class PravegaConversation(Conversation):
     def _fits(self, frame: Frame, layer: type[WireMessage] | None) -> bool:
         return layer is not None and fit(layer, frame.buffer, frame.start, frame.stop) is not None
 
-    def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> MessageDecoder:
+    def _read_shipped(self, frame: Frame, code: int, style: Style | None) -> "MessageDecoder":
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[WireMessage] = CURRENT.get(code, Unknown)
         others = alternatives(code)

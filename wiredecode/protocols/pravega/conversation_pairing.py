@@ -1,7 +1,5 @@
 """Pairs replies with requests: by request id, by writer and event number, or by segment and offset."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -29,7 +27,7 @@ class SegmentRequest(Request):
     """Of a read: where; of an append: its last event number."""
     group: Hashable
     """Its request id, or where there is none its segment."""
-    repeats: deque[SegmentRequest] = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
+    repeats: "deque[SegmentRequest]" = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
     """Reads of the same place that were sent before it was answered: their replies come in turn."""
     writer: bytes | None = None
     """Of an append."""

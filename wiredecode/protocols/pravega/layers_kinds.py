@@ -1,7 +1,5 @@
 """Field kinds that only Pravega has: modified UTF-8, numbers with a "no value", presence by remaining length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +18,7 @@ class JavaString(str):
     flaw: str | None
 
     @classmethod
-    def of(cls, text: str, raw: bytes, flaw: str | None = None) -> JavaString:
+    def of(cls, text: str, raw: bytes, flaw: str | None = None) -> "JavaString":
         value = cls(text)
         value.raw, value.flaw = raw, flaw
         return value

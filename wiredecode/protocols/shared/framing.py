@@ -1,7 +1,5 @@
 """Cutting a byte stream into frames that carry their length, and evidence that bytes are a frame."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ class Split:
     """Why the bytes after the last whole frame cannot be a frame."""
     known_at: Sequence[tuple[int, int]] = ()
     """Frames whose end was found with later bytes: index in ``ends``, and the place up to which bytes were needed."""
-    then: Cutter | None = None
+    then: "Cutter | None" = None
     """Cutter of the bytes after the last whole frame, if it switched to another protocol."""
 
 

@@ -1,7 +1,5 @@
 """The state of one TANK connection: the broker's side, the requests, and the meaning of answers to them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -372,7 +370,7 @@ class TankConversation(Conversation):
             partitions = tuple(values.get("partitions") or ())
             self._remember(frame, values["request_id"], ((values.get("topic", ""), partitions),))
 
-    HANDLERS: ClassVar[dict[tuple[int, bool], Callable[[TankConversation, Frame], Any]]] = {
+    HANDLERS: ClassVar[dict[tuple[int, bool], "Callable[[TankConversation, Frame], Any]"]] = {
         (names.PRODUCE, False): _produce,
         (names.PRODUCE, True): _produced,
         (names.CONSUME, False): _consume,

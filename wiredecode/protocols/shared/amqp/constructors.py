@@ -10,8 +10,6 @@ The tree reader and the record reader follow ``CONSTRUCTORS``; none of them know
 its own.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -258,7 +256,7 @@ class Section:
     """Whether it may follow that section (None: at the start)."""
     repeats: bool = False
 
-    def follows(self, previous: Section | None) -> bool:
+    def follows(self, previous: "Section | None") -> bool:
         """Whether it may follow that section (None: at the start)."""
         return previous is None or self.rank > previous.rank or (self.repeats and previous is self)
 

@@ -5,8 +5,6 @@ returns its value and the next position. Ends are checked once per compound valu
 grow, so an item that overshoots cannot end where its list must end, nor can the message. Nodes are made afterwards.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,7 +51,7 @@ class Node:
     """Of a scalar; None where there are children. Timestamps are integers (ms), uuids and chars text."""
     start: int = 0
     end: int = 0
-    children: Sequence[Node] = ()
+    children: "Sequence[Node]" = ()
 
     @property
     def constructor(self) -> Constructor:
