@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from tests.net import craft
 from tests.view.frames import CLIENT, SERVER, dissected, packets
 from wiredecode.dissect.dissector import Demand, Dissector
@@ -73,6 +75,12 @@ def test_an_answer_whose_request_is_gone_says_to_what_it_is_one() -> None:
     sink = Sink()
     Dialogue(sink, theme.DEFAULT).show([answer], lambda: craft.START_NS)
     assert "← CreateResponse  frame 4  answers frame 3  after 1.000 ms" in sink.getvalue()
+
+
+def test_a_heading_wider_than_the_terminal_has_the_ends_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    name, ends = "Connection #1  rabbitmq_stream", "client 10.0.0.1:40000 →  server 10.0.0.2:5552 ←"
+    assert shown(create(2, "orders"), created(2))[:2] == [name, f"  {ends}"]
 
 
 def test_a_block_per_message_with_times_arrows_facts_and_indented_answers() -> None:

@@ -136,12 +136,11 @@ class Dialogue:
         """The heading with both endpoints."""
         self._left, self._protocol = left_end(frame), frame.protocol
         ends, roles = frame.connection.called, ("client ", "server ") if frame.sender else ("", "")
-        texts = [
-            self._paint(f"{role}{ends[side]} {arrow}", side)
-            for role, side, arrow in ((roles[0], self._left, "→"), (roles[1], 1 - self._left, "←"))
-        ]
+        sides = (self._left, f"{roles[0]}{ends[self._left]} →"), (1 - self._left, f"{roles[1]}{ends[1 - self._left]} ←")
         name = f"Connection #{frame.connection.number}  {frame.protocol}".rstrip()
-        self._output.text(f"{painted(name, 'bold', color=self._color)}  {'  '.join(texts)}\n")
+        fits = len("  ".join((name, *(text for _, text in sides)))) <= self._console.width
+        texts, gap = "  ".join(self._paint(text, side) for side, text in sides), "  " if fits else "\n  "
+        self._output.text(f"{painted(name, 'bold', color=self._color)}{gap}{texts}\n")
 
     def _block(self, frame: Frame, first_ns: int, answers: Frame | None) -> None:
         """One message: a line that says what it is, below it what is in it."""
