@@ -35,8 +35,8 @@ class Checker:
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others = OtherProtocols(self.report, ports, titles)
         self._stalls = Stalls(self.report, offered)
-        self._rules: list[Rule] = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear]
-        self._rules.append(self._stalls)
+        self._rules: list[Rule] = [*self._everywhere, Health(self.report, offered), self._clock, self._others]
+        self._rules += [self._clear, self._stalls]
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
         self._of_type: dict[tuple[str, str | None], list[Callable[[Frame], None]]] = {}
         """By protocol and type: what its frames are shown to."""

@@ -17,8 +17,7 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
         if first not in left:
             continue
         causes = [each for each in left if each.code is first.code and each.severity != "note"]
-        others = first.code.code in first.code.neighbours
-        for effect in [each for each in left if others or each.code is not first.code]:
+        for effect in [*left]:
             found = [each for each in causes if each in left and explains(each, effect, causes)]
             if not found:
                 continue

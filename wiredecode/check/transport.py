@@ -1,16 +1,17 @@
 """Problems of TCP, reported when a connection is over."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wiredecode.check.codes import CODES, offers
+from wiredecode.check.codes import CODES
 from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.problems import (
     MOST_PROBLEMS,
+    Checks,
     Place,
     Problem,
     Report,
@@ -43,8 +44,9 @@ Hosts = tuple[str, ...]
 class Health(Rule):
     """Reports problems of TCP when a connection is over."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, offered: Mapping[str, Checks]) -> None:
         super().__init__(report)
+        self._offered = offered
         self._packets: Counter[str] = Counter()
         """By endpoint: packets of the connections that had losses."""
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
@@ -158,7 +160,7 @@ class Health(Rule):
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)
-        pulled = {offered.pulled for name, offered in offers() if name in connection.protocols} == {True}
+        pulled = {self._offered[name].pulled for name in connection.protocols if name in self._offered} == {True}
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""
