@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
 import time
@@ -22,6 +24,7 @@ from tests.spark.test_output import job, table, visible, write
 from tests.spark.test_pipeline import BASIC, cut
 from tests.support import packets
 from wiredecode.spark.folder import DONE
+from wiredecode.spark.session import mute_lost_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,3 +213,23 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(capture: Path, tmp_path: Path) ->
     assert process.returncode == 130
     assert err == f"wiredecode: interrupted; {out} was not written, what was there before is untouched\n"
     assert [*out.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(EOFError(), ""), (ConnectionResetError(), ""), (ValueError(), "ValueError")]
+)
+def test_java_that_ends_in_the_midst_of_an_update_leaves_no_traceback(
+    error: Exception, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Ctrl-C does, which reaches both processes; pyspark's server reports whatever else goes wrong."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            raise error
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        mute_lost_java(server)
+        with socket.create_connection(server.server_address):
+            server.handle_request()
+    told = capsys.readouterr().err
+    assert shown in told and bool(shown) == bool(told)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from wiredecode.extras import install, installed, need
 
@@ -147,10 +148,22 @@ def session(
         spark = _started(master, chosen)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)  # that of pyspark calls Java in the midst of another call
+    mute_lost_java(spark.sparkContext._accumulatorServer)
     try:
         yield spark
     finally:
         apart(spark.stop)
+
+
+def mute_lost_java(server: socketserver.BaseServer) -> None:
+    """Ctrl-C may end Java in the midst of what it tells pyspark's server, which would print a traceback of that."""
+    report = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            report(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def apart(work: Callable[[], None]) -> None:
