@@ -6,10 +6,13 @@ import ast
 import dataclasses
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import wiredecode
@@ -46,6 +49,56 @@ def test_frames_of_pandas_polars_and_arrow_have_the_columns_that_were_asked_for(
     assert list(pandas.columns) == polars.columns == arrow.column_names == names
     assert pandas["frame"].tolist() == polars["frame"].to_list() == arrow["frame"].to_pylist() != []
     assert set(polars["type"]) == {"Publish"}
+
+
+def in_arrays(kind: pa.DataType, prefix: str) -> Iterator[tuple[str, str]]:
+    """The outermost arrays of structures, and a path in each for every field below it."""
+    for field in kind if pa.types.is_struct(kind) else ():
+        place, element = f"{prefix}.{field.name}", getattr(field.type, "value_type", None)
+        found = below(element, "") if element is not None else ()
+        yield from ((place, path) for path in found)
+        yield from in_arrays(field.type, place)
+
+
+def below(kind: pa.DataType, prefix: str) -> Iterator[str]:
+    while pa.types.is_list(kind):
+        kind = kind.value_type
+    for field in kind if pa.types.is_struct(kind) else ():
+        yield f"{prefix}.{field.name}"
+        yield from below(field.type, f"{prefix}.{field.name}")
+
+
+def leaves(kind: pa.DataType, value: Any, path: list[str]) -> Iterator[Any]:
+    """All values at a path below a value of a type."""
+    if pa.types.is_list(kind):
+        for each in value or ():
+            yield from leaves(kind.value_type, each, path)
+    elif path:
+        yield from leaves(kind.field(path[0]).type, (value or {}).get(path[0]), path[1:])
+    else:
+        yield value
+
+
+@pytest.mark.parametrize(
+    "file", ["kafka/small.pcap", "rabbitmq-stream/c43_basic.pcap", "liftbridge/34-lb-replication.pcap"]
+)
+def test_a_field_in_arrays_is_a_column_with_all_its_values_also_of_arrays_in_arrays(captures: Path, file: str) -> None:
+    whole = wiredecode.read(captures / file).to_arrow()
+    protocols = set(whole["protocol"].to_pylist()) - {None}
+    found = {
+        f"{place}{path}": (place, path[1:].split("."))
+        for protocol in protocols
+        for place, path in in_arrays(whole.schema.field("layers").type.field(protocol).type, f"layers.{protocol}")
+    }
+    chosen = wiredecode.read(captures / file, columns=list(found)).to_arrow()
+    arrays = wiredecode.read(captures / file, columns=[place for place, _ in found.values()]).to_arrow()
+    filled = 0
+    for name, (place, path) in found.items():
+        kind = arrays.schema.field(place).type
+        expected = [None if rows is None else [*leaves(kind, rows, path)] for rows in arrays[place].to_pylist()]
+        assert chosen[name].to_pylist() == expected, name
+        filled += any(expected)
+    assert filled > 1
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_every_column_stands_once_and_may_be_null() -> None:
 
 
 def test_metadata_names_table_and_version() -> None:
-    for table in (schema.frames_schema(), schema.messages_schema(), schema.packets_schema()):
+    for table in (schema.frames_schema(), schema.declared_schema("messages"), schema.declared_schema("packets")):
         assert table.metadata[b"wiredecode.schema"] == b"2"
     assert schema.frames_schema().metadata[b"wiredecode.table"] == b"frames"
 
@@ -104,7 +104,7 @@ def test_each_kind_of_field_has_its_type() -> None:
 
 def test_bytes_shown_as_text_are_text_in_the_schema() -> None:
     assert arrow_type(Everything, raw=False).field("data").type == pa.string()
-    assert pa.binary() not in {field.type for field in schema.messages_schema("base64")}
+    assert pa.binary() not in {field.type for field in schema.declared_schema("messages", "base64")}
     assert not any(line.endswith(" binary") for line in map(str, schema.frames_schema("hex").field("layers").type))
 
 

@@ -47,13 +47,11 @@ class TooManyPartitions(Unclear):
 
 def check_partition(schema: pa.Schema, name: str) -> None:
     """Raise ValueError where ``schema`` has no such column, or one that folders cannot be named after."""
-    from wiredecode.tables.schema import select
+    from wiredecode.tables.schema import field_of, select
 
-    found = select(schema, [name]).field(0)
-    for step in name.split(".")[1:]:
-        found = found.type.field(step)
-    if pa.types.is_nested(found.type) or is_bytes(found.type):
-        raise ValueError(f"--partition-by {name}: folders are not named after values of type {found.type}")
+    kind = field_of(select(schema, [name]), name).type
+    if pa.types.is_nested(kind) or is_bytes(kind):
+        raise ValueError(f"--partition-by {name}: folders are not named after values of type {kind}")
 
 
 class Files(Protocol):

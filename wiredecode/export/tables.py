@@ -17,18 +17,9 @@ from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
-from wiredecode.tables.schema import named
+from wiredecode.tables.schema import field_of, named
 
 TIME = "time"
-
-
-def needed(columns: Sequence[str] | None, partition_by: Sequence[str], *, timed: bool) -> list[str] | None:
-    """The columns that must be read: those asked for, and what partitions and a selection by time need."""
-    if columns is None:
-        return None
-    by = [name for name in partition_by if name not in TIMES]
-    time = [TIME] if timed or len(by) < len(partition_by) else []
-    return list(dict.fromkeys([*columns, *by, *time]))
 
 
 @dataclass(frozen=True)
@@ -44,27 +35,26 @@ class Projection:
         if columns is None:
             return cls(tuple(schema.names), schema)
         columns = named(schema, columns)
-        fields = [_field(schema, name) for name in columns]
+        fields = [field_of(schema, name).with_name(name).with_nullable(True) for name in columns]
         return cls(tuple(columns), pa.schema(fields, schema.metadata))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.schema.equals(batch.schema):
             return batch
-        return pa.record_batch([_column(batch, name) for name in self.columns], schema=self.schema)
+        paths = [name.split(".") for name in self.columns]
+        return pa.record_batch([_below(batch.column(first), rest) for first, *rest in paths], schema=self.schema)
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field:
-    first, *rest = name.split(".")
-    field = schema.field(first)
-    for step in rest:
-        field = field.type.field(step)
-    return field.with_name(name).with_nullable(True)
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    first, *rest = name.split(".")
-    column = batch.column(first)
-    return pc.struct_field(column, rest) if rest else column
+def _below(column: pa.Array, path: list[str]) -> pa.Array:
+    """A field of structures; if they are in arrays, all its values of a row as one list."""
+    if not path:
+        return column
+    if not pa.types.is_list(column.type):
+        return _below(pc.struct_field(column, path[0]), path[1:])
+    values, ends = _below(column.values, path), pa.concat_arrays([column.offsets])
+    if pa.types.is_list(values.type):
+        values, ends = values.values, values.offsets.take(ends)
+    return pa.ListArray.from_arrays(ends, values, mask=column.is_null())
 
 
 class Timed:
@@ -101,15 +91,10 @@ class Timed:
 
 def within(batch: pa.RecordBatch, start_ns: int | None, end_ns: int | None) -> pa.RecordBatch:
     """The rows of a time from ``start_ns`` to ``end_ns``, in nanoseconds since the epoch."""
-    if start_ns is None and end_ns is None:
-        return batch
-    times = batch.column(TIME).cast(pa.int64())
-    kept = pa.array([True] * len(batch))
-    if start_ns is not None:
-        kept = pc.and_(kept, pc.greater_equal(times, start_ns))
-    if end_ns is not None:
-        kept = pc.and_(kept, pc.less_equal(times, end_ns))
-    return batch.filter(kept)
+    for bound, holds in ((start_ns, pc.greater_equal), (end_ns, pc.less_equal)):
+        if bound is not None:
+            batch = batch.filter(holds(batch.column(TIME).cast(pa.int64()), bound))
+    return batch
 
 
 class TableExport(Export):
@@ -151,16 +136,22 @@ class TableExport(Export):
         return self.reader
 
     def _needed(self) -> list[str] | None:
-        """The columns to read; columns of Parquet are derived from them."""
-        by, timed = self.job.partitions, self.job.is_timed
-        if self.form.name != "parquet" or self.columns is None:
-            return needed(self.columns, by, timed=timed)
-        self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
-        return table_columns(needed(self.columns, by, timed=timed))
+        """The columns to read, also for partitions and a selection by time; those of Parquet are derived from them."""
+        if self.columns is None:
+            return None
+        portable = self.form.name == "parquet"
+        if portable:
+            self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
+        wanted = [*self.columns, *self._by(), *([TIME] if self.job.is_timed else [])]
+        return table_columns(wanted) if portable else list(dict.fromkeys(wanted))
+
+    def _by(self) -> list[str]:
+        """The columns that name partitions."""
+        return [TIME if name in TIMES else name for name in self.job.partitions]
 
     def _columns(self, schema: pa.Schema) -> list[str]:
         """The columns that are written: those asked for, and those that name partitions."""
-        by = [TIME if name in TIMES else name for name in self.job.partitions]
+        by = self._by()
         for name in by:
             check_partition(schema, name)
         return list(dict.fromkeys([*(self.columns or schema.names), *by]))

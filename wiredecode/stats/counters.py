@@ -21,7 +21,7 @@ from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, Latency, Row, topic_group, within_limit
 from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fitting
 from wiredecode.tables.connections import ConnectionTable
-from wiredecode.tables.schema import connections_schema
+from wiredecode.tables.schema import declared_schema
 
 MOST_CELLS = 65_536
 """Topics times intervals that are counted separately, if the interval is not given: beyond it, it gets longer."""
@@ -295,7 +295,7 @@ def fact(name: str, row: Row) -> Any:
 
 
 def fact_field(name: str) -> pa.Field:
-    return pa.field(name, pa.float64()) if name.endswith("_us") else connections_schema().field(name)
+    return pa.field(name, pa.float64()) if name.endswith("_us") else declared_schema("connections").field(name)
 
 
 def type_of(column: str) -> pa.DataType:

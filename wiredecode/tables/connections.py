@@ -20,7 +20,7 @@ from wiredecode.net.health import (
     DirectionHealth,
 )
 from wiredecode.net.types import Connection, Direction
-from wiredecode.tables.schema import STABLE_IDS, connections_schema
+from wiredecode.tables.schema import STABLE_IDS, declared_schema
 
 COUNTED = {
     "retransmissions": RETRANSMISSION,
@@ -104,7 +104,7 @@ class ConnectionTable:
     """Collects connections as they end; ``on_end`` of a dissector passes them."""
 
     def __init__(self, schema: pa.Schema | None = None, *, most: int | None = None) -> None:
-        self.schema = connections_schema() if schema is None else schema
+        self.schema = declared_schema("connections") if schema is None else schema
         self._stable = (self.schema.metadata or {}).items() >= STABLE_IDS.items()
         self._most = most
         self.untold = 0

@@ -17,7 +17,7 @@ from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart
 from wiredecode.frames.record import BYTES
 from wiredecode.tables.column_builders import ByteStrings, Headers, Integers, Texts
 from wiredecode.tables.frames import Builder, FrameTable, ignore
-from wiredecode.tables.schema import RAW, messages_schema, select
+from wiredecode.tables.schema import RAW, declared_schema, select
 
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
@@ -155,7 +155,7 @@ def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
         return Texts()
     if name in BYTE_COLUMNS:
         return ByteStrings()
-    kind = messages_schema().field(name).type
+    kind = declared_schema("messages").field(name).type
     return Integers(kind) if name in NUMBERS else Headers(kind)
 
 
@@ -166,7 +166,7 @@ class MessageTable:
     """
 
     def __init__(self, columns: Sequence[str] | None = None) -> None:
-        self.schema = select(messages_schema(), columns)
+        self.schema = select(declared_schema("messages"), columns)
         wanted = ["body" if name == "size" else name for name in self.schema.names]
         self._columns: dict[str, Any] = {name: collector(name) for name in wanted}
         self.rows = 0

@@ -21,7 +21,7 @@ from wiredecode.net.limits import Limits
 from wiredecode.net.link import Octets
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, ethertype_name, linktype_name, protocol_name
 from wiredecode.net.segments import IPV6_FLOW, Segments
-from wiredecode.tables.schema import packets_schema
+from wiredecode.tables.schema import declared_schema
 
 FRAGMENT = "IP fragment"
 """Why a fragment was not decoded by itself: the packet that completes its datagram has the facts."""
@@ -112,7 +112,7 @@ class PacketTable:
     """Makes record batches of packets, in the order of the capture. ``totals`` counts them, and is whole at the end."""
 
     def __init__(self, limits: Limits | None = None, *, stable_ids: bool = False, analyse: bool = True) -> None:
-        self.schema = packets_schema()
+        self.schema = declared_schema("packets")
         self._network = Network(limits or Limits()) if analyse else None
         """Assigns packets to connections, and analyses them."""
         if self._network is not None:

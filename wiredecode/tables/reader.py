@@ -29,11 +29,9 @@ from wiredecode.tables.schema import (
     OTHER,
     RAW,
     STABLE_IDS,
-    connections_schema,
+    declared_schema,
     frames_schema,
     layer_names,
-    messages_schema,
-    packets_schema,
     select,
     type_schema,
 )
@@ -52,15 +50,9 @@ def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
     """The schema of all columns of a level. Raises ``ValueError`` for a level or ``bytes_choice`` that is not known."""
     if bytes_choice != RAW and bytes_choice not in BYTES:
         raise ValueError(f"bytes cannot be shown as {bytes_choice}; there are {', '.join((RAW, *BYTES))}")
-    if level == PACKETS:
-        return packets_schema()
-    if level == MESSAGES:
-        return messages_schema(bytes_choice)
-    if level == FRAMES:
-        return frames_schema(bytes_choice)
-    if level == CONNECTIONS:
-        return connections_schema()
-    raise ValueError(f"there is no level {level}; there are {', '.join(LEVELS)}")
+    if level not in LEVELS:
+        raise ValueError(f"there is no level {level}; there are {', '.join(LEVELS)}")
+    return frames_schema(bytes_choice) if level == FRAMES else declared_schema(level, bytes_choice)
 
 
 Rows = tuple[str, pa.RecordBatch]

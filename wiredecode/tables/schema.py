@@ -87,22 +87,9 @@ def declared_columns() -> dict[str, dict[str, tuple[str, str]]]:
     return tables
 
 
-def packets_schema() -> pa.Schema:
-    """Packets: link, IP and TCP headers."""
-    return _declared("packets", True)
-
-
-def connections_schema() -> pa.Schema:
-    """TCP connections: who, how they began and ended, and what TCP analysis found in each direction."""
-    return _declared("connections", True)
-
-
-def messages_schema(bytes_choice: str = RAW) -> pa.Schema:
-    """Published and delivered messages."""
-    return _declared("messages", bytes_choice == RAW)
-
-
-def _declared(table: str, raw: bool) -> pa.Schema:
+def declared_schema(table: str, bytes_choice: str = RAW) -> pa.Schema:
+    """Messages, packets or connections: the columns of ``columns.toml``."""
+    raw = bytes_choice == RAW
     headers = pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", _bytes(raw))]))
     columns = declared_columns()[table].items()
     return _schema(
@@ -153,10 +140,26 @@ def named(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
 def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
     found: list[str] = []
     for field in fields:
-        found.append(prefix + field.name)
-        if pa.types.is_struct(field.type):
-            found += _names(field.type, f"{prefix}{field.name}.")
+        found += [prefix + field.name, *_names(_members(field.type), f"{prefix}{field.name}.")]
     return found
+
+
+def _members(kind: pa.DataType) -> Iterable[pa.Field]:
+    """The fields of a structure, or of the structures in an array."""
+    while pa.types.is_list(kind):
+        kind = kind.value_type
+    return kind if pa.types.is_struct(kind) else ()
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """The column of a name; that of a field of structures in arrays is one list of all its values."""
+    first, *rest = name.split(".")
+    field, listed = schema.field(first), False
+    for step in rest:
+        listed = listed or pa.types.is_list(field.type)
+        field = next(each for each in _members(field.type) if each.name == step)
+    listed = listed and not pa.types.is_list(field.type)
+    return field.with_type(pa.list_(field.with_name("item"))) if listed else field
 
 
 def _chosen(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) -> list[pa.Field]:
@@ -165,9 +168,16 @@ def _chosen(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) ->
         name = prefix + field.name
         if name in columns:
             found.append(field)
-        elif pa.types.is_struct(field.type) and (inner := _chosen(field.type, f"{name}.", columns)):
-            found.append(field.with_type(pa.struct(inner)))
+        elif inner := _chosen(_members(field.type), f"{name}.", columns):
+            found.append(_of_members(field, inner))
     return found
+
+
+def _of_members(field: pa.Field, members: list[pa.Field]) -> pa.Field:
+    """The column with these fields in its structures."""
+    if pa.types.is_list(field.type):
+        return field.with_type(pa.list_(_of_members(field.type.value_field, members)))
+    return field.with_type(pa.struct(members))
 
 
 # Layers.

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wiredecode.extras import install
@@ -232,26 +233,23 @@ def _lz4(data: bytes, limit: int) -> Decompressed:
     return _Format(LZ4FrameDecompressor, magic, errors, most=most).decompress(data, limit)
 
 
-_LZ4_MAGIC, _LZ4_SIZE_OR_DICTIONARY, _LZ4_CHECKSUM_AT = b"\x04\x22\x4d\x18", 0x09, 6
+_LZ4_MAGIC, _LZ4_CHECKSUM_AT, _LZ4_WRONG_HEADER = b"\x04\x22\x4d\x18", 6, "headerChecksum"
 
 
 def _lz4_kafka(data: bytes, limit: int) -> Decompressed:
     """LZ4 frames of Kafka: before 0.10 their header checksum counted the magic number, too, so it is put right."""
-    if data.startswith(_LZ4_MAGIC) and len(data) > _LZ4_CHECKSUM_AT and not data[4] & _LZ4_SIZE_OR_DICTIONARY:
-        right = bytes([_short_xxh32(data[4:_LZ4_CHECKSUM_AT]) >> 8 & 0xFF])
-        data = data[:_LZ4_CHECKSUM_AT] + right + data[_LZ4_CHECKSUM_AT + 1 :]
-    return _lz4(data, limit)
+    found = _lz4(data, limit)
+    if _LZ4_WRONG_HEADER not in found.message:
+        return found
+    head = _lz4_head(data[:_LZ4_CHECKSUM_AT])
+    return _lz4(head + data[len(head) :], limit)
 
 
-def _short_xxh32(data: bytes) -> int:
-    """xxHash32 of less than four bytes, with seed 0."""
-    found = 0x165667B1 + len(data)
-    for byte in data:
-        found = found + byte * 0x165667B1 & 0xFFFFFFFF
-        found = (found << 11 | found >> 21) * 0x9E3779B1 & 0xFFFFFFFF
-    found = (found ^ found >> 15) * 0x85EBCA77 & 0xFFFFFFFF
-    found = (found ^ found >> 13) * 0xC2B2AE3D & 0xFFFFFFFF
-    return found ^ found >> 16
+@lru_cache(maxsize=64)
+def _lz4_head(front: bytes) -> bytes:
+    """The front of a frame with the checksum that LZ4 takes; empty: it takes none."""
+    heads = (front + bytes([byte]) for byte in range(256))
+    return next((head for head in heads if _LZ4_WRONG_HEADER not in _lz4(head, 0).message), b"")
 
 
 _per_thread = threading.local()
