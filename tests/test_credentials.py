@@ -31,6 +31,71 @@ TEXTS = (
     *("ghs_" + "a1" * 10, "ghu_" + "a1" * 10, "ghr_" + "a1" * 10, "github_pat_" + "a1" * 10, "glpat-" + "a1" * 10),
     *("xoxb-" + "a1" * 10, "sk_live_" + "a1" * 10, "rk_live_" + "a1" * 10, "npm_" + "a1" * 10, "hvs." + "a1" * 10),
     *("AIza" + "a1" * 10, "AKIA" + "A1" * 10, "ASIA" + "A1" * 10, "SG." + "a1" * 10, "SU" + "A2" * 22),
+    *(start + "a1" * 10 for start in ("gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "xoxe.", "xapp-")),
+    *(start + "a1" * 10 for start in ("sk_test_", "rk_test_", "hvb.", "hvr.", "LTAI", "sk-proj-", "sk-ant-", "sk-or-")),
+    *(
+        start + "a1" * 10
+        for start in ("sk-svcacct-", "hf_", "doo_v1_", "dop_v1_", "dor_v1_", "shpat_", "shpca_", "shppa_")
+    ),
+    *(start + "a1" * 10 for start in ("shpss_", "ya29.", "pypi-", "sq0atp-", "sq0csp-", "sq0idp-", "whsec_", "dapi")),
+    *(
+        start + "a1" * 10
+        for start in ("ATATT3", "glc_", "glsa_", "NRAK-", "dckr_pat_", "tskey-", "dp.pt.", "pul-", "sbp_")
+    ),
+    *(start + "a1" * 10 for start in ("lin_api_", "figd_", "PMAK-", "AGE-SECRET-KEY-1", "123456789:AAx")),
+    *("https://hooks.slack.com/services/T0/B0/a1", "https://discord.com/api/webhooks/1/a1", "PuTTY-User-Key-File-2: x"),
+    *(
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc",
+        "$ANSIBLE_VAULT;1.1;AES256\nabc",
+        "{SSHA}a1b2c3d4",
+        "{sha256}a1b2c3d4",
+    ),
+    *("$2b$12$a1b2c3d4", "$5$a1b2c3d4", "$6$salt$a1b2c3d4", "$apr1$a1b2c3d4", "$argon2id$v=19$a1b2c3d4", "NTLM abc"),
+    *("SSWS abc", 'Hawk id="x", mac="abc"', "OAuth a=abc", "AWS AKIA:abc", "Authorization: abc", "authorisation = abc"),
+    *(
+        r"{\"password\":\"abc\"}",
+        r"{\\\"password\\\":\\\"abc\\\"}",
+        "<password>abc</password>",
+        "password%3Dabc",
+        "otp=abc",
+    ),
+    *(
+        "<x:UserPassword a='b'><![CDATA[abc]]></x:UserPassword>",
+        r"password\u003dabc",
+        'tokens": ["abc"]',
+        "password := abc",
+    ),
+    *(
+        "secret: |\n  abc",
+        "set password for u = 'abc'",
+        "IDENTIFIED BY 'abc123'",
+        "requirepass abc123",
+        "AUTH PLAIN abc123",
+    ),
+    *("curl -u me:abc123 h", "jdbc:oracle:thin:u/abc123@h:1521:x", "amqp%3A%2F%2Fu%3Aabc%40h", "passcode is abc123"),
+)
+HARMLESS = (
+    "orders.eu.17 was stored at 3",
+    "authority: h",
+    "auth required",
+    "aws eu-west-1",
+    "task-17 of risk-3",
+    "<passed>3<",
+)
+NAMES = (
+    *("userpw", "bindPW", "pw1", "PHPSESSID", "client_assertion", "SAMLResponse", "sasl.jaas.config", "2fa", "keytab"),
+    *(
+        "access-code",
+        "recovery_code",
+        "backupCodes",
+        "clientkey",
+        "sshKey",
+        "appKey",
+        "webhook_url",
+        "connStr",
+        "cnonce",
+    ),
+    *("presigned", "mnemonic", "geheim", "senha", "pword", "pincode", "client.pem", "authorisation"),
 )
 OF_CURSUS = ("LOGIN maria geheim", "authenticate geheim", "HELLO 3 AUTH maria geheim", "\\u0074oken", "//maria:geheim")
 
@@ -46,5 +111,28 @@ def test_no_form_that_cursus_has_is_missed(text: str) -> None:
     assert layers_kinds.holds_credential(text.encode())
 
 
-def test_a_plain_text_has_none() -> None:
-    assert not credentials.may_hold("orders.eu.17 was stored at 3") and not layers_kinds.may_hold(b"orders.eu.17")
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_plain_text_has_none(text: str) -> None:
+    assert not credentials.is_secret_value(text)
+    assert layers_kinds.holds_credential(text.encode()) == ("auth" in text), "Cursus hides whatever follows AUTH"
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "abc" in text])
+def test_nothing_of_a_credential_is_left(text: str) -> None:
+    assert "abc" not in credentials.without_secrets(text, lambda found: "")
+
+
+def test_names_that_hold_credentials() -> None:
+    assert [name for name in NAMES if not credentials.is_secret_name(name)] == []
+    harmless = (
+        "authority",
+        "author",
+        "partition_key",
+        "monkeys",
+        "power",
+        "pwned",
+        "content-type",
+        "signal",
+        "response",
+    )
+    assert [name for name in harmless if credentials.is_secret_name(name)] == []

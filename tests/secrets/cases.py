@@ -82,6 +82,7 @@ HEADERS = (
     *("Proxy-Authorization", "Cookie", "Session-Id", "Client-Secret", "PASSWD", "x-amz-security-token", "Signature"),
     *("AccessKey", "private_key", "credentials", "X-Nkey", "Nats-Secret", "pswd", "pw", "AccountKey", "dsn", "hmac"),
     *("Ocp-Apim-Subscription-Key", "x-functions-key", "connection-string", "SSH-Key", "X-CSRF", "mfa", "ticket"),
+    *("userPw", "client_assertion", "sasl.jaas.config", "recovery-code"),
 )
 VALUES = (
     *("ApiKey {}", "Bearer: {}", 'Bearer "{}"', "password={}", "user=u;Password={};Server=x", '{{"password":"{}"}}'),
@@ -89,6 +90,7 @@ VALUES = (
     *("amqp://u:p#{}@h/", "amqp://u:p?{}@h/", "amqp://u:p'{}@h/", "//u:{}@h", "u:{}@h:5672", "Basic\t{}"),
     *("-----BEGIN PRIVATE KEY-----{}-----END PRIVATE KEY-----", "ghp_{}", "xoxb-1-{}", "AKIA{}", "token {}"),
     *("AWS4-HMAC-SHA256 Credential=AKIA/x, Signature={}", "password is {}", "password -> {}", "password({})"),
+    *(r"{{\"password\":\"{}\"}}", "<password>{}</password>", "password%3D{}", "hf_{}", "Authorization: x {}"),
 )
 """Values that are credentials by their form."""
 

@@ -10,15 +10,18 @@ from functools import lru_cache
 
 WORD = (
     r"pass(?!ed|ive|age|ing|es\b)|pswd|pwd|token|secret|jwt|credential|creds?\b|bearer|session|cookie|signature|kennwort|"
-    r"api[-_. ]?key|account[-_. ]?key|access[-_. ]?key|shared[-_. ]?key|private[-_. ]?key"
+    r"api[-_. ]?key|account[-_. ]?key|access[-_. ]?(?:key|code)|shared[-_. ]?key|private[-_. ]?key"
 )
 NAME = re.compile(
-    WORD + r"|seed|cred|auth(?!or(?!i))|nkey|otp\b|mfa|c?[xs]s?rf|hmac|krb5|kerberos|signing|"
-    r"connection[-_. ]?string|\b(?:pw|psk|sig|sign|sas|pin|dsn|ticket|refresh|nonce|private)\b",
+    WORD + r"|pword|geheim|senha|seed|mnemonic|cred|auth(?!or(?!i[sz]))|assertion|saml|jaas|(?<!o)nkey|otp\b|mfa|"
+    r"[2t]fa\b|sessid|c?[xs]s?rf|hmac|krb5|kerberos|keytab|sign(?:ing|ed)|preshared|\w{2}pw\b|"
+    r"conn(?:ection)?[-_. ]?str(?:ing)?\b|(?:recovery|backup|unlock|verification)[-_. ]?codes?|"
+    r"(?:hook|database|jdbc)[-_. ]?url|"
+    r"\b(?:pw\d?|psk|sig|sign|sas|pin|pincode|puk|dsn|ticket|refresh|c?nonce|private|pem)\b",
     re.IGNORECASE,
 )
 """Part of a name whose value counts as a secret."""
-KEY_NAME = re.compile(r"[-_. ]keys?\Z", re.IGNORECASE)
+KEY_NAME = re.compile(r"(?:[-_. ]|ssh|client|app)keys?\Z", re.IGNORECASE)
 HARMLESS_KEYS = re.compile(
     r"(?:partition(?:ing)?|routing|message|msg|record|row|sort|primary|foreign|object|public|cache|shard|group|order|"
     r"dedup(?:lication)?|idempotency|stream|topic|event|aggregate|bucket|kv|hash|map|from|to|data|index|binding)"
@@ -31,32 +34,57 @@ JOINED = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 USER_INFO = (
     r"(?<=//)(?:[^\s/:@\"<>]*:(?!\d{1,5}(?:[/?#]|\Z))[^\s\"<>]{1,256}|[^\s/?#@\"<>]{1,256})(?=@)"
     r"|(?<![\w/:.])[\w.+-]{1,64}:(?P<bare>[^\s@:/\"<>]{1,256})(?=@[\w\[])"
+    r"|(?i:%2f%2f[\w.-]{0,64}%3a)(?P<encoded>[\w.~%-]{1,256}?)(?=%40)"
 )
 JSON_WEB_TOKEN = r"\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}"
 KEY_SEED = r"\bS[UAOCNX][A-Z2-7]{40,}"
 PROVIDER = (
-    r"\b(?:gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|sk_live_|rk_live_|npm_|hvs\.|AIza|AKIA|ASIA|SG\.)[\w.-]{12,}"
+    r"\b(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt|agent|soat)-|xox[abeoprs][-.]|xapp-|[rs]k_(?:live|test)_|npm_|"
+    r"hv[bsr]\.|AIza|AKIA|ASIA|LTAI|SG\.|sk-(?:proj|ant|or|svcacct)-|hf_|do[opr]_v1_|shp(?:at|ca|pa|ss)_|ya29\.|pypi-|"
+    r"sq0(?:atp|csp|idp)-|whsec_|dapi|ATATT3|gl(?:c|sa)_|NRAK-|dckr_pat_|tskey-|dp\.(?:pt|st|ct|sa)\.|pul-|sbp_|"
+    r"lin_api_|figd_|PMAK-|AGE-SECRET-KEY-1|\d{8,10}:AA)[\w.-]{12,}"
 )
-PRIVATE_KEY = r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*)"
-SCHEME = r"(?i:\b(?:bearer|basic|negotiate(?!\s+[\w-]+=[^=\s])|digest|apikey)\b[\s:]+[\"']?(?P<scheme>[^\s\"',;]+))"
+HOOK = r"(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/(?P<hook>[^\s\"'<>]+)"
+PRIVATE_KEY = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*)|PuTTY-User-Key-File-(?s:.*)"
+HASH = r"\$(?:2[abxy]|[56]|apr1|argon2\w{1,2})\$[\w./$+=,-]{8,}|(?i:\{s?sha\d*\})[\w+/=]{8,}|\$ANSIBLE_VAULT(?s:.*)"
+SCHEME = (
+    r"(?i:\b(?:bearer|basic|negotiate(?!\s+[\w-]+=[^=\s])|apikey|ntlm|ssws)\b[\s:=]+[\"']?(?P<scheme>[^\s\"',;]+)"
+    r"|\b(?:(?:digest|hawk|oauth)\s+(?=\w+=)|aws\s+(?=\w+:)|authori[sz]ation[\"']?\s{0,8}[:=]\s{0,8})(?P<header>[^\r\n]+)"
+    r"|\bdigest[\s:]+[\"']?(?P<digest>[^\s\"',;]+))"
+)
 ASSIGNED = (
-    rf"(?i:(?:{WORD}|\b(?:pw|sig|sas|auth)\b)\w{{0,64}}[\"']?\s{{0,8}}(?:[=:]|(?<!\s)\(|->)\s{{0,8}}(?!<redacted)"
-    r"(?:[bu]?\"(?P<double>[^\"]+)|[bu]?'(?P<single>[^']+)|(?P<plain>[^\s&;,)\"'{\[]+)))"
+    rf"(?i:(?:{WORD}|\b(?:pw|sig|sas|auth|otp)\b)\w{{0,64}}[\\\"']{{0,8}}\s{{0,8}}(?:for\s+\S{{1,64}}\s+)?"
+    r"(?:[=:]{1,2}>?|(?<!\s)\(|->|%3[ad]|\\u003[ad])\s{0,8}(?:[|>]\s+)?(?:\[\s*)?(?!<redacted)"
+    r"(?:\\{1,8}[\"'](?P<escaped>[^\"'\\]+)|[bu]?\"(?P<double>[^\"]+)|[bu]?'(?P<single>[^']+)"
+    r"|(?P<plain>[^\s&;,)\"'{\[]+)))"
 )
+ELEMENT = rf"(?i:<[\w:.-]{{0,64}}(?:{WORD})[^<>]{{0,256}}>(?:<!\[CDATA\[)?\s{{0,8}}(?P<element>[^<>\s][^<>]*))"
 SPOKEN = (
-    r"(?i:\b(?:token|password|passwd|pwd|secret|credentials)\s+(?:(?:is|was|for)\s+)?[\"']?"
-    r"(?P<spoken>(?=[^\s\"']{0,256}\d)(?!<redacted)[^\s\"']{6,}))"
+    r"(?i:(?:\b(?:token|pass(?:word|wd|code|phrase)|pwd|secret|credentials|api key|auth(?:\s+(?:plain|login))?|"
+    r"requirepass|identified\s+by)\s+(?:(?:is|was|for):?\s+)?|(?<=-u)\s+[\w.@-]{1,64}:|\bjdbc:\w{1,16}:\w{1,16}:\w{1,64}/)"
+    r"[\"']?(?P<spoken>(?=[^\s\"']{0,256}\d)(?!<redacted)[^\s\"']{6,}))"
 )
-VALUE = re.compile("|".join((USER_INFO, JSON_WEB_TOKEN, KEY_SEED, PROVIDER, PRIVATE_KEY, SCHEME, ASSIGNED, SPOKEN)))
-"""User and password of a URL, a JWT (or what was captured of one), an NKEY seed, keys of providers, a private key in
-PEM, the credentials of an HTTP scheme, ``password=...`` and the like, a word with a digit after ``token``."""
+FORMS = (USER_INFO, JSON_WEB_TOKEN, KEY_SEED, PROVIDER, HOOK, PRIVATE_KEY, HASH, SCHEME, ASSIGNED, ELEMENT, SPOKEN)
+VALUE = re.compile("|".join(FORMS))
+"""User and password of a URL, a JWT (or what was captured of one), an NKEY seed, keys of providers, addresses of
+webhooks, a private key, a hash of a password, credentials of an HTTP scheme, ``password=...`` and the like, an element
+of XML, a word with a digit after ``token``."""
 STEMS = (
-    *("@", "eyj", "bearer", "basic", "negotiate", "digest", "api", "account", "access", "shared", "private", "pass"),
-    *("pswd", "pwd", "token", "secret", "jwt", "cred", "session", "cookie", "signature", "kennwort", "pw", "sig"),
-    *("sas", "auth", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "sk_live_", "rk_live_"),
-    *("npm_", "hvs.", "aiza", "akia", "asia", "sg."),
+    *("@", "%40", "eyj", "bearer", "basic", "negotiate", "digest", "api", "account", "access", "shared", "private"),
+    *("pass", "pswd", "pwd", "token", "secret", "jwt", "cred", "session", "cookie", "kennwort", "pw", "sig", "sas"),
+    *("auth", "otp", "ntlm", "ssws", "hawk", "aws", "identified", "-u ", "jdbc"),
 )
-"""A text without any of these in small letters holds no credential, unless it is a seed."""
+"""A text without any of these in small letters holds no credential, unless it is long."""
+STEMS_OF_LONG = (
+    *("hooks", "putty", "$2", "$5$", "$6$", "$apr1", "$argon2", "{sha", "{ssha", "$ansible", "gho_", "ghp_", "ghs_"),
+    *("ghu_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "xox"),
+    *("xapp-", "k_live_", "k_test_", "npm_", "hvb.", "hvs.", "hvr.", "aiza", "akia", "asia", "ltai", "sg.", "sk-proj-"),
+    *("sk-ant-", "sk-or-", "sk-svc", "hf_", "doo_v1_", "dop_v1_", "dor_v1_", "shp", "ya29.", "pypi-", "sq0", "whsec_"),
+    *("dapi", "atatt3", "glc_", "glsa_", "nrak-", "dckr_", "tskey-", "dp.", "pul-", "sbp_", "lin_api_", "figd_"),
+    *("pmak-", ":aa"),
+)
+"""Nor is one of these in it, or a seed."""
+LONG = 10
 SEED = re.compile(KEY_SEED)
 NUMBERS = re.compile(r"[0-9a-fA-F:.-]*\Z")
 """Numbers, ids in hex, times: none of the letters make a stem."""
@@ -68,6 +96,11 @@ def may_hold(value: str) -> bool:
         return False
     text = value.casefold()
     for stem in STEMS:
+        if stem in text:
+            return True
+    if len(value) <= LONG:
+        return False
+    for stem in STEMS_OF_LONG:
         if stem in text:
             return True
     return len(value) > 40 and SEED.search(value) is not None

@@ -18,7 +18,9 @@ CREDENTIAL = re.compile(
 )
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""
-STEMS = tuple(stem.encode() for stem in (*credentials.STEMS, "login", "hello", "\\u00", "//"))
+STEMS = tuple(
+    stem.encode() for stem in (*credentials.STEMS, *credentials.STEMS_OF_LONG, "login", "hello", "\\u00", "//")
+)
 SEED = re.compile(credentials.KEY_SEED.encode())
 MAX_KEY_BYTES = 64
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
-from wiredecode.fields import credentials
 from wiredecode.fields.textfields import MAX_DIGITS
 from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
@@ -45,9 +44,6 @@ PRIVATE = re.compile(rb"_|\$SYS|.*\._")
 VERSION = b"NATS/1.0\r\n"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
-_STEMS = "|".join(map(re.escape, credentials.STEMS))
-SECRET = re.compile(f"{credentials.NAME.pattern}|{_STEMS}|{credentials.KEY_SEED}".encode(), re.IGNORECASE)
-"""Messages that match are read alone: they may hold a credential."""
 
 
 class Source:
@@ -187,9 +183,12 @@ def operations(source: Source) -> tuple[Int64s, UInt8s, Int64s, Int64s]:
 
 def count_headers(buffer: bytes, start: int, stop: int) -> int:
     """The headers in a plain block; -1 for another one, and where one may carry credentials."""
-    if BLOCK_LINES.fullmatch(buffer, start, stop) is None or SECRET.search(buffer, start, stop):
+    if BLOCK_LINES.fullmatch(buffer, start, stop) is None:
         return -1
-    return buffer.count(b"\n", start, stop) - 2
+    headers = HEADER.findall(buffer, start + len(VERSION), stop)
+    if any(names.is_secret_header(name.decode(), value.decode()) for name, value in headers):
+        return -1
+    return len(headers)
 
 
 def header_spans(buffer: bytes, starts: Int64s, stops: Int64s) -> Int64s:
