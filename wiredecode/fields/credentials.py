@@ -5,8 +5,10 @@ words of free text.
 """
 
 import re
+import tomllib
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.resources import files
 
 WORD = (
     r"pass(?!ed|ive|age|ing|es\b)|pswd|pwd|token|secret|jwt|credential|creds?\b|bearer|session|cookie|signature|kennwort|"
@@ -38,12 +40,9 @@ USER_INFO = (
 )
 JSON_WEB_TOKEN = r"\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}"
 KEY_SEED = r"\bS[UAOCNX][A-Z2-7]{40,}"
-PROVIDER = (
-    r"\b(?:gh[opsur]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt|agent|soat)-|xox[abeoprs][-.]|xapp-|[rs]k_(?:live|test)_|npm_|"
-    r"hv[bsr]\.|AIza|AKIA|ASIA|LTAI|SG\.|sk-(?:proj|ant|or|svcacct)-|hf_|do[opr]_v1_|shp(?:at|ca|pa|ss)_|ya29\.|pypi-|"
-    r"sq0(?:atp|csp|idp)-|whsec_|dapi|ATATT3|gl(?:c|sa)_|NRAK-|dckr_pat_|tskey-|dp\.(?:pt|st|ct|sa)\.|pul-|sbp_|"
-    r"lin_api_|figd_|PMAK-|AGE-SECRET-KEY-1|\d{8,10}:AA)[\w.-]{12,}"
-)
+PREFIXES = sum(tomllib.loads((files(__package__) / "credentials.toml").read_text("utf-8")).values(), list[str]())
+"""Of keys that providers issue."""
+PROVIDER = rf"\b(?:{'|'.join(map(re.escape, PREFIXES))}|\d{{8,10}}:AA)[\w.-]{{12,}}"
 HOOK = r"(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/(?P<hook>[^\s\"'<>]+)"
 PRIVATE_KEY = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*)|PuTTY-User-Key-File-(?s:.*)"
 HASH = r"\$(?:2[abxy]|[56]|apr1|argon2\w{1,2})\$[\w./$+=,-]{8,}|(?i:\{s?sha\d*\})[\w+/=]{8,}|\$ANSIBLE_VAULT(?s:.*)"
@@ -76,12 +75,8 @@ STEMS = (
 )
 """A text without any of these in small letters holds no credential, unless it is long."""
 STEMS_OF_LONG = (
-    *("hooks", "putty", "$2", "$5$", "$6$", "$apr1", "$argon2", "{sha", "{ssha", "$ansible", "gho_", "ghp_", "ghs_"),
-    *("ghu_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "xox"),
-    *("xapp-", "k_live_", "k_test_", "npm_", "hvb.", "hvs.", "hvr.", "aiza", "akia", "asia", "ltai", "sg.", "sk-proj-"),
-    *("sk-ant-", "sk-or-", "sk-svc", "hf_", "doo_v1_", "dop_v1_", "dor_v1_", "shp", "ya29.", "pypi-", "sq0", "whsec_"),
-    *("dapi", "atatt3", "glc_", "glsa_", "nrak-", "dckr_", "tskey-", "dp.", "pul-", "sbp_", "lin_api_", "figd_"),
-    *("pmak-", ":aa"),
+    *("hooks", "putty", "$2", "$5$", "$6$", "$apr1", "$argon2", "{sha", "{ssha", "$ansible", ":aa"),
+    *map(str.casefold, PREFIXES),
 )
 """Nor is one of these in it, or a seed."""
 LONG = 10
