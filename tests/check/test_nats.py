@@ -106,6 +106,8 @@ def test_a_message_as_large_as_the_server_takes_is_none_too_large() -> None:
     small = b'INFO {"server_id":"A","version":"2.9.10","proto":1,"max_payload":5}\r\n'
     assert worse(talk((0.5, SERVER, small), (1.0, CLIENT, b"PUB orders 5\r\nhello\r\n"))) == []
     assert worse(talk((0.5, SERVER, small), (1.0, CLIENT, b"PUB orders 6\r\nhello!\r\n"))) == ["nats.max-payload"]
+    absurd = (1.0, CLIENT, b"PUB orders 99999999\r\n"), (1.5, SERVER, b"-ERR 'Maximum Payload Violation'\r\n")
+    assert worse(talk((0.5, SERVER, small), *absurd)) == ["nats.max-payload"], "that no frame is so large is its effect"
 
 
 def test_a_client_that_reads_is_no_slow_consumer() -> None:
