@@ -79,9 +79,9 @@ class Session:
         self.look: Callable[[PacketBatch], None] | None = None
         """Is shown the packets before they are decoded."""
         self.shown: int | None = None
+        """Number of frames shown, if not all are."""
         self.chosen = "match the filter"
         """Phrase for the frames that ``display`` selects, for the totals."""
-        """Number of frames shown, if not all are."""
         self.on_terminal = sys.stdout.isatty()
         """True if frames are written to the terminal as they come: progress would be in their way."""
         self.interrupted = False
