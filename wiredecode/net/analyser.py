@@ -112,7 +112,7 @@ def keys_of(segments: Segments) -> UInt64s:
     mixed: UInt64s = (seq << np.uint64(32)) ^ ack ^ (segments.ports.astype(np.uint64) << np.uint64(13))
     mixed ^= segments.length.astype(np.uint64) << np.uint64(49)
     mixed ^= segments.flags.astype(np.uint64) << np.uint64(57)
-    return mixed
+    return mixed ^ segments.source_low ^ (segments.target_low << np.uint64(8))
 
 
 def is_copy(one: Place, other: Place) -> bool:
