@@ -86,3 +86,14 @@ def test_the_longest_stall_explains_shorter_ones_of_replicas() -> None:
     short.users = long.users = {("10.0.0.9", "kafka")}
     assert grouped([short, long]) == [long]
     assert long.effects == [short]
+
+
+def test_a_host_that_refuses_connections_resets_those_to_its_other_ports() -> None:
+    refused, reset, other = (
+        problem(CODES["tcp.refused"], 1, 5, 9),
+        *(problem(CODES["tcp.reset"], n, 4, 4) for n in (2, 3)),
+    )
+    reset.servers = other.servers = {"10.0.0.2:5553"}
+    refused.users = reset.users = {("10.0.0.9", "rabbitmq_stream")}
+    other.users = {("10.0.0.8", "rabbitmq_stream")}
+    assert grouped([reset, other, refused]) == [refused, other]

@@ -96,6 +96,30 @@ TABLE = (
         "rabbit_deleted_and_made_again.pcap",
         *("rabbitmq_stream.stream-deleted", ("cleanup-job (#4) deleted stream s", "asked for it at 3.047 s, in vain")),
     ),
+    Outage(
+        "nats_http_port.pcap", "tcp.nothing-said", ("10.78.0.1:8222 accepted 3 connections", "closed it after 2.001 s")
+    ),
+    Outage(
+        "nats_no_quorum.pcap", "nats.unanswered", ("5 of 60 publishes to ord.x", "stream ORD stored", "its replicas")
+    ),
+    Outage("nats_service_slow.pcap", "nats.service-silent", ("pricing (#1) falls behind", "1.501 s", "4.296 s")),
+    Outage("nats_leader_killed.pcap", "nats.not-stored", ("stream ORD is away", "without a leader")),
+    Outage("nats_leader_paused.pcap", "publish.slow-confirm", ("confirmed publishes to ord.x late", "worst 6.004 s")),
+    Outage("rabbit_closed_all.pcap", "rabbitmq_stream.no-close", ("3 connections without Close", "an operator")),
+    Outage("rabbit_consumer_blocked.pcap", "rabbitmq_stream.credit-starvation", ("gave no credit for s1 for 3.494 s",)),
+    Outage("rabbit_disk_alarm.pcap", "server.stalled", ("an alarm (disk, memory)",), ("publish.unconfirmed",)),
+    Outage("rabbit_no_quorum.pcap", "server.stalled", ("replicas that do not answer",), ("publish.unconfirmed",)),
+    Outage("rabbit_advertised_nowhere.pcap", "rabbitmq_stream.advertised-host", ("10.99.0.9:5552", "gets no answer")),
+    Outage("rabbit_rejected.pcap", "tcp.refused", ("refused 14 connections",), ("publish.unconfirmed",)),
+    Outage(
+        "rabbit_syn_dropped.pcap", "tcp.no-answer", ("10.78.0.1:5552", "firewall drops new connections", "host is up")
+    ),
+    Outage("tank_beyond_the_end.pcap", "tank.boundary", ("message 5,000 of orders/0", "of another topic")),
+    Outage(
+        "liftbridge_replica_paused.pcap",
+        *("liftbridge.isr-shrink", ("s2 of w3 fell out", "removed at", "back in sync at")),
+        ("capture.loss",),
+    ),
     Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
 )
 
@@ -116,7 +140,10 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     assert first.first_ns is not None and first.last_ns is not None and first.first_ns <= first.last_ns
 
 
-@pytest.mark.parametrize("name", ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "rabbit_healthy_late_reader.pcap"])
+@pytest.mark.parametrize(
+    "name",
+    ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"],
+)
 def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name: str) -> None:
     assert problems(name) == []
 
@@ -180,7 +207,10 @@ def test_the_stall_lasts_as_long_as_the_server_was_stopped() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("on_http.pcap.gz", "Nothing could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552)."),
+        (
+            "on_http.pcap.gz",
+            "1 problem. Nothing could be judged: 3 connections carried no data (10.77.0.1:8080, 10.77.0.1:5552).",
+        ),
         ("o_tls.pcap.gz", "2 problems in 4 messages on 2 connections (RabbitMQ Stream); 85 % of the bytes were not "),
     ],
 )

@@ -214,7 +214,7 @@ SHOWN: dict[str, dict[str, Shows]] = {
     "check": {
         "-d": has(r"^error\[nats\.not-a-frame\]", gone=["rabbitmq_stream"]),
         "--gap-timeout": has(r"^warning\[capture\.loss\]"),
-        "--gap-buffer": has(r"more than 1048576\s+\(buffered_bytes\)"),
+        "--gap-buffer": has(r"more than\s+1048576\s+\(buffered_bytes\)"),
         "--limit": has(r"\(buffered_segments\)"),
         "--keylog": has(
             r"^note\[rabbitmq_stream\.", gone=["^Nothing could be judged: 2 connections are TLS without keys"]

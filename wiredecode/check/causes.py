@@ -26,6 +26,9 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
             cause.effects += [effect, *effect.effects]
             effect.effects = []
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
+    for cause in left:
+        later = [each for each in left if each.name in cause.code.before and concerns(cause, each, [cause])]
+        cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
     return sorted(left, key=order)
 
 
@@ -45,6 +48,11 @@ def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
         return False
     if codes.isdisjoint(cause.code.explains) and not near:
         return False
+    return concerns(cause, effect, causes, near=near)
+
+
+def concerns(cause: Problem, effect: Problem, causes: list[Problem], *, near: bool = False) -> bool:
+    """Whether ``effect`` may be a consequence of ``cause`` by their connections and times."""
     begin_ns, end_ns = effect.first_ns, effect.last_ns if effect.last_ns is not None else effect.first_ns
     if begin_ns is None or end_ns is None or cause.first_ns is None or cause.last_ns is None:
         return False

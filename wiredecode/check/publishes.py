@@ -14,7 +14,16 @@ from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import (
+    LAST,
+    MOST_EVIDENCE,
+    FrameRef,
+    Publishing,
+    Report,
+    Rule,
+    inner_values,
+    ref_of,
+)
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -173,6 +182,11 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
+        since_ns, until_ns = waiting.place.time_ns, frame.time_ns
+        if until_ns - since_ns >= REMARKABLE_NS and any(
+            side.lost_between(since_ns, until_ns, LAST) for side in frame.connection.directions
+        ):
+            return  # a frame that waits for uncaptured bytes has a later time than its packets
         key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
             self._confirmed.setdefault(key, Confirmed()).add(frame, waiting, count)
@@ -252,17 +266,16 @@ class Publishes(Rule):
         connection, stream = first.place.connection, first.stream
         of, to = self._published[key], f" to {stream}" if stream else ""
         what = f"{left:,} of {of:,} messages that {short(connection)} published{to} have no answer"
-        problem = self.report.add(CODES["publish.unconfirmed"], what, key, frame=first.place, count=left)
-        problem.weight, health = left, connection.health
+        places = [each.place for each in publishes]
+        problem = self.report.about(CODES["publish.unconfirmed"], what, key, places, count=left)
+        health = connection.health
         end = None if health is None else health.end
-        problem.last_ns = max(each.place.time_ns for each in publishes)
         if health is not None and any(side.silences() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif end is not None and end.side == first.place.side:
             problem.likely = "the client ended the connection without waiting for confirms"
         elif end is not None:
             problem.likely = "the broker ended the connection before it confirmed them"
-        self.report.cite(problem, *(each.place for each in publishes))
 
 
 def _value(frame: Frame, name: str) -> Any:

@@ -71,7 +71,7 @@ class Requests(Rule):
             slow = (frame.latency_ns or 0) >= SLOW_NS
             if slow and request is not None and not request.polls:
                 self._remember_slow(frame, request)
-        if frame.expects_response and "copy_of" not in frame.generated:
+        if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
             always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
             polls = checks is not None and checks.polls(frame)
             request = OpenRequest(ref_of(frame), frame.protocol, frame.type or "", always, polls)

@@ -91,6 +91,8 @@ class Server:
     """Facts about one server."""
 
     heard_ns: int = 0
+    alone: bool = False
+    """No other server can be what a request waits for: it said so when a connection began."""
     connections: dict[int, Waiting] = field(default_factory=dict)
     held: dict[Any, tuple[int, int]] = field(default_factory=dict)
     """Time and frame of messages that came while the server was silent."""
@@ -130,7 +132,8 @@ class Silences:
         if sender == "server":
             return self._spoke(server, waiting, frame)
         names = self._passed.get(frame.protocol)
-        if names is not None and server.heard_ns and frame.time_ns - server.heard_ns >= HELD_AFTER_NS:
+        silent = server.heard_ns and frame.time_ns - server.heard_ns >= HELD_AFTER_NS
+        if silent and names is not None and (server.alone or not frame.expects_response):
             self._hold(server, frame, names)
         if frame.expects_response and (names is None or (waiting.heard_ns and frame.type == "PING")):
             self._ask(waiting, frame)
@@ -165,6 +168,8 @@ class Silences:
 
     def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
         now, found = frame.time_ns, None
+        if not waiting.heard_ns and frame.protocol in self._offered:
+            server.alone |= self._offered[frame.protocol].alone(frame)
         if server.held:
             if now - server.heard_ns >= LEAST_NS:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
@@ -312,7 +317,7 @@ class Stalls(Rule):
         if stall.served_others and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
         else:
-            problem.likely = self._likely(stall, whole=published == waiting and not late)
+            problem.likely = self._likely(stall, whole=all(each.published for each in silences) and not late)
         if stall.served_others:
             others = counted(len(stall.alive), "other connection") if stall.alive else "other connections"
             problem.detail(f"it continued to serve {others}")
@@ -323,14 +328,12 @@ class Stalls(Rule):
 
     @staticmethod
     def _likely(stall: Stall, *, whole: bool) -> str:
-        """``whole``: nothing but publishes waited."""
+        """``whole``: only connections of publishers waited."""
+        held = "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
         if stall.served_others:
-            return "flow control or an alarm (disk, memory) of the broker, or replicas that do not answer"
+            return held
         if whole:
-            return (
-                "the broker stopped reading from publishers: flow control or an alarm (disk, memory); or its process "
-                "was paused (no other connection asked anything meanwhile)"
-            )
+            return f"{held}; or its process was paused (no other connection asked anything meanwhile)"
         return "the server's process was paused, stopped or blocked"
 
 

@@ -9,6 +9,8 @@ from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
 from wiredecode.net.types import Connection
+from wiredecode.protocols.shared.codes import SEVERITIES
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MOST_PROBLEMS,
     Checks,
@@ -31,11 +33,14 @@ TOGETHER_NS = 1_000_000_000
 LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
 """A server that is stopped ends this many connections within such a time, and has no others. They are older than that:
 a server that refuses what its clients send ends them sooner."""
+WAITED_NS = 1_000_000_000
+"""A client that closes a connection without data later than that waited for the server's first bytes."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
 
-FEW_REFUSED = 3
-"""Refused connections that are a warning if the server accepted others after them."""
+FEW_REFUSED, STARTS_NS = 3, 5_000_000_000
+"""Refused connections that are a warning if the server accepted others after them; a note if the capture began less
+than that time before them and shows no earlier connection."""
 
 
 Hosts = tuple[str, ...]
@@ -53,6 +58,8 @@ class Health(Rule):
         """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
         self._one_sided: set[str] = set()
         """Servers' hosts of which no packet was captured on a connection that came up: the capture holds one side."""
+        self._heard_ns: Newest[tuple[str, int, int], None] = Newest(MOST_PROBLEMS)
+        """From when to when a server's host sent packets on a connection."""
         self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
         """By hosts: whether the client was not heard, from when to when."""
 
@@ -65,7 +72,10 @@ class Health(Rule):
             side = client_side(connection)
             to = connection.endpoints[1 - side]
             did = "refused" if health.refused else "did not answer"
-            problem = self.report.add(code, f"{to} {did} the connection", to, frame=begin_of(connection))
+            severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
+            what, at = f"{to} {did} the connection", begin_of(connection)
+            problem = self.report.add(code, what, to, frame=at, severity=severity)
+            problem.severity = min(problem.severity, severity or code.severity, key=SEVERITIES.index)
             if problem.count > 1:
                 problem.what = f"{to} {did} {problem.count:,} connections"
             return
@@ -77,11 +87,14 @@ class Health(Rule):
             silent = end is None or end.side != server or "closed_by" in connection.who
             known.append((connection, None if silent or end is None else end.time_ns))
         answering = 1 - client_side(connection)
-        if not health.directions[answering].packets and len(self._one_sided) < MOST_PROBLEMS:
-            self._one_sided.add(connection.endpoints[answering].rpartition(":")[0])
+        host, answers = connection.endpoints[answering].rpartition(":")[0], health.directions[answering]
+        self._heard_ns.put((host, answers.first_ns, answers.last_ns), None)
+        if not answers.packets and len(self._one_sided) < MOST_PROBLEMS:
+            self._one_sided.add(host)
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
+        self._nothing_said(connection)
         self._reset(connection)
         for side, direction in enumerate(health.directions):
             resent = self._unheard(connection, side, direction)
@@ -92,9 +105,15 @@ class Health(Rule):
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
-            if problem.name == CODES["tcp.no-answer"].code and endpoint.rpartition(":")[0] in self._one_sided:
-                problem.severity, problem.likely = "note", "only one direction was captured"
+            if problem.name == CODES["tcp.no-answer"].code:
+                host = endpoint.rpartition(":")[0]
+                first_ns, last_ns = problem.first_ns, problem.last_ns or 0
+                if any(each == host and begin < first_ns and end > last_ns for each, begin, end in self._heard_ns):
+                    problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
+                elif host in self._one_sided:
+                    problem.severity, problem.likely = "note", "only one direction was captured"
             known = self._ended.pop(endpoint, ())
+            problem.users |= {user for connection, _ in known for user in users_of(connection)}
             self._accepted_again(problem, [connection.first_ns for connection, _ in known])
             ends = [time_ns for _, time_ns in known if time_ns is not None]
             last = max((time_ns for time_ns in ends if time_ns < problem.first_ns + TOGETHER_NS), default=None)
@@ -105,7 +124,6 @@ class Health(Rule):
                 at = self.report.seconds(min(at_once))
                 problem.detail(f"the server ended {connections} at {at}")
                 problem.likely = "the server went down"
-                problem.users |= {user for connection, _ in known for user in users_of(connection)}
                 problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)
@@ -115,7 +133,13 @@ class Health(Rule):
         again = min((time_ns for time_ns in begun if time_ns > (problem.last_ns or 0)), default=None)
         if again is not None:
             problem.detail(f"it accepted connections again from {self.report.seconds(again)} on")
-            if problem.count <= FEW_REFUSED:
+            if (
+                min(begun) == again
+                and problem.last_ns is not None
+                and problem.last_ns < self.report.first_ns + STARTS_NS
+            ):
+                problem.severity, problem.likely = "note", "the server was starting"
+            elif problem.count <= FEW_REFUSED:
                 problem.severity = "warning"
 
     def _all_ended(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
@@ -154,6 +178,22 @@ class Health(Rule):
         if health.syns > 1:
             problem.likely = "the SYN-ACKs do not reach the client: a firewall or the return route drops them"
         return True
+
+    def _nothing_said(self, connection: Connection) -> None:
+        """A client opened a connection, waited, and closed it without data of either side."""
+        health, client = connection.health, connection.initiator
+        end = health.end if health is not None and health.accepted else None
+        if end is None or health is None or end.side != client or any(side.payload for side in health.directions):
+            return
+        waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
+        if waited_ns < WAITED_NS:
+            return
+        what, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
+        problem = self.report.add(CODES["tcp.nothing-said"], what, key, frame=begin_of(connection), severity="note")
+        problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
+        if problem.count > 1:
+            problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
+            problem.severity = problem.code.severity
 
     def _reset(self, connection: Connection) -> None:
         end = connection.health.end if connection.health is not None else None

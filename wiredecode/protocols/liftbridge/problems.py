@@ -17,13 +17,16 @@ from wiredecode.protocols.liftbridge.problems_replicas import (
     Replicas,
     Silence,
     cluster_of,
+    expanded,
+    named,
     server_of,
+    shrunk,
     spelled_in,
 )
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, LEADER, POSITION, REPLICAS, STREAM, TERM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of, whole
 
 CODES = codes_of("liftbridge")
 
@@ -38,10 +41,6 @@ def requested_change(frame: Frame) -> Iterator[Change]:
             of = spelled_in(cluster_of(frame), stream_of(said)) if kind == STREAM else str(partition_of(frame, said))
             facts = {"of": of, "who": named(said, who), "leader": named(said, "leader")}
             yield Change(kind, f"{facts['who']} {of}" if kind == REPLICAS else of, what.format(**facts))
-
-
-def named(said: Mapping[str, Any], name: str) -> str:
-    return printable(str(said.get(name) or "?"))
 
 
 def stream_of(said: Mapping[str, Any]) -> str:
@@ -196,7 +195,7 @@ class Cluster(Rule):
     # Publishes.
 
     def _published(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        if not frame.expects_response or values.get("ack_policy") == names.NO_ACK:
+        if not frame.expects_response or values.get("ack_policy") == names.NO_ACK or self.report.held(frame):
             return
         key = values.get("ack_inbox", ""), values.get("correlation_id", "")
         stream, subject = printable(values.get("stream", "")), printable(frame.values.get("subject", ""))
@@ -227,19 +226,11 @@ class Cluster(Rule):
 
     def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         self._leads(frame, operation, partition)
-        replica = spelled_in(partition.namespace, named(operation, "replica_to_remove"))
-        what = f"{replica} fell out of the replicas in sync"
-        problem = self.report.add(CODES["isr-shrink"], what, replica, frame=frame)
-        when = self.report.seconds(frame.time_ns)
-        problem.detail(f"{partition}: removed at {when} by {named(operation, 'leader')}")
+        shrunk(self.report, frame, operation, partition)
 
     def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         self._leads(frame, operation, partition)
-        replica = spelled_in(partition.namespace, named(operation, "replica_to_add"))
-        problem = self.report.problems.get((CODES["isr-shrink"].code, replica))
-        if problem is not None:
-            self.report.cite(problem, frame)
-            problem.detail(f"{partition}: back in sync at {self.report.seconds(frame.time_ns)}")
+        expanded(self.report, frame, operation, partition)
 
     def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         known = self._leaders.get(partition)
@@ -262,7 +253,7 @@ class Cluster(Rule):
     def finish(self) -> None:
         unacked: dict[Subject, list[FrameRef]] = {}
         for place, to in self._waiting.values():
-            if self.report.last_ns - place.time_ns >= PATIENCE_NS:
+            if self.report.last_ns - place.time_ns >= PATIENCE_NS and whole(place.connection):
                 unacked.setdefault(to, []).append(place)
         for leader, loss in self._losses.items():
             self._report_loss(leader, loss, unacked)
@@ -276,12 +267,14 @@ class Cluster(Rule):
 
     def _report_loss(self, leader: str, loss: Loss, unacked: Mapping[Subject, list[FrameRef]]) -> None:
         led = {partition[:2] for partition in loss.partitions}
-        lost = sum(
-            loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
+        unanswered_ns = [
+            place.time_ns
             for to, places in unacked.items()
             if to[:2] in led
             for place in places
-        )
+            if loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
+        ]
+        lost = len(unanswered_ns)
         end = self._end_of(leader, loss)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"
         what = f"{leader}, leader of {counted(len(loss.partitions), 'partition')}, {gone}"
@@ -293,6 +286,7 @@ class Cluster(Rule):
             self.report.concerns(problem, end[2])
         if lost:
             problem.detail(f"{lost:,} publishes to these streams got no ack")
+            problem.first_ns = min(problem.first_ns or 0, *unanswered_ns)
         for partition, each in loss.partitions.items():
             after = next((who for when, who in self._leaders.get(partition, ()) if when > each.first_ns), None)
             then = f"; {after} leads it afterwards" if after and after != leader else ""
@@ -304,13 +298,9 @@ class Cluster(Rule):
         first = places[0]
         left = self.report.last_ns - first.time_ns
         severity = None if left >= ACK_TIMEOUT_NS else "warning"
-        problem = self.report.add(CODES["no-ack"], what, to, frame=first, severity=severity)
+        problem = self.report.about(CODES["no-ack"], what, to, places, severity=severity)
         if severity is not None:
             problem.detail(f"the capture ends {left / 1e9:.3f} s later: the ack may still have come")
-        problem.count = problem.weight = len(places)
-        for place in places:
-            self.report.cite(problem, place)
-            self.report.concerns(problem, place.connection)
         begin, end = self.report.seconds(first.time_ns), self.report.seconds(places[-1].time_ns)
         problem.detail(f"published from {begin} to {end}")
 

@@ -15,7 +15,7 @@ from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, spelled
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule, inner_values, ref_of
 
 CODES = codes_of("liftbridge")
 
@@ -50,8 +50,10 @@ class Metadata(Rule):
         known = self._leaders.get(cluster_of(frame))
         if known is None or term > known[1]:
             self._leads(frame, leader, term, known)
+        before = values.get("prev_log_entry", 0)
         for entry in values.get("entries") or ():
             self._entry(frame, entry)
+        self._newest.put(cluster_of(frame), max(before, self._newest.get(cluster_of(frame), -1)))
 
     def _leads(self, frame: Frame, leader: str, term: int, known: tuple[str, int] | None) -> None:
         self._leaders.put(cluster_of(frame), (leader, term))
@@ -88,6 +90,11 @@ class Metadata(Rule):
                     self._partitions[Partition(cluster, stream, each.get("id", 0))] = printable(each.get("leader", ""))
         elif isinstance(changed, Mapping):
             self._changed(frame, printable(changed.get("stream", "")), changed)
+        for name, report in (("shrink_isr_op", shrunk), ("expand_isr_op", expanded)):
+            operation = entry["raft_log"].get(name)
+            if isinstance(operation, Mapping):  # a leader of both sends no PropagatedRequest
+                stream, number = printable(operation.get("stream", "")), operation.get("partition", 0)
+                report(self.report, frame, operation, Partition(cluster, stream, number))
 
     def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
         key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
@@ -178,6 +185,29 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return spelled_in(self.namespace, f"{self.stream}[{self.number}]")
+
+
+def named(said: Mapping[str, Any], name: str) -> str:
+    return printable(str(said.get(name) or "?"))
+
+
+def shrunk(report: Report, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
+    """A leader took a replica out of those in sync, by a request or by the log of Raft: the second one is the same."""
+    replica = spelled_in(partition.namespace, named(operation, "replica_to_remove"))
+    what, at = f"{replica} fell out of the replicas in sync", f"{partition}: removed at "
+    known = report.problems.get((CODES["isr-shrink"].code, replica))
+    if known is None or not any(text.startswith(at) for text in known.details):
+        problem = report.add(CODES["isr-shrink"], what, replica, frame=frame)
+        problem.detail(f"{at}{report.seconds(frame.time_ns)} by {named(operation, 'leader')}")
+
+
+def expanded(report: Report, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
+    """A replica that was taken out is in sync again."""
+    replica = spelled_in(partition.namespace, named(operation, "replica_to_add"))
+    problem, at = report.problems.get((CODES["isr-shrink"].code, replica)), f"{partition}: back in sync at "
+    if problem is not None and not any(text.startswith(at) for text in problem.details):
+        report.cite(problem, frame)
+        problem.detail(f"{at}{report.seconds(frame.time_ns)}")
 
 
 @dataclass(slots=True)

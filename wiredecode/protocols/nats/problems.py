@@ -25,6 +25,7 @@ from wiredecode.protocols.shared.problems import (
     Rule,
     ref_of,
     stopped_or_cut,
+    whole,
 )
 
 CODES = codes_of("nats")
@@ -101,17 +102,11 @@ class Crashes(Rule):
             self._report(f"{name} ended {len(ends):,} times right after it got {message}", ends, unacknowledged or same)
 
     def _report(self, what: str, ends: list[tuple[Connection, LastDelivery]], certain: bool) -> None:
-        first = ends[0][1].place
-        problem = self.report.add(
-            *(CODES["crash-loop"], what, first.connection.number), frame=first, severity=None if certain else "warning"
-        )
-        problem.count = problem.weight = len(ends)
-        problem.last_ns = ends[-1][1].place.time_ns
+        places, severity = [last.place for _, last in ends], None if certain else "warning"
+        key = places[0].connection.number
+        problem = self.report.about(CODES["crash-loop"], what, key, places, severity=severity)
         waited = [end.time_ns - last.place.time_ns for one, last in ends if one.health and (end := one.health.end)]
         problem.detail(f"it ended at most {max(waited) / 1e6:.3f} ms after the delivery, and never unsubscribed")
-        for connection, last in ends:
-            self.report.cite(problem, last.place)
-            self.report.concerns(problem, connection)
 
 
 # For the timeline.
@@ -279,7 +274,8 @@ class Clients(Rule):
         severity = None
         if name == "stale":
             silent = reader.pings[frame.side]
-            what = f"{who} did not answer {len(silent)} PINGs: the server closed it as stale"
+            pings = f"{len(silent)} PINGs" if silent and whole(frame.connection) else "PING"
+            what = f"{who} did not answer {pings}: the server closed it as stale"
         elif name == "authentication":
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
         elif name == "permissions":
@@ -403,7 +399,13 @@ def count_delivery(reader: Reader, frame: Frame) -> None:
     reader.last = ref_of(frame)
 
 
+def alone(frame: Frame) -> bool:
+    """A server without a cluster stores the streams itself."""
+    return frame.type == "INFO" and not frame.values.get("options", {}).get("cluster")
+
+
 CHECKS = Checks(
+    alone=alone,
     changes=CHANGES,
     called=(
         Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),

@@ -125,12 +125,9 @@ class Pulls(Rule):
                 self._report(consumer, pulls)
 
     def _report(self, consumer: str, pulls: list[Pull]) -> None:
-        first, last = pulls[0].place, pulls[-1].place
-        who = short(first.connection)
-        what = f"{who} pulls from {consumer}, and JetStream answers nothing"
-        problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=first)
-        problem.count, problem.last_ns = len(pulls), last.time_ns
-        self.report.cite(problem, *(pull.place for pull in pulls))
+        places = [pull.place for pull in pulls]
+        what = f"{short(places[0].connection)} pulls from {consumer}, and JetStream answers nothing"
+        problem = self.report.about(CODES["consumer-gone"], what, consumer, places)
         deleted = self._deleted.get(consumer)
         if deleted is not None:
             by, place = deleted
@@ -149,6 +146,10 @@ class Stored:
         self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
         """Client that deleted a stream, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
+
+    def stream_of(self, subject: str) -> str:
+        """The stream that stored a subject, if one did."""
+        return self._streams.get(subject) or ""
 
     def request(self, frame: Frame, subject: str) -> None:
         """A client asks for something."""
@@ -180,22 +181,31 @@ class Stored:
         """``subject`` has no subscriber; return whether that is known to concern JetStream, and was reported."""
         who = short(frame.connection)
         stream = self._streams.get(subject)
-        if subject.startswith(OWN):
+        known = (CODES["no-jetstream"].code, frame.connection.number) in self.report.problems
+        if subject.startswith(OWN) and NEXT in subject and not known:
+            consumer = consumer_of(subject, NEXT)
+            what = f"{who} pulls from {consumer}, which does not exist"
+            problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=frame)
+            self._explain(problem, consumer.partition(",")[0])
+        elif subject.startswith(OWN):
             what = f"JetStream does not answer requests of {who}"
             self.report.add(CODES["no-jetstream"], what, frame.connection.number, frame=frame).detail(subject)
         elif stream is not None or publish is not None:
-            what = f"publishes of {who} to {subject} were not stored: no stream takes the subject"
+            why = "no stream takes the subject" if stream in (None, *self._deleted) else f"stream {stream} is away"
+            what = f"publishes of {who} to {subject} were not stored: {why}"
             key = frame.connection.number, subject
-            self._explain(self.report.add(CODES["not-stored"], what, key, frame=frame), stream)
+            problem = self.report.add(CODES["not-stored"], what, key, frame=frame)
+            problem.weight = problem.count
+            if stream is not None:
+                problem.detail(f"stream {stream} stored the subject before")
+                problem.likely = "its servers are down or without a leader, or it was deleted elsewhere"
+                self._explain(problem, stream)
         else:
             return False
         return True
 
-    def _explain(self, problem: Problem, stream: str | None) -> None:
-        problem.weight = problem.count
-        if stream is None:
-            return
-        problem.detail(f"stream {stream} stored the subject before")
+    def _explain(self, problem: Problem, stream: str) -> None:
+        """Say who deleted the stream."""
         deleted = self._deleted.get(stream)
         if deleted is not None:
             who, place = deleted
@@ -207,8 +217,7 @@ class Stored:
             who = short(dropped.first.connection)
             what = f"{dropped.messages:,} new messages of {who} to stream {stream} were confirmed and dropped"
             key = dropped.first.connection.number, stream
-            problem = self.report.add(CODES["messages-dropped"], what, key, frame=dropped.first)
-            problem.count = problem.weight = dropped.messages
-            self.report.cite(problem, *dropped.frames)
+            places = [dropped.first, *dropped.frames]
+            problem = self.report.about(CODES["messages-dropped"], what, key, places, count=dropped.messages)
             problem.last_ns = dropped.last_ns
             problem.detail(f"their {MESSAGE_ID} was used before, with other contents")

@@ -30,8 +30,8 @@ MOST_KNOWN = 1024
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
 """A request is unanswered, and a consumer whose limit is known is stuck, after the first; one of unknown limit after
 the second."""
-MANY_QUICK = 10
-"""A service that answered this many requests in time is expected to do so."""
+MANY_LATE, MANY_QUICK = 5, 10
+"""Late answers of a service that is too slow; one that answered more in time is expected to do so."""
 MANY_REQUESTS = 3
 """This many requests to one subject without responder are a warning."""
 MANY_SILENT, MANY_DELIVERIES = 3, 3
@@ -70,7 +70,9 @@ class Service:
     """The longest time in which it answered nothing: from this request on, in nanoseconds."""
     late: int = 0
     waited: list[FrameRef] = field(default_factory=list)
-    """Requests that it answered late: how many, and the first ones."""
+    """Requests that it answered late: how many, and the first ones ..."""
+    took_ns: tuple[int, int] = (0, 0)
+    """... and how long the first and the last of them waited."""
 
     def answered(self, place: FrameRef, time_ns: int) -> None:
         """A request that was delivered at ``place`` was answered."""
@@ -79,6 +81,7 @@ class Service:
             self.quick += 1
         else:
             self.late += 1
+            self.took_ns = self.took_ns[0] or took_ns, took_ns
             if len(self.waited) < MOST_EVIDENCE:
                 self.waited.append(place)
             if self.spoke_ns <= place.time_ns and (self.pause is None or took_ns > self.pause[1]):
@@ -121,6 +124,7 @@ class Requests(Rule):
         if (
             reply is None
             or not frame.expects_response
+            or self.report.held(frame)
             or reply.startswith(ACK)
             or subject.startswith(ACK)
             or NEXT in subject
@@ -155,12 +159,13 @@ class Requests(Rule):
 
     def _no_responders(self, frame: Frame, asked: Asked | None) -> None:
         subject = frame.generated.get("request_subject", "(before the capture)")
-        carries, who = frame.connection.number in self._carriers, short(frame.connection)
+        connection, who = frame.connection, short(frame.connection)
+        carries = connection.number in self._carriers or len(connection.protocols) > 1
         if not carries and self._stored.not_taken(frame, subject, asked and asked.publish):
             return
         key, what, detail = subject, f"no client answers requests to {subject}", f"asked by {who}"
         if carries:
-            key, what, detail = frame.connection.number, f"no client answers requests of {who}", subject
+            key, what, detail = connection.number, f"no client answers requests of {who}", subject
         problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)
@@ -194,55 +199,59 @@ class Requests(Rule):
                 explained |= dict.fromkeys(service.subjects, self._report_silent(service))
             elif service.pause is not None and service.late > 1 and service.quick >= MANY_QUICK:
                 self._report_pause(service, *service.pause)
+            elif service.late >= MANY_LATE and service.took_ns[1] >= 2 * service.took_ns[0]:
+                self._report_behind(service)
         for subject, several in late.items():
-            of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} requests to {subject} got no answer"
+            kind = "publishes" if self._stored.stream_of(subject) else "requests"
+            of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} {kind} to {subject} got no answer"
             if subject in explained:
                 explained[subject].detail(of)
             else:
                 self._report_unanswered(subject, of, several)
 
     def _report_silent(self, service: Service) -> Problem:
-        first, last = service.silent[0], service.silent[-1]
-        who, many = short(first.connection), len(service.silent)
-        what = (
-            f"{who} has answered no request since {self.report.seconds(first.time_ns)}: {many:,} were delivered to it"
-        )
-        severity = None if many >= MANY_SILENT else "warning"
-        problem = self.report.add(
-            CODES["service-silent"], what, first.connection.number, frame=first, severity=severity
-        )
-        problem.count = problem.weight = many
-        problem.last_ns = last.time_ns
-        self.report.cite(problem, *service.silent)
+        since = self.report.seconds(service.silent[0].time_ns)
+        did = f"has answered no request since {since}: {len(service.silent):,} were delivered to it"
+        severity = None if len(service.silent) >= MANY_SILENT else "warning"
+        problem = self._report_service(did, service.silent, len(service.silent), severity)
         if service.answered_ns:
             problem.detail(f"the last request that it answered came at {self.report.seconds(service.answered_ns)}")
-        end = first.connection.health.end if first.connection.health is not None else None
-        until = "" if end is None else f" until {self.report.seconds(end.time_ns)}"
+        health = service.silent[0].connection.health
+        until = f" until {self.report.seconds(health.end.time_ns)}" if health is not None and health.end else ""
         problem.detail(f"its connection stayed open{until}")
         return problem
 
     def _report_pause(self, service: Service, first: FrameRef, pause_ns: int) -> None:
-        who, many = short(first.connection), service.late
-        what = f"{who} answered nothing for {pause_ns / 1e9:.3f} s: {many:,} requests waited"
-        problem = self.report.add(
-            CODES["service-silent"], what, first.connection.number, frame=first, severity="warning"
-        )
-        problem.count = problem.weight = many
+        did = f"answered nothing for {pause_ns / 1e9:.3f} s: {service.late:,} requests waited"
+        problem = self._report_service(did, [first, *service.waited], service.late, "warning")
         problem.last_ns = first.time_ns + pause_ns
-        self.report.cite(problem, *service.waited)
         problem.detail(f"it answered {service.quick:,} others within {PATIENCE_NS // 1_000_000_000} s")
+
+    def _report_behind(self, service: Service) -> None:
+        begin, end = service.took_ns
+        did = f"falls behind: a request waited {begin / 1e9:.3f} s, a later one {end / 1e9:.3f} s"
+        problem = self._report_service(did, service.waited, service.late, "warning")
+        problem.last_ns = service.spoke_ns
+        problem.likely = "it handles one request at a time, and more slowly than they come"
+
+    def _report_service(self, did: str, places: list[FrameRef], count: int, severity: str | None) -> Problem:
+        connection = places[0].connection
+        what = f"{short(connection)} {did}"
+        return self.report.about(
+            CODES["service-silent"], what, connection.number, places, count=count, severity=severity
+        )
 
     def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
         inboxes = sum(each.inbox for each in several)
         certain = inboxes >= MANY_SILENT or 1 < len(several) < self._asked.get(subject, 0)
         severity = None if certain and all(whole(each.place.connection) for each in several) else "note"
-        first = several[0].place
-        problem = self.report.add(CODES["unanswered"], what, subject, frame=first, severity=severity)
-        problem.count = problem.weight = len(several)
-        problem.last_ns = several[-1].place.time_ns
-        for each in several:
-            self.report.cite(problem, each.place)
-            self.report.concerns(problem, each.place.connection)
+        places = [each.place for each in several]
+        problem = self.report.about(CODES["unanswered"], what, subject, places, severity=severity)
+        stream = self._stored.stream_of(subject)
+        if stream:
+            problem.detail(f"stream {stream} stored the other ones")
+            problem.likely = f"the leader of {stream} was away or busy, or too few of its replicas answered"
+            return
         got = dict.fromkeys(short(place.connection) for each in several for place in each.delivered)
         problem.detail(f"delivered to {', '.join(got)}" if got else "no delivery of them is in the capture")
 
@@ -341,7 +350,7 @@ class Consumers(Rule):
             guessed = most is None and count >= MANY_UNACKNOWLEDGED and silent_ns >= STUCK_NS
             if known.again:
                 self._report_redelivered(consumer, known)
-            if waits > 0 and (full or guessed):
+            if waits > 0 and (full or guessed) and whole(known.last.connection):
                 self._report_stuck(consumer, known, waits, most)
 
     def _report_redelivered(self, consumer: str, known: Deliveries) -> None:
@@ -358,11 +367,10 @@ class Consumers(Rule):
     def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
         places = [*known.open.values()]
         what = f"{short(known.last.connection)} stopped acknowledging {consumer}: {waits:,} messages wait"
-        problem = self.report.add(
-            CODES["consumer-stuck"], what, consumer, frame=places[0], severity=None if most else "warning"
+        problem = self.report.about(
+            CODES["consumer-stuck"], what, consumer, places, severity=None if most else "warning"
         )
-        problem.count, problem.weight, problem.last_ns, problem.to_end = len(places), waits, known.last.time_ns, True
-        self.report.cite(problem, *places)
+        problem.weight, problem.last_ns, problem.to_end = waits, known.last.time_ns, True
         acked, last = self.report.seconds(known.acked_ns), self.report.seconds(known.last.time_ns)
         acks = f"the last ack came at {acked}" if known.acked_ns else "no ack was captured"
         problem.detail(f"{acks}, the last delivery at {last}")

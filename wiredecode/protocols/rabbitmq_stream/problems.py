@@ -276,7 +276,11 @@ class Admission(problems.Rule):
         severity = "note" if by_client or answers else "warning"
         what = f"the {who} ended {short(connection)} without Close"
         at = problems.Place(connection, end.time_ns, end.packet)
-        self.report.add(CODES["no-close"], what, who, frame=at, severity=severity)
+        problem = self.report.add(CODES["no-close"], what, who, frame=at, severity=severity)
+        if problem.count > 1:
+            problem.what = f"the {who} ended {problem.count:,} connections without Close, {short(connection)} last"
+        if not by_client:
+            problem.likely = "the broker was stopped or killed, or an operator or a proxy closed the connection"
 
 
 @dataclass(slots=True)

@@ -162,10 +162,11 @@ class Credits(Rule):
         if subscription is None:
             return
         active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
-        if subscription.waits >= LEAST_WAITS and subscription.starved_ns >= LEAST_SHARE * max(active, 1):
-            self._starved(subscription, active)
-        elif subscription.paused_ns[0] >= LEAST_PAUSE_NS:
+        starved_ns, paused_ns = subscription.starved_ns, subscription.paused_ns[0]
+        if paused_ns >= LEAST_PAUSE_NS and 2 * paused_ns > starved_ns:
             self._paused(subscription)
+        elif subscription.waits >= LEAST_WAITS and starved_ns >= LEAST_SHARE * max(active, 1):
+            self._starved(subscription, active)
         if subscription.most == 1 and subscription.chunks >= LEAST_CHUNKS:
             what = f"consumes {subscription.stream} with a credit of 1: {subscription.chunks:,} chunks, one at a time"
             self._report("credit-one", subscription, what)

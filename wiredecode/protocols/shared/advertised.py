@@ -34,7 +34,9 @@ class Advertised:
     left_ns: int | None = None
     """Time at which the informed connection ended."""
     times: int = 1
-    """Number of times that it was advertised, the last time at ``place``."""
+    """Number of times that it was advertised, the last time at ``place`` ..."""
+    first_ns: int = 0
+    """... and the first time."""
 
 
 @dataclass(slots=True)
@@ -93,8 +95,9 @@ class AdvertisedHost(Rule):
         ):
             return
         before = self._advertised.get(key)
-        times = 1 if before is None else before.times + 1
-        self._advertised[key] = Advertised(ref_of(frame), frame.source, printable(host), port, client, times=times)
+        times, first_ns = (1, frame.time_ns) if before is None else (before.times + 1, before.first_ns)
+        named = ref_of(frame), frame.source, printable(host), port, client
+        self._advertised[key] = Advertised(*named, times=times, first_ns=first_ns)
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -159,7 +162,7 @@ class AdvertisedHost(Rule):
         place = advertised.place
         problem = self.report.add(self.codes[self.code], what, (advertised.host, advertised.port), frame=place)
         client, last = short(place.connection), attempts.last
-        problem.count = advertised.times
+        problem.count, problem.first_ns = advertised.times, advertised.first_ns
         problem.detail(f"{client} asked {advertised.requested} and the answer was {advertised.host}:{advertised.port}")
         if last is not None:
             self.report.concerns(problem, last)

@@ -33,6 +33,8 @@ class Code:
     """Of problems of one severity those with a lower rank come first."""
     explains: tuple[str, ...] = ()
     """Codes of problems that are consequences of this one, if they concern the same connections or server."""
+    before: tuple[str, ...] = ()
+    """Codes of consequences that are shown by themselves, after this one, which is as severe."""
     scope: str = "connection"
     """``"server"``: it explains problems of all connections to the same servers, during its time. ``"path"``: those
     between the same hosts, during its time, and those of its connections."""

@@ -6,7 +6,7 @@ learns of the end of each connection and of the capture. Its state has to be bou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
 FAREWELL_NS, LAST = 1_000_000_000, (1 << 63) - 1
-"""A farewell is said within this time of the end; the last moment, and time, that there can be."""
+"""A farewell is said within this time of the end, and a greeting of the beginning; the last moment, and time, that
+there can be."""
 MOST_PROBLEMS = 1000
 """Problems that are kept separately; beyond it only the number is known."""
 MOST_MEMBERS = 10_000
@@ -187,6 +188,25 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
+    def about(
+        self,
+        code: Code,
+        what: str,
+        key: Any,
+        places: Sequence[FrameRef],
+        *,
+        count: int | None = None,
+        severity: str | None = None,
+    ) -> Problem:
+        """Report a problem that several frames show, and that weighs as much as there are."""
+        number, until_ns = len(places) if count is None else count, places[-1].time_ns
+        problem = self.add(code, what, key, frame=places[0], until_ns=until_ns, count=number, severity=severity)
+        problem.weight = number
+        self.cite(problem, *places)
+        for connection in {place.connection.number: place.connection for place in places}.values():
+            self.concerns(problem, connection)
+        return problem
+
     def forget(self, before_ns: int) -> None:
         """Drop problems that were last seen before: a live capture has no end."""
         for place, problem in [*self.problems.items()]:
@@ -197,6 +217,12 @@ class Report:
         """Whether the user asked about that time."""
         start, end = self.span
         return (start is None or time_ns >= start) and (end is None or time_ns <= end)
+
+    def held(self, frame: Frame) -> bool:
+        """Whether its answer may have come before: the protocol of a connection that began earlier is known later."""
+        late_ns = FAREWELL_NS if frame.sender == "server" else 0
+        earliest_ns = max(self.last_ns, frame.connection.first_ns + late_ns)
+        return frame.connection.initiator is None and frame.time_ns < earliest_ns
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
         """Add frames to the evidence."""
@@ -290,6 +316,8 @@ class Checks:
     """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
+    alone: Callable[[Frame], bool] = lambda frame: False
+    """Whether a server's first frame says that it waits for no other server."""
     gauges: tuple[type[Gauge], ...] = ()
     """Readers of credits, lags and the like from its frames, for plots."""
 

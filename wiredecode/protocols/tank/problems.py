@@ -122,7 +122,9 @@ class Results(Rule):
         number = "a message" if wanted is None else f"message {wanted:,}"
         have = f"the broker has {entry.get('first_available', '?')} to {entry.get('high_water_mark', '?')}"
         what = f"{short(frame.connection)} asked for {number} of {where}: {have}"
-        self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
+        problem = self.report.add(CODES["boundary"], what, (frame.connection.number, where), frame=frame)
+        if wanted is not None and wanted > entry.get("high_water_mark", wanted):
+            problem.likely = "the position is of another topic, or of a log that was deleted since"
 
     def _gap(self, frame: Frame, where: str, wanted: int, entry: Mapping[str, Any]) -> None:
         first = entry.get("base_sequence_number")
