@@ -1,9 +1,11 @@
 """Make the table of Kafka's messages from the definitions in Kafka's own client libraries.
 
-    python docs/make_kafka.py kafka-clients-4.1.0.jar kafka-clients-3.9.1.jar slf4j-api.jar
+    python docs/make_kafka.py kafka-clients-4.1.0.jar kafka-group-coordinator-4.1.0.jar \
+        kafka-transaction-coordinator-4.1.0.jar kafka-clients-3.9.1.jar slf4j-api.jar
 
 The newest library comes first; older ones add the versions that newer ones no longer have. Only facts are taken:
-names, types, versions, nullability, tags and keys. The names of errors are asked of the first library with jshell.
+names, types, versions, nullability, tags and keys. jshell asks the first library for the names of errors. Coordinators
+have the keys and values of the records in which they keep groups and transactions; the key of both is their type.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ TAKEN = {"name", "values", "time", "fields", "payload", "command", "options", "t
 """Names that fields of Scapy's packets cannot have."""
 DATA = {"ConsumerProtocolAssignment", "ConsumerProtocolSubscription"}
 """Messages without a key that are the contents of fields."""
+LAST = 9999
+"""Messages that are no requests and responses come after them."""
 
 
 def definitions(jar: Path) -> Iterator[dict[str, Any]]:
@@ -73,7 +77,7 @@ def field_name(field: dict[str, Any], parent: str) -> str:
 def rows(fields: list[Any], structs: dict[str, Any], within: tuple[int, int], parent: str = "") -> Iterator[list[Any]]:
     """Of each field the name, the type, first and last version, and what else there is."""
     for field in fields:
-        first, last = span(field["versions"])
+        first, last = span(field.get("versions", field.get("taggedVersions")))
         first, last = max(first, within[0]), min(last, within[1])
         if first > last:
             continue
@@ -135,7 +139,7 @@ def errors(jars: list[Path]) -> Iterator[tuple[str, str]]:
 
 
 def table(jars: list[Path]) -> dict[str, Any]:
-    libraries = [jar for jar in jars if jar.name.startswith("kafka-clients")]
+    libraries = [jar for jar in jars if jar.name.startswith("kafka-")]
     known: dict[str, int] = {}
     found: dict[tuple[int, str, int], dict[str, Any]] = {}
     for library in libraries:
@@ -146,10 +150,11 @@ def table(jars: list[Path]) -> dict[str, Any]:
             first, last = span(valid)
             last = min(last, known.get(name, last + 1) - 1)
             if first <= last:
-                found[definition.get("apiKey", 9999), name, first] = message(definition, (first, last))
+                place = LAST if name in DATA or definition["type"].startswith("coordinator") else definition["apiKey"]
+                found[place, name, first] = message(definition, (first, last))
             known[name] = min(first, known.get(name, first))
     messages = [found[key] for key in sorted(found)]
-    jars_read = " and ".join(jar.stem for jar in libraries)
+    jars_read = ", ".join(jar.stem for jar in libraries)
     return {"made_from": jars_read, "errors": dict(errors(jars)), "messages": messages}
 
 

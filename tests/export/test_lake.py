@@ -157,6 +157,17 @@ def test_columns_come_later_and_the_library_says_so_to_all_readers(out: str) -> 
     assert len(rows) == len(expected(A)) + len(expected(B))
 
 
+def test_fields_inside_arrays_come_later_too(out: str) -> None:
+    kafka = CAPTURES / "kafka" / "small.pcap"
+    for file, column in ((kafka, "topic"), (kafka.parent / "errors.pcap.gz", "partition_data.index")):
+        export(out, file, level="frames", more=f"--columns type,kafka.topic_data.{column}")
+    rows = table(out, "frames_kafka").select(["type", "layers"]).to_pylist()
+    found = [row["layers"]["kafka"]["topic_data"] for row in rows if row["type"] == "ProduceRequest"]
+    assert [{"topic": "orders", "partition_data": None}] in found
+    topics = [topic for each in found for topic in each]
+    assert {part["index"] for each in topics for part in each["partition_data"] or ()} >= {0}
+
+
 def test_all_columns_after_a_few_are_never_nothing_to_do(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     export(out, A, more="--columns topic,size")
     before = versions(out, "messages")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from base64 import urlsafe_b64decode
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
@@ -21,6 +24,7 @@ from wiredecode.capture import open_capture
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.kafka.layers import layer_of
+from wiredecode.protocols.kafka.names import TRANSACTION_STATES
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.testing import Part, batches, build, craft, dissect, every
 
@@ -86,6 +90,47 @@ def test_deliveries_are_those_that_the_consumers_report() -> None:
         assert said <= got[event["client"]]
         if event["client"] in kept_back:
             assert len(got[event["client"]] - said) == kept_back[event["client"]]
+
+
+def agrees(shown: Any, said: Any) -> bool:
+    """Whether fields are those that Kafka's own tool prints, which names them as Java does."""
+    if isinstance(said, dict):
+        snake = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): value for name, value in said.items()}
+        return all(agrees(shown[name], value) for name, value in snake.items())
+    if isinstance(said, list):
+        return len(shown) == len(said) and all(map(agrees, shown, said))
+    if isinstance(shown, str) and len(shown) == len(str(UUID(int=0))):
+        return UUID(shown).bytes == urlsafe_b64decode(f"{said}==")
+    return shown == said or shown == TRANSACTION_STATES.get(said) or (shown is None and said == "")  # no bytes
+
+
+def test_what_coordinators_keep_is_what_the_tool_of_kafka_finds_in_their_logs() -> None:
+    found = {}
+    for frame in dissect(open_capture([FOLDER / "coordinators.pcap.gz"]), known=(Kafka(),)).frames:
+        for topic in (frame.layers or {}).get("kafka", {}).get("responses") or ():
+            batches = [one for each in topic.get("partitions", ()) for one in each.get("batches") or ()]
+            found |= {(one["crc"], record["offset"]): record for one in batches for record in one["records"]}
+    events = truth("coordinators", "kept")
+    assert len(events) == 57
+    for event in events:
+        kept = found[event["crc"], event["offset"]]["coordinator"]
+        assert agrees(kept["key"], event["key"]["data"])
+        assert (kept["value"] is None) == (event["value"] is None)
+        if event["value"] is not None:
+            assert kept["version"] == int(event["value"]["version"])
+            assert agrees(kept["value"], event["value"]["data"])
+
+
+def test_each_batch_that_was_produced_has_a_copy_for_each_follower() -> None:
+    by_id = {frame.id: frame for frame in read(FOLDER / "coordinators.pcap.gz")}
+    copies = Counter(frame.generated["copy_of"] for frame in by_id.values() if "copy_of" in frame.generated)
+    assert copies == {frame.id: 2 for frame in by_id.values() if frame.type == "ProduceRequest"}
+    for frame in by_id.values():
+        if "copy_of" in frame.generated:
+            assert frame.generated["topics_named"].startswith(
+                by_id[frame.generated["copy_of"]].generated["topics_named"]
+            )
+            assert frame.layers["kafka"]["copy_of"] == frame.generated["copy_of"]
 
 
 def test_a_late_start_on_any_port_is_kafka_as_far_as_requests_show() -> None:

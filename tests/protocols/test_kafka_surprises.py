@@ -19,16 +19,9 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import PARTIAL
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Undecided
-from wiredecode.protocols.kafka.layers import layer_of, versions
-from wiredecode.protocols.kafka.layers_records import (
-    Batch,
-    Header,
-    Message,
-    Record,
-    Records,
-    read_batches,
-)
-from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES
+from wiredecode.protocols.kafka.layers import layer_of, read_batches, versions
+from wiredecode.protocols.kafka.layers_records import Batch, Header, Message, Record, Records
+from wiredecode.protocols.kafka.layers_table import MESSAGES, REQUESTS, RESPONSES, STATES
 from wiredecode.protocols.kafka.protocol import Kafka
 from wiredecode.testing import Part, batches, build, craft, dissect, every, readers_agree, samples
 from wiredecode.testing.dissection import Result
@@ -48,7 +41,8 @@ def test_the_table_has_all_apis_and_their_versions() -> None:
     for key, message in REQUESTS.items():
         assert message.versions == RESPONSES[key].versions, message.name
     assert MESSAGES["FetchRequest"].versions == (0, 18)
-    assert sum(len(versions(name).layers()) for name, each in MESSAGES.items() if each.key >= 0) == 468
+    assert sum(len(versions(name).layers()) for name in MESSAGES if name.endswith(("Request", "Response"))) == 468
+    assert {len(versions(f"{name}{part}").layers()) for _, name in STATES for part in ("Key", "Value")} == {1, 2, 4, 5}
 
 
 def test_requests_are_known_on_any_port_and_responses_are_typed_from_the_first_request_on() -> None:
@@ -223,6 +217,36 @@ def test_all_readers_agree_on_records(layer: type[Layer]) -> None:
     found = samples(layer)
     assert found
     assert all(readers_agree(layer, raw) for raw in found)
+
+
+@pytest.mark.parametrize("name", [name for _, name in STATES])
+def test_all_readers_agree_on_what_coordinators_keep(name: str) -> None:
+    for part in ("Key", "Value"):
+        for layer in versions(f"{name}{part}").layers():
+            assert all(readers_agree(layer, raw) for raw in samples(layer))
+
+
+def test_keys_that_only_look_like_those_of_coordinators_are_keys() -> None:
+    keys = [bytes(4), bytes(8), b"\0\2\0\0", b"\0\1\0\1g", b"\0\0\0\3tx", b"\0\x63\0\1g", b"\0"]
+    records = [Record(offset_delta=place, key=key, value=b"\0\1", headers=[]) for place, key in enumerate(keys)]
+    (found,) = read_batches(batch(records=records), Style(), {})["batches"]
+    assert [each["key"] for each in found["records"]] == [key.hex() for key in keys]
+    assert not [each for each in found["records"] if "coordinator" in each]
+    gone = Record(key=b"\0\2\0\1g", value=None, headers=[])  # a group that was deleted
+    (found,) = read_batches(batch(records=[gone]), Style(), {})["batches"]
+    assert found["records"][0]["coordinator"] == {
+        "type": "GroupMetadata",
+        "version": None,
+        "key": {"group": "g"},
+        "value": None,
+    }
+
+
+def test_of_a_damaged_batch_the_records_before_the_damage_are_shown() -> None:
+    raw = batch(records=RECORDS)
+    (found,) = read_batches(raw[:-1] + b"\x09", Style(), {})["batches"]
+    assert found["problem"] == "the records are damaged"
+    assert [each["offset"] for each in found["records"]] == [40]
 
 
 def test_a_batch_that_is_cut_is_partial_and_one_that_is_damaged_is_named() -> None:

@@ -26,6 +26,7 @@ from wiredecode.fields import (
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Generated
+from wiredecode.protocols.kafka.protocol import BATCHES
 from wiredecode.tables import schema
 
 ADVICE = (
@@ -230,3 +231,4 @@ JSON_GENERATED = {"pravega.whole", "raft.entries.raft_log", "raft.entries.config
     f"cursus.{name}"
     for name in ("brokers", "cluster", "json", "members", "other_fields", "payload", "policy", "snapshot", "snapshots")
 }
+JSON_GENERATED |= {f"{batches}.records.coordinator" for batches in BATCHES}

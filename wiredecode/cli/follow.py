@@ -120,7 +120,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     """Find the connection in a first pass; list the connections if several fit. Return the exit code, too."""
     from wiredecode.capture.errors import Postponed
     from wiredecode.cli.session import Session
-    from wiredecode.view.follow import Survey, table
+    from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
     session = Session.of(settings, source, display=settings.display, analyse=True, on_end=survey.end)
@@ -147,7 +147,7 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     code = session.work(work)
     if chosen or code:
         return code, chosen[0] if chosen else None
-    if rows or (connections.is_all and settings.display is None):
+    if rows or (connections == ConnectionFilter() and settings.display is None):
         if rows and not settings.verbosity.quiet:
             say(f"{'hint':<10}-n NUMBER follows one connection; --address, --port and -Y choose, too")
         return 0, None

@@ -8,11 +8,6 @@ from typer import Argument
 from wiredecode.cli.output import Output, complain, terminal
 
 
-def complete_page(incomplete: str) -> list[str]:
-    """Names of pages, for the shell."""
-    return [name for name in pages() if name.startswith(incomplete)]
-
-
 def pages() -> dict[str, Path]:
     """The pages that people write, by name: those of the wheel, or of a clone."""
     package = Path(str(files("wiredecode")))
@@ -22,7 +17,7 @@ def pages() -> dict[str, Path]:
 
 
 def page(
-    topic: str = Argument("", metavar="TOPIC", autocompletion=complete_page, help="Name of a page, as in filters."),
+    topic: str = Argument("", metavar="TOPIC", autocompletion=pages, help="Name of a page, as in filters."),
 ) -> int:
     """Show a page of the documentation; without a topic, list them."""
     known, output = pages(), Output()

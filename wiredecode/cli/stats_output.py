@@ -30,17 +30,12 @@ MESSAGE_WIDTH = 32
 """Columns of a message on a terminal, at least: it continues in the next line."""
 
 
-def complete_table(incomplete: str) -> list[str]:
-    """Names of tables, for the shell."""
-    return [name for name in TABLES if name.startswith(incomplete)]
-
-
 @group
 class StatsOptions:
     """Selection of tables, and their form."""
 
     table: list[str] | None = Option(
-        None, metavar="NAME", autocompletion=complete_table, help=f"Only this table: {', '.join(TABLES)}. Repeatable."
+        None, metavar="NAME", autocompletion=lambda: TABLES, help=f"Only this table: {', '.join(TABLES)}. Repeatable."
     )
     interval: str = Option("auto", metavar="TIME", help="Of throughput: 1h, 15m, 10s ..., or auto: one that fits.")
     json: bool = Option(False, "--json", help="One JSON object: per table a list of rows.")

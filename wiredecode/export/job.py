@@ -75,10 +75,6 @@ class ExportJob:
         return self.level == "frames" and self.form.name in RECORDS and not self.partitions
 
     @property
-    def is_timed(self) -> bool:
-        return self.start is not None or self.end is not None
-
-    @property
     def stable_ids(self) -> bool:
         """True if ids do not depend on the rest of the capture: rows of many exports are in one table."""
         return self.ids == "stable" or self.is_lake

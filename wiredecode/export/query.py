@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wiredecode.capture import CaptureError
 from wiredecode.extras import need
-from wiredecode.tables.reader import table_schema
+from wiredecode.tables.reader import LEVELS, table_schema
 
 if TYPE_CHECKING:
     from wiredecode.export.tables import Timed
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     """Opens the captures anew: takes level and columns."""
 
 
-LEVELS = ("frames", "messages", "packets", "connections")
 MEMORY = "256MiB"
 """Of DuckDB; sorts and groups that need more go to temporary files."""
 BATCH_ROWS = 8_192

@@ -142,7 +142,8 @@ class TableExport(Export):
         portable = self.form.name == "parquet"
         if portable:
             self.columns = named(portable_schema(table_schema(self.job.level)), self.columns)
-        wanted = [*self.columns, *self._by(), *([TIME] if self.job.is_timed else [])]
+        timed = self.job.start is not None or self.job.end is not None
+        wanted = [*self.columns, *self._by(), *([TIME] if timed else [])]
         return table_columns(wanted) if portable else list(dict.fromkeys(wanted))
 
     def _by(self) -> list[str]:

@@ -44,27 +44,27 @@ class Struct(Kind):
 
 
 class NullableStruct(Struct):
-    """A structure after a byte: 1, or -1 where there is none."""
+    """A structure after a byte: 1, or ``none`` if there is no structure."""
 
-    def __init__(self, name: str, layer: type[Structure], doc: str = "", **kw: Any) -> None:
+    def __init__(self, name: str, layer: type[Structure], doc: str = "", *, none: int = -1, **kw: Any) -> None:
         super().__init__(name, layer, doc, **kw)
-        self.flag = Int8(name)
+        self.flag, self.none = Int8(name), none
 
     def minimum(self) -> int:
         return 1
 
     def read(self, data: bytes, position: int, end: int, layer: Structure) -> tuple[Any, int]:
         flag, inside = self.flag.read(data, position, end, layer)
-        if flag not in (1, -1):
+        if flag not in (1, self.none):
             raise Malformed(self.name, f"a presence of {flag}", position)
         return super().read(data, inside, end, layer) if flag == 1 else (None, inside)
 
     def write(self, value: Any, layer: Structure) -> bytes:
-        return b"\xff" if value is None else b"\1" + super().write(value, layer)
+        return bytes([self.none & 0xFF]) if value is None else b"\1" + super().write(value, layer)
 
     def emit(self, em: Emitter) -> str:
         flag, value = em.number(self.flag), em.variable(self.name)
-        em.line(f"if {flag} not in (1, -1): raise TruncatedField")
+        em.line(f"if {flag} not in (1, {self.none}): raise TruncatedField")
         with em.block(f"if {flag} == 1:"):
             inner = em.structure(self.layer)
             if not em.stepping:

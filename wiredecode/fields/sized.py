@@ -23,7 +23,7 @@ def text(raw: bytes) -> str:
 
 def printable(value: str) -> str:
     """The text with bytes that were not UTF-8 spelled as ``\\xNN``, fit for JSON and terminals."""
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def redacted(secret: bytes | str) -> str:

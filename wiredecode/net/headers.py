@@ -143,7 +143,7 @@ class HeaderReader:
         other = plain & ~_NOT_SIMPLE[protocol]
         if other.any():
             self._count_others(protocol[other])
-            carrying = np.flatnonzero(other & tunnels.may_carry(protocol))
+            carrying = np.flatnonzero(other & tunnels.IS_CARRIER[protocol])
             if len(carrying):
                 stop = np.minimum(layers.captured, at + end), at + end
                 carried = tunnels.Layers(rows, tcp, layers.ethertype, *stop).select(carrying)

@@ -18,7 +18,7 @@ from wiredecode.net.names import IP_PROTOCOL
 IP_IN_IP, UDP, IPV6_IN_IP, GRE, MPLS_IN_IP = 4, 17, 41, 47, 137
 CARRIERS = frozenset((IP_IN_IP, UDP, IPV6_IN_IP, GRE, MPLS_IN_IP))
 """IP protocols that may carry packets."""
-_IS_CARRIER = np.isin(np.arange(256), sorted(CARRIERS))
+IS_CARRIER = np.isin(np.arange(256), sorted(CARRIERS))
 
 ETHERNET = 0x6558
 """Transparent Ethernet bridging: an Ethernet frame (RFC 1701)."""
@@ -62,11 +62,6 @@ class Layers:
             return parts[0]
         whole = cls(*(np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)))
         return whole.select(np.argsort(whole.row, kind="stable"))
-
-
-def may_carry(protocol: Int64s) -> Bools:
-    """Return which IP protocols may carry packets."""
-    return _IS_CARRIER[protocol]
 
 
 def enter_links(layers: Layers, octets: Octets, limits: Limits) -> None:

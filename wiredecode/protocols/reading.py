@@ -1,12 +1,27 @@
 """Reading the fields of a frame with the compiled decoders of its layer: the same for every protocol."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from wiredecode.fields import Truncated, compiler
+from wiredecode.fields import Array, Number, Struct, Truncated, compiler, plain
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import MALFORMED, Frame
+from wiredecode.protocols.base import Generated
+
+
+def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
+    """The fields of a layer inside the bytes of a field, as generated ones."""
+    for kind in map(plain, layer.fields_desc):
+        name, inner = f"{prefix}.{kind.name}", kind.element if isinstance(kind, Array) else kind
+        if isinstance(inner, Struct):
+            yield name, Generated("list<struct>", kind.doc)
+            yield from generated_inside(inner.layer, name)
+        elif isinstance(kind, Number) and kind.code_name:
+            yield name, Generated("string", kind.doc)
+            yield f"{prefix}.{kind.code_name}", Generated(kind.column, f"number of {kind.name}")
+        else:
+            yield name, Generated(kind.column, kind.doc)
 
 
 class FrameDecoder:

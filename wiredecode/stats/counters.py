@@ -251,15 +251,12 @@ class Counters:
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames received."""
-        rows, schema = [*self._counters[statistic.name].rows()], schema_of(statistic)
+        rows = [*self._counters[statistic.name].rows()]
+        schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
         if self.connections is not None and statistic.name == "connections":
             rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]
             schema = pa.schema([*schema, *map(fact_field, CONNECTION_FACTS)])
         return table_of(statistic, rows, schema)
-
-
-def schema_of(statistic: Statistic) -> pa.Schema:
-    return pa.schema([(name, type_of(name)) for name in statistic.columns])
 
 
 def table_of(statistic: Statistic, rows: Iterable[Row], schema: pa.Schema) -> pa.Table:

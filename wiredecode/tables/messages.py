@@ -138,25 +138,14 @@ def stretches_of(block: FrameBlock, linked: list[int]) -> Iterator[Stretch]:
         yield Stretch(block.connection, *each)
 
 
-NAMES = (
-    *("src", "dst", "sender", "protocol", "type", "operation", "topic", "compression", "outcome", "refusal"),
-    "namespace",
-)
-NUMBERS = (
-    *("frame", "time", "connection", "index", "partition", "offset", "sequence", "timestamp"),
-    *("confirmed_ns", "latency_ns", "confirm_frame", "chunk"),
-)
-BYTE_COLUMNS = ("key", "body")
-
-
 def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
     """Builder of a column of the table."""
-    if name in NAMES:
-        return Texts()
-    if name in BYTE_COLUMNS:
-        return ByteStrings()
     kind = declared_schema("messages").field(name).type
-    return Integers(kind) if name in NUMBERS else Headers(kind)
+    if pa.types.is_string(kind):
+        return Texts()
+    if pa.types.is_binary(kind):
+        return ByteStrings()
+    return Headers(kind) if pa.types.is_list(kind) else Integers(kind)
 
 
 class MessageTable:

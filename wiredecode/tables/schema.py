@@ -140,11 +140,11 @@ def named(schema: pa.Schema, columns: Iterable[str]) -> list[str]:
 def _names(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
     found: list[str] = []
     for field in fields:
-        found += [prefix + field.name, *_names(_members(field.type), f"{prefix}{field.name}.")]
+        found += [prefix + field.name, *_names(members_of(field.type), f"{prefix}{field.name}.")]
     return found
 
 
-def _members(kind: pa.DataType) -> Iterable[pa.Field]:
+def members_of(kind: pa.DataType) -> Iterable[pa.Field]:
     """The fields of a structure, or of the structures in an array."""
     while pa.types.is_list(kind):
         kind = kind.value_type
@@ -157,7 +157,7 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
     field, listed = schema.field(first), False
     for step in rest:
         listed = listed or pa.types.is_list(field.type)
-        field = next(each for each in _members(field.type) if each.name == step)
+        field = next(each for each in members_of(field.type) if each.name == step)
     listed = listed and not pa.types.is_list(field.type)
     return field.with_type(pa.list_(field.with_name("item"))) if listed else field
 
@@ -168,15 +168,15 @@ def _chosen(fields: Iterable[pa.Field], prefix: str, columns: frozenset[str]) ->
         name = prefix + field.name
         if name in columns:
             found.append(field)
-        elif inner := _chosen(_members(field.type), f"{name}.", columns):
-            found.append(_of_members(field, inner))
+        elif inner := _chosen(members_of(field.type), f"{name}.", columns):
+            found.append(_narrowed(field, inner))
     return found
 
 
-def _of_members(field: pa.Field, members: list[pa.Field]) -> pa.Field:
+def _narrowed(field: pa.Field, members: list[pa.Field]) -> pa.Field:
     """The column with these fields in its structures."""
     if pa.types.is_list(field.type):
-        return field.with_type(pa.list_(_of_members(field.type.value_field, members)))
+        return field.with_type(pa.list_(_narrowed(field.type.value_field, members)))
     return field.with_type(pa.struct(members))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import PUBLISH, FrameMessages, Header
+from wiredecode.frames.message import FORWARD, PUBLISH, FrameMessages, Header
 from wiredecode.net.types import Connection
 
 STORED = "stored"
@@ -230,8 +230,10 @@ def group(sightings: Iterable[Sighting]) -> list[Message]:
 def _known(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
     """Return the message of ``sighting``, among those with its body, and the evidence."""
     for message in known:
-        if sighting.copy_of is not None and any(
-            each.frame == sighting.copy_of and each.index == sighting.index for each in message.sightings
+        if (
+            sighting.copy_of is not None
+            and sighting.operation != FORWARD
+            and any(each.frame == sighting.copy_of and each.index == sighting.index for each in message.sightings)
         ):
             return message, f"a copy of frame {sighting.copy_of}"
         if sighting.offset is not None and message.is_at(sighting):

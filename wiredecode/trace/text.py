@@ -44,11 +44,12 @@ class Hop:
 
 
 def hops(message: Message) -> list[Hop]:
-    """In order of time. What a publisher sends with its offset comes from a log: that is replication."""
+    """In order of time. What a publisher or another broker gets with its offset comes from a log: it is replicated."""
     logged = {each.type for each in message.sightings if each.operation == PUBLISH and each.offset is not None}
     seen: dict[int, tuple[str, Sighting | Reply]] = {}
     for each in message.sightings:
-        seen[each.frame] = REPLICATED if each.type in logged else WORDS[each.operation], each
+        copied = each.type in logged or (each.operation == FORWARD and each.offset is not None)
+        seen[each.frame] = REPLICATED if copied else WORDS[each.operation], each
     for each in message.sightings:
         for answer in each.answers:
             seen.setdefault(answer.frame, (answer.word, answer))

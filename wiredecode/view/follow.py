@@ -102,10 +102,6 @@ class ConnectionFilter:
         elif self.address is not None:
             ip_address(host_of(self.address))
 
-    @property
-    def is_all(self) -> bool:
-        return self == ConnectionFilter()
-
     def fits(self, connection: Connection) -> bool:
         if self.number is not None and connection.number != self.number:
             return False

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from wiredecode.capture.remote import ALIASES, is_local, place_of
 from wiredecode.export.lake.run import Known, TableRun
 from wiredecode.export.lake.table import PREFIX, Lake, Places, Written, files_of, plainly
+from wiredecode.tables.schema import members_of
 
 DAY = "day"
 MS_US = 1000
@@ -117,10 +118,9 @@ class DeltaLake(Lake):
                 rows = pa.table(there).select(["path", "size_bytes"]).to_pylist()
                 partitioned = DAY in table.schema().to_arrow().names
                 old = files_of({row["path"]: row for row in rows}, known, replaced)
-                actions += [
-                    RemoveAction(row["path"], True, now, row["size_bytes"], _day_of(row["path"]) if partitioned else {})
-                    for row in old
-                ]
+                for path, size in ((row["path"], row["size_bytes"]) for row in old):
+                    day = {DAY: path.partition("/")[0].partition("=")[2]} if partitioned else {}
+                    actions.append(RemoveAction(path, True, now, size, day))
             by = [DAY] if any(file.day is not None for file in files) else []
             remembered = CommitProperties(
                 custom_metadata={"wiredecodeRun": run.name}, app_transactions=_remembered(run, len(files))
@@ -137,19 +137,13 @@ class DeltaLake(Lake):
         return AddAction(file.path, file.size, days, now, True, json.dumps(stats))
 
 
-def _lacks(there: pa.Schema | pa.StructType, wanted: pa.Schema | pa.StructType) -> bool:
-    """Whether a column is missing, or a member of one."""
+def _lacks(there: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
+    """Whether a column is missing, or a member of one, also inside arrays."""
     known = {field.name: field.type for field in there}
     for field in wanted:
-        if field.name not in known:
-            return True
-        if pa.types.is_struct(field.type) and _lacks(known[field.name], field.type):
+        if field.name not in known or _lacks(members_of(known[field.name]), members_of(field.type)):
             return True
     return False
-
-
-def _day_of(path: str) -> dict[str, str | None]:
-    return {DAY: path.partition("/")[0].partition("=")[2]}
 
 
 def _known(table: Any, run: TableRun) -> dict[int, Known]:

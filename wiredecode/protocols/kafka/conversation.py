@@ -21,6 +21,8 @@ from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.framing import GOOD
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, link
 
+Produced = tuple[str, int | None, bytes]
+"""Topic, partition and checksum of a batch: what followers get has the same."""
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MOST_NAMED = 3
@@ -42,12 +44,12 @@ def decoder(name: str, version: int) -> FrameDecoder | None:
 class KafkaConversation(Conversation):
     """State of one connection."""
 
-    def __init__(self, connection: Connection, topics: Newest[bytes, str]) -> None:
-        """``topics``: names of topic ids, known to all connections of the capture."""
+    def __init__(self, connection: Connection, topics: Newest[bytes, str], produced: Newest[Produced, int]) -> None:
+        """``topics``: names of topic ids, known to all connections of the capture; ``produced``: frames of batches."""
         self.connection = connection
         self.client = connection.initiator
         self.waiting: Outstanding[int, Asked] = Outstanding()
-        self.topics = topics
+        self.topics, self.produced = topics, produced
         self.answered: Asked | None = None
         """The request that the frame just decoded answers."""
         self.raw_sasl = False
@@ -136,7 +138,8 @@ class KafkaConversation(Conversation):
 
     def _check_batches(self, frame: Frame) -> None:
         """Checksums of batches, and bytes that are none."""
-        for raw in filter(None, (each.get("batches") for _, _, each in partitions(frame.values))):
+        for topic, number, each in partitions(frame.values):
+            raw = each.get("batches") or b""
             found, rest, problem = slots(raw)
             if problem:
                 frame.find("error", "malformed", "no-batch", f"{rest} bytes cannot be batches: {problem}", "batches")
@@ -144,6 +147,11 @@ class KafkaConversation(Conversation):
             if bad:
                 text = f"{bad} of {len(found)} batches have a wrong checksum"
                 frame.find("error", "checksum", "crc", text, "batches")
+            for place in ((topic, number, raw[slot.crc]) for slot in found) if self.copies else ():
+                if frame.type == "ProduceRequest":
+                    self.produced.put(place, frame.id)
+                elif self.answered and self.answered.copies and place in self.produced:
+                    frame.generate("copy_of", frame.generated.get("copy_of", self.produced[place]))
 
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""

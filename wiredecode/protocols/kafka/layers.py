@@ -1,33 +1,23 @@
 """Requests and responses as layers: one for each layout, made from the table when it is first met."""
 
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
 from wiredecode import fields
-from wiredecode.fields import (
-    Array,
-    Binary,
-    CompactLength,
-    Int16,
-    Int32,
-    Kind,
-    LengthOf,
-    NullableStruct,
-    Rest,
-    Struct,
-    Text,
-    compiler,
-)
+from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.sized import Inner
 from wiredecode.fields.tagged import TaggedFields, UnknownTags, tagged
 from wiredecode.fields.versions import Versions
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.layers_records import read_batches
-from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, Layout, Part
+from wiredecode.protocols.kafka.layers_records import Record, Records, batch_record, decoded, slots
+from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, STATES, Layout, Part
+from wiredecode.protocols.shared.compression import Budget
 
 Header = tuple[int, int]
 """Number of the API (-1: a message inside a field) and version of the header."""
+ENUMS = {"api_key": APIS, "transaction_status": names.TRANSACTION_STATES}
 
 
 def header_of(name: str, version: int, *, flexible: bool) -> Header:
@@ -35,26 +25,26 @@ def header_of(name: str, version: int, *, flexible: bool) -> Header:
     key = MESSAGES[name].key
     if name.endswith("Response"):
         return key, int(flexible and key != names.API_VERSIONS)
-    if key < 0 or (key == names.CONTROLLED_SHUTDOWN and version == 0):
-        return key, 0
-    return key, 2 if flexible else 1
+    if not name.endswith("Request"):
+        return -1, 0
+    return key, 0 if key == names.CONTROLLED_SHUTDOWN and version == 0 else 2 if flexible else 1
 
 
-def begin(name: str, header: Header) -> list[Kind]:
+def begin(name: str, header: Header) -> list[fields.Kind]:
     """The header of a message."""
     key, version = header
     if key < 0:
         return []
-    size = Int32("size", "bytes that follow", unit="bytes", fill=LengthOf())
-    correlation = Int32("correlation_id", "ties a response to its request")
-    tags = Struct("header_tags", structure("header_tags", (True, ()), False), "tagged fields of the header")
+    size = fields.Int32("size", "bytes that follow", unit="bytes", fill=fields.LengthOf())
+    correlation = fields.Int32("correlation_id", "ties a response to its request")
+    tags = fields.Struct("header_tags", structure("header_tags", (True, ()), False), "tagged fields of the header")
     if name.endswith("Response"):
         return [size, correlation, tags][: 2 + version]
     api = [
-        Int16("api_key", "what is asked for", names=APIS, default=key),
-        Int16("api_version", "version of request and response"),
+        fields.Int16("api_key", "what is asked for", names=APIS, default=key),
+        fields.Int16("api_version", "version of request and response"),
     ]
-    client = Text("client_id", "name that the client gives itself", length=Int16, null=-1)
+    client = fields.Text("client_id", "name that the client gives itself", length=fields.Int16, null=-1)
     return [size, *api, correlation, *[client, tags][:version]]
 
 
@@ -65,48 +55,89 @@ def structure(name: str, layout: Layout, hides: bool) -> type[Layer]:
     return made(name.title().replace("_", ""), flexible, [field(part, flexible, hides) for part in parts], {})
 
 
-def made(name: str, flexible: bool, kinds: list[Kind], more: dict[str, Any]) -> type[Layer]:
+def made(name: str, flexible: bool, kinds: list[fields.Kind], more: dict[str, Any]) -> type[Layer]:
     """A layer, which has tagged fields if it is flexible."""
     tags = [UnknownTags()] if flexible else []
     return type(name, (TaggedFields if flexible else Layer,), {"fields_desc": [*kinds, *tags], **more})
 
 
-def field(part: Part, flexible: bool, hides: bool) -> Kind:
+def field(part: Part, flexible: bool, hides: bool) -> fields.Kind:
     """One field of a structure."""
     name, kind, array, null, tag, layout = part
     doc, nothing = name.replace("_", " "), -1 if null else None
-    found: Kind
+    found: fields.Kind
     if array:
         element = field((name, kind, False, False, None, layout), flexible, hides)
-        found = Array(name, element, doc, count=CompactLength if flexible else Int32, null=nothing)
+        found = fields.Array(name, element, doc, count=fields.CompactLength if flexible else fields.Int32, null=nothing)
     elif layout is not None:
-        found = (NullableStruct if null else Struct)(name, structure(name, layout, hides), doc)
+        structured = partial(fields.NullableStruct, none=-1 if tag is None else 0) if null else fields.Struct
+        found = structured(name, structure(name, layout, hides), doc)
     elif kind in ("str", "bytes", "records"):
-        sized = Text if kind == "str" else partial(Binary, inner=CONTENTS.get(name))
+        sized = fields.Text if kind == "str" else partial(fields.Binary, inner=CONTENTS.get(name))
         hidden = name in names.HIDDEN or (hides and name == "value")
-        length = CompactLength if flexible else Int16 if kind == "str" else Int32
+        length = fields.CompactLength if flexible else fields.Int16 if kind == "str" else fields.Int32
         found = sized(name, doc, length=length, null=nothing, secret=hidden, free=kind == "str" and name in names.FREE)
-    elif kind == "Int16" and (name == "error" or name.endswith("_error")):
-        found = Int16(name, doc, names=ERRORS)
     else:
-        found = Int16(name, doc, names=APIS) if name == "api_key" else getattr(fields, kind)(name, doc)
+        known = ERRORS if kind == "Int16" and (name == "error" or name.endswith("_error")) else ENUMS.get(name)
+        found = getattr(fields, kind)(name, doc, **({"names": known} if known else {}))
     return found if tag is None else tagged(tag, found)
+
+
+def inside(name: str, version: int, data: bytes, style: Style) -> dict[str, Any] | None:
+    """A message after a number of two bytes; None: the bytes are something else."""
+    if version not in versions(name):
+        return None
+    try:
+        shown, reached = compiler.record(layer_of(name, version), data, 2, len(data), style)
+    except compiler.FAILED:
+        return None
+    return shown if reached == len(data) else None
 
 
 def read_member(field: str, name: str, value: bytes, style: Style, before: dict[str, Any]) -> dict[str, Any] | None:
     """Topics or partitions of a consumer, in place of the bytes; None: those of another kind of group."""
     version = int.from_bytes(value[:2])
-    if version not in versions(name):
-        return None
+    shown = inside(name, version, value, style)
+    return None if shown is None else {field: {"version": version, **shown}}
+
+
+def read_state(record: Mapping[str, Any], style: Style) -> dict[str, Any] | None:
+    """A record in which a coordinator keeps a group or transaction; None: the bytes are something else."""
+    key, value = record["key"] or b"", record["value"]
+    number, version = int.from_bytes(key[:2]), -1 if value is None else int.from_bytes(value[:2])
+    for name in [name for each, name in STATES if each == number and key[4:]]:  # with more than an empty name
+        about = inside(f"{name}Key", 0, key, style)
+        kept = None if value is None else inside(f"{name}Value", version, value, style)
+        if about and (kept or value is None):
+            return {"type": name, "version": None if value is None else version, "key": about, "value": kept}
+    return None
+
+
+def presented(style: Style, plain: bytes) -> tuple[list[dict[str, Any]], bool]:
+    """Records as they are shown, and whether some are damaged; those of coordinators with what these keep in them."""
     try:
-        shown, reached = compiler.record(layer_of(name, version), value, 2, len(value), style)
+        if (compiler.values(Record, plain, 0, len(plain))["key"] or b"")[:1] != b"\0":
+            return compiler.record(Records, plain, 0, len(plain), style)[0]["records"], False
     except compiler.FAILED:
-        return None
-    return {field: {"version": version, **shown}} if reached == len(value) else None
+        pass
+    values, damaged = decoded(plain)
+    records = [Record.present(each, style) for each in values]
+    for record, each in zip(records, values, strict=True):
+        if state := read_state(each, style):
+            record["coordinator"] = state
+    return records, damaged
+
+
+def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a field with batches, in place of its bytes."""
+    budget, (found, rest, problem) = Budget(), slots(raw)
+    batches = [batch_record(raw, slot, style, budget, partial(presented, style)) for slot in found]
+    more = {"partial_batch_bytes": rest, "batches_problem": problem}
+    return {"batches": batches, **{name: value for name, value in more.items() if value}}
 
 
 MEMBER_DATA = {
-    **dict.fromkeys(("metadata", "member_metadata"), "ConsumerProtocolSubscription"),
+    **dict.fromkeys(("metadata", "member_metadata", "subscription"), "ConsumerProtocolSubscription"),
     **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
 }
 """Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
@@ -147,7 +178,7 @@ def versions(name: str) -> Versions:
     return Versions(name, *MESSAGES[name].versions, layout_of, partial(make, name))
 
 
-def opaque(name: str, doc: str, *kinds: Kind) -> type[Layer]:
+def opaque(name: str, doc: str, *kinds: fields.Kind) -> type[Layer]:
     """A layer of this module, the last field of which is all that cannot be read."""
     facts = [kind.name for kind in kinds if kind.name in ("api_key", "api_version")] or [kinds[-2].name]
     members = {"filter_name": NAME, "facts": tuple(facts), "__module__": __name__, "__doc__": doc}
@@ -158,18 +189,18 @@ UnknownRequest = opaque(
     "UnknownRequest",
     "A request of an API or version that is not in the table.",
     *begin("FetchRequest", (names.FETCH, 0)),
-    Rest("undecided", "client id and the fields of a version that is not known", secret=True),
+    fields.Rest("undecided", "client id and the fields of a version that is not known", secret=True),
 )
 UnknownResponse = opaque(
     "UnknownResponse",
     "A response whose request is not known.",
     *begin("FetchResponse", (names.FETCH, 0)),
-    Rest("undecided", "fields of a response whose request is not known", secret=True),
+    fields.Rest("undecided", "fields of a response whose request is not known", secret=True),
 )
 SaslToken = opaque(
     "SaslToken",
     "A token of SASL without a header, after SaslHandshake of version 0.",
     begin("FetchResponse", (names.FETCH, 0))[0],
-    Rest("token", "token of the mechanism", secret=True),
+    fields.Rest("token", "token of the mechanism", secret=True),
 )
 OTHERS: tuple[type[Layer], ...] = (UnknownRequest, UnknownResponse, SaslToken)

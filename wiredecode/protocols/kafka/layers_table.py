@@ -41,7 +41,7 @@ class Message:
     """A message in all its versions."""
 
     key: int
-    """Number of its API; -1 of messages inside fields."""
+    """Number of its API, of keys and values in records that of their type; -1 of other messages inside fields."""
     name: str
     blocks: list[Mapping[str, Any]]
 
@@ -66,3 +66,5 @@ REQUESTS, RESPONSES = (
 )
 """By the number of their API."""
 APIS = {key: message.name.removesuffix("Request") for key, message in sorted(REQUESTS.items())}
+STATES = [(message.key, name.removesuffix("Key")) for name, message in MESSAGES.items() if name.endswith("Key")]
+"""Types of the records in which coordinators keep groups and transactions, and their names; two have the same type."""

@@ -4,42 +4,49 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.fields import printable
+from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, Messages, nanoseconds
+from wiredecode.frames.message import DELIVER, FORWARD, MOST_MILLISECONDS, PUBLISH, Messages
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import Asked, partitions
-from wiredecode.protocols.kafka.layers_records import batches_of, harmless
+from wiredecode.protocols.kafka.layers_records import Contents, batches_of, harmless
 
 
 def add_messages(frame: Frame, asked: Asked | None, out: Messages) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
     what = PUBLISH if frame.type == "ProduceRequest" else FORWARD if asked and asked.copies else DELIVER
     for topic, number, partition in partitions(frame.values):
-        for slot, batch, records in batches_of(partition.get("batches") or b""):
+        for slot, batch, found in batches_of(partition.get("batches") or b""):
             if not batch.get("control"):
                 out.add(
-                    *(frame, what, [each["value"] for each in records]),
+                    *(frame, what, [each["value"] for each in found.records]),
                     topic=topic or None,
                     partition=number,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
-                    **columns_of(what, batch, records, out.secrets),
+                    **columns_of(what, batch, found, Style(secrets=out.secrets)),
                 )
 
 
-def columns_of(what: str, batch: Mapping[str, Any], records: list[dict[str, Any]], secrets: bool) -> dict[str, Any]:
-    keys = [each["key"] for each in records]
-    headers = [[header_of(header, secrets) for header in each["headers"]] or None for each in records]
-    times_ms = [each["timestamp"] for each in records]
-    first = batch.get("base_sequence", -1)
+def columns_of(what: str, batch: Mapping[str, Any], found: Contents, style: Style) -> dict[str, Any]:
+    keys = [each["key"] for each in found.records]
+    headers = [
+        [header_of(each, style) for each in record["headers"]] if record["headers"] else None
+        for record in found.records
+    ]
+    first, count = batch.get("base_sequence", -1), len(keys)
     return {
-        "keys": None if keys.count(None) == len(keys) else keys,
-        "offsets": None if what == PUBLISH else [each["offset"] if each["offset"] >= 0 else None for each in records],
-        "sequences": range(first, first + len(records)) if what == PUBLISH and first >= 0 else None,
-        "times_ns": [None if time_ms is None or time_ms < 0 else nanoseconds(time_ms) for time_ms in times_ms],
-        "headers": None if headers.count(None) == len(headers) else headers,
+        "keys": None if keys.count(None) == count else keys,
+        "offsets": None if what == PUBLISH else [offset if offset >= 0 else None for offset in found.offsets],
+        "sequences": range(first, first + count) if what == PUBLISH and first >= 0 else None,
+        "times_ns": [
+            time_ms * 1_000_000 if time_ms is not None and 0 <= time_ms < MOST_MILLISECONDS else None
+            for time_ms in found.times_ms
+        ],
+        "headers": None if headers.count(None) == count else headers,
     }
 
 
-def header_of(header: Mapping[str, Any], secrets: bool) -> tuple[str, bytes]:
-    value = harmless(header, secrets) or b""
-    return printable(header["key"]), value.encode() if isinstance(value, str) else value
+def header_of(header: Mapping[str, Any], style: Style) -> tuple[str, bytes]:
+    value = header["value"] or b""
+    hidden = harmless(value, style, header)
+    return printable(header["key"]), hidden["value"].encode() if hidden else value

@@ -22,4 +22,5 @@ TIMESTAMP_TYPES = {0: "create time", 1: "log append time"}
 
 FIELDS = NAMES["fields"]
 HIDDEN, FREE, HIDDEN_VALUES = (frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values"))
+TRANSACTION_STATES = dict(enumerate(NAMES["transaction-states"]))
 PARTITIONS, FACTS = FIELDS["partitions"], FIELDS["facts"]

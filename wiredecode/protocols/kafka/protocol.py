@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wiredecode.fields import Array, Number, Struct, plain
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
-from wiredecode.protocols.kafka.conversation import KafkaConversation
+from wiredecode.protocols.kafka.conversation import KafkaConversation, Produced
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import MEMBER_DATA, OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
+from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.framing import BAD, GOOD, SURE, LengthPrefix
 from wiredecode.protocols.shared.framing import Number as Length
 from wiredecode.protocols.shared.pairing import Newest
@@ -24,21 +24,6 @@ MEMBERS = (
     *("kafka.groups.members.member_metadata", "kafka.groups.members.member_assignment"),
 )
 """Data that consumers of a group exchange through its coordinator."""
-COLUMN_TYPES = {**dict.fromkeys(BATCHES, "list<struct>"), **dict.fromkeys(MEMBERS, "json")}
-
-
-def members(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
-    """The fields of a layer inside bytes, as generated ones."""
-    for kind in map(plain, layer.fields_desc):
-        name, inner = f"{prefix}.{kind.name}", kind.element if isinstance(kind, Array) else kind
-        if isinstance(inner, Struct):
-            yield name, Generated("list<struct>", kind.doc)
-            yield from members(inner.layer, name)
-        elif isinstance(kind, Number) and kind.code_name:
-            yield name, Generated("string", kind.doc)
-            yield f"{prefix}.{kind.code_name}", Generated(kind.column, f"number of {kind.name}")
-        else:
-            yield name, Generated(kind.column, kind.doc)
 
 
 def generated() -> Iterator[tuple[str, Generated]]:
@@ -48,12 +33,12 @@ def generated() -> Iterator[tuple[str, Generated]]:
     inside |= {place: versions(MEMBER_DATA[place.rpartition(".")[2]]).layers() for place in MEMBERS}
     for place, layers in inside.items():
         for layer in layers:
-            yield from members(layer, place)
+            yield from generated_inside(layer, place)
 
 
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
-MOST_TOPICS = 10_000
-"""Topic ids with known names of a capture."""
+MOST_KNOWN = 10_000
+"""Of a capture: topic ids with known names, and produced batches whose copies are found."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
 LEAST_BYTES = 16
@@ -87,14 +72,16 @@ class Kafka(Protocol):
     )
     requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
     summary_keys = ("error", "topics_named", "api_version", "group_id")
-    generated, column_types = dict(generated()), COLUMN_TYPES
+    generated = dict(generated())
+    column_types = dict.fromkeys(BATCHES, "list<struct>") | dict.fromkeys(MEMBERS, "json")
 
     def __init__(self) -> None:
-        self.topics: Newest[bytes, str] = Newest(MOST_TOPICS)
+        self.topics: Newest[bytes, str] = Newest(MOST_KNOWN)
         self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
+        self.produced: Newest[Produced, int] = Newest(MOST_KNOWN)
 
     def new_session(self) -> "Kafka":
-        """Metadata on one connection names the topics of others."""
+        """Metadata on one connection names the topics of others, which copy what it produced."""
         return Kafka()
 
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
@@ -140,7 +127,7 @@ class Kafka(Protocol):
         return Found(behind, False)
 
     def conversation(self, connection: Connection, dialect: str | None) -> KafkaConversation:
-        return KafkaConversation(connection, self.topics)
+        return KafkaConversation(connection, self.topics, self.produced)
 
     def layers(self) -> Iterable[type[Layer]]:
         return [*(layer for message in EVERY for layer in versions(message.name).layers()), *OTHERS]
