@@ -148,11 +148,11 @@ def captures() -> Path:
 
 
 @pytest.fixture
-def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be a run is one, however short."""
     from wiredecode.frames import framer
 
-    for name in ("RUN_FRAMES", "RUN_BYTES", "LEAST_RUN_BYTES"):
+    for name in ("BLOCK_FRAMES", "BLOCK_BYTES", "LEAST_BLOCK_BYTES"):
         monkeypatch.setattr(framer, name, 1)
 
 

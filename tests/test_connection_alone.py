@@ -40,7 +40,7 @@ def test_a_capture_of_each_protocol(path: Path) -> None:
     assert list(differences(packets, sizes=(1, 64) if len(packets) <= LONG else (64,))) == []
 
 
-def test_outcomes_of_requests_and_messages(path: Path, every_run: None) -> None:
+def test_outcomes_of_requests_and_messages(path: Path, every_block: None) -> None:
     """They once depended on how many frames other connections sent meanwhile."""
     assert list(outcome_differences(packets_of(path))) == []
 

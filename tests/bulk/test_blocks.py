@@ -26,7 +26,7 @@ Numbered = list[tuple[int, int, str | None]]
 
 CAPTURES = sorted((ROOT / "stories").glob("*.pcap*"))
 """Those of the protocols' own folders: the test kit, ``test_blocks_give_the_rows_of_frames``."""
-WITH_RUNS = {"slow-consumer.pcap"}
+WITH_BLOCKS = {"slow-consumer.pcap"}
 MOST = 9000
 """Packets of a capture that are read: two elections, a load, and a server that is stopped."""
 
@@ -56,26 +56,26 @@ def by_rows(path: Path) -> tuple[pa.Table, Totals, Numbered]:
 
 def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered, int]:
     messages = Messages()
-    dissector = Dissector(Demand(messages=messages, link_responses=False, runs=True))
+    dissector = Dissector(Demand(messages=messages, link_responses=False, blocks=True))
     numbered: Numbered = []
-    in_runs = 0
+    in_blocks = 0
     for items in dissector.mixed(packets(path, batch_bytes)):
         for item in items:
             if isinstance(item, FrameBlock):
-                in_runs += len(item)
+                in_blocks += len(item)
                 types = [item.types[kind] for kind in item.kinds]
                 numbered += zip(item.numbers.tolist(), item.time_ns.tolist(), types, strict=True)
             else:
                 numbered.append((item.number, item.time_ns, item.type))
-    return table(messages), dissector.totals, sorted(numbered), in_runs
+    return table(messages), dissector.totals, sorted(numbered), in_blocks
 
 
 @pytest.mark.parametrize("path", long_are_slow(CAPTURES), ids=lambda path: path.stem)
-def test_runs_tell_what_rows_tell(path: Path, every_run: None) -> None:
+def test_blocks_tell_what_rows_tell(path: Path, every_block: None) -> None:
     expected, totals, numbered = by_rows(path)
     for batch_bytes in (1 << 20, 3000):
-        found, found_totals, found_numbered, in_runs = by_blocks(path, batch_bytes)
-        assert in_runs or path.name not in WITH_RUNS
+        found, found_totals, found_numbered, in_blocks = by_blocks(path, batch_bytes)
+        assert in_blocks or path.name not in WITH_BLOCKS
         assert found_numbered == numbered
         assert found_totals == totals
         assert found.equals(expected)

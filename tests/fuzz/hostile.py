@@ -205,11 +205,11 @@ def same_on_all_paths(path: Path) -> None:
         kit = KITS.get(frame.protocol or "")
         properties.decoded(kit, frame) if kit else properties.findings(frame)
         properties.shown(frame)
-    slow, _ = tables.table(open_capture([path]), "messages", runs=False)
-    with tables.shortest_runs():
-        fast, _ = tables.table(open_capture([path]), "messages", runs=True)
+    slow, _ = tables.table(open_capture([path]), "messages", blocks=False)
+    with tables.shortest_blocks():
+        fast, _ = tables.table(open_capture([path]), "messages", blocks=True)
     holds(fast.equals(slow), f"tables: {tables.difference(fast, slow) if len(fast) else 'no rows'}")
-    rows, _ = tables.table(open_capture([path]), "frames", runs=False)
+    rows, _ = tables.table(open_capture([path]), "frames", blocks=False)
     told = [[finding.record() for finding in frame.findings] for frame in result.frames]
     holds(rows["findings"].to_pylist() == told, "tables: other findings than frames have")
 

@@ -105,10 +105,10 @@ def run_tables(data: bytes) -> None:
     """Messages are the same, read one by one or in bulk; frames can be made a table."""
     talk = TalkInput.read(data)
     port = list(KITS.values())[talk.seed % len(KITS)].port()
-    _, totals = tables.table(talk.source(port), "frames", runs=False)
-    slow, known = tables.table(talk.source(port), "messages", runs=False)
-    with tables.shortest_runs():
-        fast, others = tables.table(talk.source(port), "messages", runs=True)
+    _, totals = tables.table(talk.source(port), "frames", blocks=False)
+    slow, known = tables.table(talk.source(port), "messages", blocks=False)
+    with tables.shortest_blocks():
+        fast, others = tables.table(talk.source(port), "messages", blocks=True)
     for each in (totals, known, others):
         holds(not each.failures, f"internal: {each.failures}")
     holds(fast.equals(slow), f"tables: {tables.difference(fast, slow) if len(fast) else 'no rows'}")

@@ -133,8 +133,8 @@ def test_a_message_is_not_replicated_in_the_other_cluster(late: bool) -> None:
 def test_the_table_of_messages_has_a_column_for_it(late: bool) -> None:
     turns = [(0.1 + step / 1000, published(*(("beta", 3) if step % 2 else ("alpha", 1)))) for step in range(8)]
     made = packets(turns, late=late)
-    with tables.shortest_runs():
-        both = [tables.table(craft.batches(made), "messages", runs=runs)[0] for runs in (False, True)]
+    with tables.shortest_blocks():
+        both = [tables.table(craft.batches(made), "messages", blocks=blocks)[0] for blocks in (False, True)]
     for rows in both:
         names = zip(rows["topic"].to_pylist(), rows["namespace"].to_pylist(), strict=True)
         assert set(names) == {("orders", "alpha"), ("orders", "beta")}

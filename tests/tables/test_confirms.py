@@ -75,7 +75,7 @@ ACKED = "liftbridge/30-lb-publish-ack.pcap"
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 1000])
 def test_messages_of_runs_are_told_their_acks_within_the_same_bounds(
-    most: int, every_run: None, monkeypatch: pytest.MonkeyPatch
+    most: int, every_block: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger, "WAIT_FRAMES", most)
     whole = table(ACKED, "messages")

@@ -76,13 +76,13 @@ class Accounts:
         if frame.protocol not in connection.protocols and frame.protocol:
             connection.protocols[frame.protocol] = None
 
-    def run(self, run: FrameBlock) -> None:
-        """A run was decoded."""
+    def block(self, block: FrameBlock) -> None:
+        """A block was decoded."""
         counts = self.totals.frames
-        for key, count in run.counted():
+        for key, count in block.counted():
             counts[key] = counts.get(key, 0) + count
-            run.connection.protocols[key[0]] = None
-            run.connection.directions[run.side].frames += count
+            block.connection.protocols[key[0]] = None
+            block.connection.directions[block.side].frames += count
 
     def findings(self, findings: Sequence[Finding]) -> None:
         """Count the limits that were reached, and mistakes of our own."""

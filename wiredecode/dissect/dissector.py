@@ -65,8 +65,8 @@ class Demand:
     """Collects the same, for a later pass."""
     messages: Messages | None = None
     """Collects the published and delivered messages; the caller empties it."""
-    runs: bool = False
-    """Only messages are wanted: long stretches of plain frames may come as runs, out of :meth:`Dissector.mixed`."""
+    blocks: bool = False
+    """Only messages are wanted: long stretches of plain frames may come as blocks, out of :meth:`Dissector.mixed`."""
     select: Filter | None = None
     """Frames that will be shown, if there are no blocks: no records are made of frames that it excludes."""
     alone: bool = False
@@ -82,8 +82,8 @@ class Demand:
     """These protocols are tried; None: all that are known."""
 
     def __post_init__(self) -> None:
-        if self.runs and self.select is not None:
-            raise ValueError("runs come whole: nothing selects among their frames")
+        if self.blocks and self.select is not None:
+            raise ValueError("blocks come whole: nothing selects among their frames")
 
 
 PART_FRAMES = 64 * 1024
@@ -96,7 +96,7 @@ DEFAULT = Demand()
 class Dissector:
     """Dissects one capture as ``demand`` says; ``network`` reassembles its connections.
 
-    Without runs take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with runs :meth:`mixed`.
+    Without blocks take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with blocks :meth:`mixed`.
 
     ``on_end`` gets each connection when it is over, with its likely protocol if it is not decoded;
     ``on_over`` the same once all of its frames have been decoded, so that everything about it is known;
@@ -287,9 +287,9 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.label = connection_id(connection.endpoints, connection.first_ns)
-            candidates, runs = self._candidates.order(connection), self.demand.runs
-            copies = self.demand.copies and not runs
-            tracker = Tracker(connection, candidates, self._decode_as, runs=runs, copies=copies)
+            candidates, blocks = self._candidates.order(connection), self.demand.blocks
+            copies = self.demand.copies and not blocks
+            tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)
             self._trackers[connection] = tracker
         return tracker
 
@@ -358,7 +358,7 @@ class Dissector:
         limit = END if watermark is None else at_packet(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
-        if self.demand.runs and not all(isinstance(item, Frame) for item in every):
+        if self.demand.blocks and not all(isinstance(item, Frame) for item in every):
             order: FrameOrder = Order([tracker.take(limit) for tracker in pending], self._number)
         else:
             order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
@@ -388,7 +388,7 @@ class Dissector:
         if not block.bulk.decode(conversation, block, self.demand.messages):
             return False
         block.sender = conversation.sender(block)
-        self.accounts.run(block)
+        self.accounts.block(block)
         return True
 
     def _decode(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:

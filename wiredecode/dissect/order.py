@@ -119,13 +119,13 @@ class FrameOrder:
         """One more frame comes right after the one that was given last."""
         self.last += 1
 
-    def refuse(self, run: FrameBlock) -> None:
-        """The frames of the run that was given last must be decoded one by one."""
+    def refuse(self, block: FrameBlock) -> None:
+        """The frames of the block that was given last must be decoded one by one."""
         raise NotImplementedError
 
 
 class Order(FrameOrder):
-    """The same where there are runs, too: these are given before the next frame of their connection."""
+    """The same where there are blocks, too: these are given before the next frame of their connection."""
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         items = [each for each in connections if each]
@@ -138,8 +138,8 @@ class Order(FrameOrder):
         self._refused: list[Frame] = []
         self.frames: list[tuple[int, Frame]] = []
         """Frames that come one by one, in order, each with its rank among all that are ready."""
-        self._runs: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
-        """By connection a heap of runs: the rank of its first frame, the run, and all ranks."""
+        self._blocks: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
+        """By connection a heap of blocks: the rank of its first frame, the block, and all ranks."""
         position = 0
         for item in (item for own in items for item in own):
             ranks = order[position : position + (1 if isinstance(item, Frame) else len(item))]
@@ -147,27 +147,27 @@ class Order(FrameOrder):
             if isinstance(item, Frame):
                 self.frames.append((int(ranks[0]), item))
             elif isinstance(item, FrameBlock):
-                heappush(self._runs.setdefault(item.connection.number, []), (int(ranks[0]), item, ranks))
+                heappush(self._blocks.setdefault(item.connection.number, []), (int(ranks[0]), item, ranks))
         self.frames.sort(key=itemgetter(0))
 
     def __iter__(self) -> Iterator[tuple[Frame | FrameBlock, int]]:
         for rank, frame in self.frames:
             self.rank = rank
-            for run in self.runs_before(frame.connection.number, rank):
-                yield from self._decoded(run)
+            for block in self.blocks_before(frame.connection.number, rank):
+                yield from self._decoded(block)
             yield frame, self.number(rank)
-        for connection in [*self._runs]:
-            for run in self.runs_before(connection, self.count):
-                yield from self._decoded(run)
+        for connection in [*self._blocks]:
+            for block in self.blocks_before(connection, self.count):
+                yield from self._decoded(block)
 
-    def _decoded(self, run: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
-        yield run, 0
+    def _decoded(self, block: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
+        yield block, 0
         refused, self._refused = self._refused, []
         for frame in refused:
             yield frame, frame.number
 
-    def refuse(self, run: FrameBlock) -> None:
-        self._refused = run.frames()
+    def refuse(self, block: FrameBlock) -> None:
+        self._refused = block.frames()
 
     def number(self, rank: int) -> int:
         """The number of a frame, when all before it have been decoded."""
@@ -181,19 +181,19 @@ class Order(FrameOrder):
         """The number of the last frame."""
         return self._first + self.count + len(self._inserted) - 1
 
-    def runs_before(self, connection: int, rank: int) -> Iterator[FrameBlock]:
-        """The runs of a connection up to one of its frames: what is decoded before that."""
-        waiting = self._runs.get(connection, [])
+    def blocks_before(self, connection: int, rank: int) -> Iterator[FrameBlock]:
+        """The blocks of a connection up to one of its frames: what is decoded before that."""
+        waiting = self._blocks.get(connection, [])
         while waiting and waiting[0][0] < rank:
-            _, run, ranks = heappop(waiting)
+            _, block, ranks = heappop(waiting)
             count = int(np.searchsorted(ranks, rank))
-            if count < len(run):
-                heappush(waiting, (int(ranks[count]), run.part(count, len(run)), ranks[count:]))
-            yield self._numbered(run.part(0, count), ranks[:count])
+            if count < len(block):
+                heappush(waiting, (int(ranks[count]), block.part(count, len(block)), ranks[count:]))
+            yield self._numbered(block.part(0, count), ranks[:count])
 
-    def _numbered(self, run: FrameBlock, ranks: Int64s) -> FrameBlock:
-        run.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
-        return run
+    def _numbered(self, block: FrameBlock, ranks: Int64s) -> FrameBlock:
+        block.numbers = self._first + ranks + np.searchsorted(self._inserted, ranks)
+        return block
 
 
 def _ranks(connections: list[list[Item]]) -> Int64s:

@@ -44,7 +44,7 @@ class Unreadable:
 
 
 class Tracker:
-    """Follows one connection; ``runs`` and ``copies`` are those of the demand."""
+    """Follows one connection; ``blocks`` and ``copies`` are those of the demand."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class Tracker:
         candidates: tuple[Candidate, ...],
         decode_as: Mapping[int, DecodeAs],
         *,
-        runs: bool = False,
+        blocks: bool = False,
         copies: bool = True,
     ) -> None:
         self.connection = connection
         self.out: list[Any] = []
         """Frames and blocks, as they were framed, that wait for their moment."""
-        self.runs, self.copies = runs, copies
+        self.blocks, self.copies = blocks, copies
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
         self.framers: tuple[Framer, Framer] | None = None
@@ -139,7 +139,7 @@ class Tracker:
         framer.end(reason, ready)
 
     def take_frames(self, limit: int) -> list[Frame]:
-        """The frames that are ready at the moment ``limit``, in the order of the connection; there are no runs."""
+        """The frames that are ready at the moment ``limit``, in the order of the connection; there are no blocks."""
         own_order(self.out, gap_since(self.connection))
         count = len(self.out)
         if count and self.out[-1].ready > limit:
@@ -149,7 +149,7 @@ class Tracker:
         return taken
 
     def take(self, limit: int) -> list[Item]:
-        """Frames and runs that are ready at the moment ``limit``."""
+        """Frames and blocks that are ready at the moment ``limit``."""
         taken, self.out[:] = take_ready(self.out, limit)  # framers hold the list
         return taken
 
@@ -192,8 +192,8 @@ class Tracker:
             frame.ready = ready
 
     def _find_runs(self, protocol: Protocol) -> None:
-        """From now on frames may come in runs, if such are wanted and the protocol has a way to read them."""
-        if not self.runs:
+        """From now on frames may come in blocks, if such are wanted and the protocol has a way to read them."""
+        if not self.blocks:
             return
         bulk = protocol.bulk()
         for framer in self.framers or ():

@@ -105,11 +105,11 @@ class Span:
         self.captured += size
 
 
-RUN_FRAMES = 24
-RUN_BYTES = 8192
-"""A stretch with fewer frames and fewer bytes is faster one by one than as a run (measured)."""
-LEAST_RUN_BYTES = 1024
-"""Nor is a run looked for in less."""
+BLOCK_FRAMES = 24
+BLOCK_BYTES = 8192
+"""A stretch with fewer frames and fewer bytes is faster one by one than as a block (measured)."""
+LEAST_BLOCK_BYTES = 1024
+"""Nor is a block looked for in less."""
 
 
 class Framer:
@@ -270,8 +270,8 @@ class Framer:
         if self.have < max(self.need, 1):
             return False
         data = self._joined()
-        if self.bulk is not None and len(data) >= LEAST_RUN_BYTES:
-            data = self._cut_runs(data, self.bulk.cut(data))
+        if self.bulk is not None and len(data) >= LEAST_BLOCK_BYTES:
+            data = self._cut_blocks(data, self.bulk.cut(data))
         split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
         if split.ends:
             self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
@@ -296,7 +296,7 @@ class Framer:
                 self.floor = max(self.floor, self.pieces.ready[self.pieces.holding(self.base + place - 1)])
             done = index
 
-    def _cut_runs(self, data: bytes, cut: Cut) -> bytes:
+    def _cut_blocks(self, data: bytes, cut: Cut) -> bytes:
         """Take the frames cut together off the front: long stretches of plain frames as blocks; return the rest."""
         if not len(cut.kinds):
             return data
@@ -308,11 +308,11 @@ class Framer:
         low = 0
         rows: list[int] = []
         for high in (*edges.tolist(), len(plain)):
-            if plain[low] and (high - low >= RUN_FRAMES or starts[high] - starts[low] >= RUN_BYTES):
+            if plain[low] and (high - low >= BLOCK_FRAMES or starts[high] - starts[low] >= BLOCK_BYTES):
                 if rows:
                     self._emit(data, rows, int(starts[low - len(rows)]))
                     rows = []
-                self._emit_run(data, cut, low, high)
+                self._emit_block(data, cut, low, high)
             else:
                 rows += starts[low + 1 : high + 1].tolist()
             low = high
@@ -321,7 +321,7 @@ class Framer:
         self._consume(data, int(starts[-1]))
         return self._joined() if self.have else b""
 
-    def _emit_run(self, data: bytes, cut: Cut, low: int, high: int) -> None:
+    def _emit_block(self, data: bytes, cut: Cut, low: int, high: int) -> None:
         from wiredecode.frames.block import FrameBlock
 
         assert self.bulk is not None

@@ -123,7 +123,7 @@ class LevelsReader:
             ),
             copies=FRAMES in schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
             messages=self.messages,
-            runs=self._bulk and self._select is None,
+            blocks=self._bulk and self._select is None,
             select=self._select,
             stable_ids=stable_ids,
             answers=answers,
@@ -184,7 +184,7 @@ class LevelsReader:
         damage = Postponed()
         if self._packets is not None:
             yield from _named(PACKETS, self._packet_batches(self._packets))
-        elif self.dissector.demand.runs:
+        elif self.dissector.demand.blocks:
             yield from self._messages(_until(damage, self.dissector.mixed(self._capture)))
         else:
             yield from self.push(_until(damage, self.dissector.frames(self._capture)))

@@ -419,11 +419,11 @@ class BlockTests(ProtocolTests):
 
         ``source`` is given bytes of a batch.
         """
-        expected = {level: tables.table(source(1 << 20), level, runs=False) for level in tables.LEVELS}
-        with tables.shortest_runs():
+        expected = {level: tables.table(source(1 << 20), level, blocks=False) for level in tables.LEVELS}
+        with tables.shortest_blocks():
             for size in (1 << 20, 3000):
                 for level in tables.LEVELS if size == 3000 else ("messages",):
-                    rows, totals = tables.table(source(size), level, runs=True)
+                    rows, totals = tables.table(source(size), level, blocks=True)
                     assert totals == expected[level][1]
                     assert rows.equals(expected[level][0]), f"{level}: {tables.difference(rows, expected[level][0])}"
 

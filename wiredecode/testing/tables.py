@@ -18,21 +18,21 @@ LEVELS = ("frames", "messages")
 
 
 @contextmanager
-def shortest_runs() -> Iterator[None]:
+def shortest_blocks() -> Iterator[None]:
     """Read all suitable frames as blocks, even a single one."""
     from wiredecode.frames import framer
 
-    with patch.multiple(framer, RUN_FRAMES=1, RUN_BYTES=1, LEAST_RUN_BYTES=1):
+    with patch.multiple(framer, BLOCK_FRAMES=1, BLOCK_BYTES=1, LEAST_BLOCK_BYTES=1):
         yield
 
 
-def table(source: Iterable[PacketBatch], level: str, *, runs: bool) -> tuple[pa.Table, Totals]:
+def table(source: Iterable[PacketBatch], level: str, *, blocks: bool) -> tuple[pa.Table, Totals]:
     """A capture as a table of a level, and its totals; what comes before an error of the capture."""
     import pyarrow as pa
 
     from wiredecode.tables.reader import TableReader
 
-    reader = TableReader(source, level, bulk=runs)
+    reader = TableReader(source, level, bulk=blocks)
     batches: list[pa.RecordBatch] = []
     with suppress(CaptureError):
         batches.extend(reader)
