@@ -1,6 +1,6 @@
 """Consumer groups: members that do not poll, groups that rebalance again and again, and how far groups lag."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,6 +85,8 @@ STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 STORM, STORM_NS = 6, 60_000_000_000
 """So many generations of a group in that time are too many."""
+MANY_CRASHES = 3
+"""Members that ended without leaving the group, and began at the same offset."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
 
 
@@ -108,6 +110,10 @@ class Members(Rule):
     _members: dict[int, Member] = field(default_factory=dict)
     _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
     """Number and time of the latest generations."""
+    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """By group and partition: the offset that its members began at, and how many times in a row."""
+    _crashes: Counter[str] = field(default_factory=Counter)
+    """By group: members that ended without leaving it."""
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number
@@ -125,6 +131,13 @@ class Members(Rule):
 
     def _answered(self, frame: Frame, member: Member) -> None:
         values, commits = frame.values, frame.type == "OffsetCommitResponse"
+        if frame.type == "OffsetFetchResponse":
+            starts = self._starts.get_or_make(member.group, dict)
+            for topic, number, each in partitions(next(iter(values.get("groups") or ()), values)):
+                offset, known = each.get("committed_offset", -1), starts.get((topic, number), (-1, 0))
+                if (topic, number) in starts or len(starts) < MOST_MEMBERS:
+                    starts[topic, number] = offset, known[1] + 1 if offset == known[0] else 1
+            return
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
         if error in (UNKNOWN_MEMBER, FENCED_EPOCH) or (commits and error == ILLEGAL_GENERATION):
             does = "commits" if commits else "asks"
@@ -165,3 +178,17 @@ class Members(Rule):
         last_ns = connection.health.last_ns if connection.health is not None else 0
         if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
+        elif member is not None and member.left is None and connection.closed:
+            self._crashes[member.group] += len(self._crashes) < MOST_MEMBERS
+
+    def finish(self) -> None:
+        for group, crashes in self._crashes.items():
+            problem = self.report.problems.get((CODES["rebalance-storm"].code, group))
+            starts = (self._starts.get(group) or {}).items()
+            (topic, number), (offset, times) = max(starts, key=lambda each: each[1][1], default=(("", None), (0, 0)))
+            if problem is not None and min(crashes, times) >= MANY_CRASHES:
+                at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
+                problem.detail(
+                    f"{crashes} members ended without leaving; {topic}[{number}] began {times} times at {at}"
+                )
+                problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
