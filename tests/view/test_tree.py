@@ -7,7 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.conftest import CAPTURES
 from tests.view.frames import CLIENT, SERVER, dissected
+from wiredecode.api import read
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers
@@ -104,6 +106,16 @@ def test_messages_of_a_sub_batch_are_shown_with_their_offsets() -> None:
     assert 'data: "plain" 706c61696e (5 bytes)' in shown
     assert [f"[offset: {offset}]" in shown for offset in (39, 40, 41, 42, 43)] == [False, True, True, True, False]
     assert "[crc_status: good]" in shown
+
+
+def test_arrays_and_structures_that_are_null_are_shown_as_null() -> None:
+    names = {"FetchResponse": "aborted_transactions", "ConsumerGroupHeartbeatResponse": "assignment"}
+    shown = dict.fromkeys(names, "")
+    for frame in read(CAPTURES / "kafka" / "coordinators.pcap.gz"):
+        if frame.type in names and f"'{names[frame.type]}': None" in str(frame.values):
+            shown[frame.type] = shown[frame.type] or rendered(frame)
+    for name, field in names.items():
+        assert f"{field}: null" in shown[name]
 
 
 def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, compiler, plain
+from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, plain
 from wiredecode.fields.layer import Layer
 
 Values = Callable[[random.Random], Any]
@@ -55,10 +55,10 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
             raw = bytes(maker.layer(layer))
         except CANNOT:
             continue
-        decoded = compiler.careful(layer, raw, 0, len(raw))
-        if decoded.problem is not None or decoded.stop != len(raw):
+        read = layer.within(raw, 0, len(raw))
+        if read.problem is not None or read.stop != len(raw):
             continue
-        paths = set(map(general, decoded.ranges))
+        paths = set(map(general, read.flat_ranges()))
         if not paths <= met or len(found) < WANTED:
             found.append(raw)
             met |= paths

@@ -157,10 +157,10 @@ class Fields:
                 branch.add(default.append("  [default]", theme.GENERATED))
                 continue
             value, span = layer.fields[name], layer.ranges.get(name)
-            if isinstance(kind, Struct):
+            if isinstance(kind, Struct) and value is not None:
                 text = Text(f"{name}: ").append(kind.doc, "dim")
                 self.add(branch.add(ranged(text, span)), value, record.get(name) or {})
-            elif isinstance(kind, Array):
+            elif isinstance(kind, Array) and value is not None:
                 self._array(branch, kind, value, record.get(name) or [], span)
             else:
                 branch.add(self._leaf(kind, value, record.get(name), span))
