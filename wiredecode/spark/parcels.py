@@ -64,7 +64,7 @@ WITHIN = ORDER[2:]
 """The order of the packets of one bucket."""
 REPORTS = -1
 """The bucket of reports."""
-PARCEL_BYTES, WAITING_BYTES = 2 << 20, 32 << 20
+PARCEL_BYTES, WAITING_BYTES = 1 << 20, 32 << 20
 """A parcel of the first size is sent; all parcels of a task are when they have the second size together."""
 IPV6_FRAGMENT = 44
 
@@ -152,10 +152,13 @@ class PacketParcels:
         for bucket in buckets:
             parts = self._waiting.pop(bucket)
             del self._sizes[bucket]
-            clock, place = (parts[0].column(name)[0].as_py() for name in ("clock", "place"))
+            clock, place = (value(parts[0], name) for name in ("clock", "place"))
             whole = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-            row = self._parcel(bucket, whole.serialize().to_pybytes(), clock=clock, place=place)
-            yield pa.RecordBatch.from_pylist([row], PARCELS)
+            row = pa.RecordBatch.from_pylist([self._parcel(bucket, b"", clock=clock, place=place)], PARCELS)
+            data = whole.serialize()
+            buffers = [None, pa.py_buffer(np.array([0, data.size], np.int32)), data]  # which is not copied again
+            at = PARCELS.get_field_index("data")
+            yield row.set_column(at, PARCELS.field(at), pa.Array.from_buffers(pa.binary(), 1, buffers))
 
     def _deal(self, batch: PacketBatch) -> tuple[Int64s, Int32s, Int64s]:
         """Places of packets with TCP, sorted by bucket; their buckets; the clock of the whole batch."""
