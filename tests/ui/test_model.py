@@ -107,18 +107,13 @@ def test_rows_cross_pages_and_are_found_in_both_directions(monkeypatch: pytest.M
     made.close()
 
 
-def test_where_tls_is_decrypted_states_are_sealed_and_statistics_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_tls_is_decrypted_states_stay_in_memory_and_statistics_count_it(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CAPTURES / "rabbitmq-stream"
     limits = Decoding(keylog=[folder / "c43_tls.keylog"]).limits
     made = CaptureModel([str(folder / "c43_tls.pcap")], limits=limits)
     made.run()
     assert made.problem is None and made.rows.count > 20 and len(made.states._states) > 3
-    lines = [line.split() for line in (folder / "c43_tls.keylog").read_text().splitlines() if line[:1] != "#"]
-    secrets = {bytes.fromhex(words[2]) for words in lines}
-    assert secrets
-    for path in Path(made._folder.name).glob("state-*"):
-        data = path.read_bytes()
-        assert data[:1] == module.SEALED and not any(secret in data for secret in secrets) and b"guest" not in data
+    assert list(Path(made._folder.name).glob("state-*")) == [], "they hold secrets, and what was decrypted"
     loaded = []
     before = made.states.before
     monkeypatch.setattr(made.states, "before", lambda number: loaded.append(before(number)) or loaded[-1])

@@ -156,7 +156,7 @@ class Dissector:
     @property
     def decrypts(self) -> bool:
         """Whether it has secrets of TLS, and the content decrypted with them."""
-        return self._tls is not None
+        return self._tls is not None and not self._tls.keys.empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}

@@ -59,6 +59,11 @@ class KeyLog:
         """Whether it has files, which somebody may still write to."""
         return bool(self._read)
 
+    @property
+    def empty(self) -> bool:
+        """Whether no secret is known yet."""
+        return not self._secrets
+
     def knows(self, random: bytes) -> bool:
         """Whether there is any secret of a connection."""
         if random not in self._randoms:
