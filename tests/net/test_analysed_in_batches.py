@@ -18,7 +18,7 @@ def facts(health: ConnectionHealth) -> dict[str, Any]:
         for name in type(direction).__slots__:  # type: ignore[attr-defined]
             value = getattr(direction, name)
             if name == "rtt":
-                value = value.count, value.smallest, value.largest, value._buckets
+                value = value.count, value.columns()
             found[name, side] = value
     return found
 

@@ -229,7 +229,7 @@ class ConnectionAnalysis:
             while backward.unacked and not after(backward.unacked[0][0], segment.ack):
                 sent = backward.unacked.popleft()[1]
             if sent:
-                backward.health.rtt.add(now - sent)
+                backward.health.rtt.add(max(now - sent, 0))
             if self._syn_ns is not None and self.health.handshake_ns is None and not segment.flags & SYN:
                 self.health.handshake_ns = now - self._syn_ns
         if kinds & ZERO_WINDOW:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.net.spread import Times
+from wiredecode.net.spread import Spread
 
 KINDS = (
     *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),
@@ -20,6 +20,8 @@ REMEMBERED = 65_536
 """Segments of a direction of which the kinds are remembered; the oldest are forgotten first, counts stay."""
 INTERVALS = 1024
 """Intervals with a closed window that are remembered per direction."""
+MOST_RTT = 1024
+"""Different round trip times of a direction that are remembered."""
 LEAST_QUIET_NS = 1_000_000_000
 """Times without packets of a direction that are remembered are this long."""
 LEAST_UNHEARD = 3
@@ -81,7 +83,7 @@ class DirectionHealth:
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
     """Times of the first and the last retransmission."""
-    rtt: Times = field(default_factory=Times)
+    rtt: Spread = field(default_factory=lambda: Spread(MOST_RTT))
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""

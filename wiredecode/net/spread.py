@@ -1,9 +1,6 @@
 """A distribution of times: percentiles exact for as many different values as captures have, in bounded memory."""
 
 from array import array
-from collections.abc import Sequence
-from itertools import accumulate
-from math import log2
 
 import numpy as np
 
@@ -11,51 +8,6 @@ from wiredecode.arrays import Int64s
 
 MOST_NS = (1 << 63) - 1
 """Longer times, from one end of all times to the other, count as this one: columns have 64 bits."""
-FINENESS = 32
-"""Buckets per doubling of a time: percentiles are right within 2.2 %."""
-
-
-class Times:
-    """Many times, ns: count, smallest, largest, and percentiles out of a histogram of bounded size."""
-
-    __slots__ = ("_buckets", "count", "largest", "smallest")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.smallest: int | None = None
-        self.largest: int | None = None
-        self._buckets: dict[int, int] = {}
-
-    def add(self, ns: int) -> None:
-        """One more; a clock that went back counts as no time."""
-        ns = min(max(ns, 0), MOST_NS)
-        self.count += 1
-        if self.smallest is None or ns < self.smallest:
-            self.smallest = ns
-        if self.largest is None or ns > self.largest:
-            self.largest = ns
-        bucket = int(log2(ns) * FINENESS) if ns else -1
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-
-    def percentile(self, percent: float) -> int | None:
-        """The time that ``percent`` % of all do not exceed; None: there are none."""
-        buckets = sorted(self._buckets.items())
-        place = percentile_place([count for _, count in buckets], percent)
-        if place is None or self.smallest is None or self.largest is None:
-            return None
-        bucket = buckets[place][0]
-        middle = 0 if bucket < 0 else int(2 ** ((bucket + 0.5) / FINENESS))
-        return min(max(middle, self.smallest), self.largest)
-
-
-def percentile_place(counts: Sequence[int], percent: float) -> int | None:
-    """The first place up to which ``percent`` % of all are counted; None: nothing is."""
-    total = sum(counts)
-    if not total:
-        return None
-    return next(place for place, upto in enumerate(accumulate(counts)) if upto >= total * percent / 100)
-
-
 PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
 SPREAD = ("min_us", *PERCENTILES, "max_us")
@@ -65,15 +17,16 @@ WAITING = 4_096
 MOST_VALUES = 262_144
 """Different values that are kept exactly; beyond it neighbours are put together, the more the larger they are."""
 PRECISION = 10
-"""Bits that then remain of a value: it is right within a thousandth."""
+"""Bits that then remain of a value: it is right within a thousandth. Fewer, where that is not enough."""
 
 
 class Spread:
-    """Times in nanoseconds, and how often each came."""
+    """Times in nanoseconds, and how often each came; at most ``most`` different ones are kept."""
 
-    __slots__ = ("_counts", "_values", "_waiting", "_weights", "count", "largest", "smallest")
+    __slots__ = ("_bits", "_counts", "_most", "_values", "_waiting", "_weights", "count", "largest", "smallest")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_VALUES) -> None:
+        self._most, self._bits = most, PRECISION
         self.count = 0
         self.smallest = self.largest = 0
         self._values = self._counts = np.empty(0, np.int64)
@@ -89,7 +42,7 @@ class Spread:
         self.count += count
         self._waiting.append(ns)
         self._weights.append(count)
-        if len(self._waiting) >= WAITING and len(self._waiting) * 4 >= len(self._values):
+        if len(self._waiting) >= min(WAITING, self._most) and len(self._waiting) * 4 >= len(self._values):
             self._sort_in()
 
     def _sort_in(self) -> None:
@@ -99,8 +52,9 @@ class Spread:
         counts = np.concatenate([self._counts, np.frombuffer(self._weights, np.int64)])
         self._waiting, self._weights = array("q"), array("q")
         self._values, self._counts = merged(values, counts)
-        if len(self._values) > MOST_VALUES:
-            self._values, self._counts = merged(rounded(self._values), self._counts)
+        while len(self._values) > self._most:
+            self._values, self._counts = merged(rounded(self._values, self._bits), self._counts)
+            self._bits -= 1
 
     def percentile(self, thousandths: int) -> int:
         """Interpolated linearly between the two nearest values, rounded, halves up. Of none: an error."""
@@ -132,7 +86,7 @@ def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
     return values[first], np.add.reduceat(counts, first)
 
 
-def rounded(values: Int64s) -> Int64s:
-    """Values of which :data:`PRECISION` bits remain; the middle of the interval that each represents."""
-    bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - PRECISION, 0)
+def rounded(values: Int64s, remain: int) -> Int64s:
+    """Values of which so many bits remain; the middle of the interval that each represents."""
+    bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - remain, 0)
     return (values >> bits << bits) + (np.int64(1) << bits >> 1)

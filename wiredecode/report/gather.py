@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from wiredecode.check import Checker, Problem
 from wiredecode.check.gauges import Gauges
 from wiredecode.check.timeline import Event, Timeline
@@ -14,7 +16,7 @@ from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
-from wiredecode.net.spread import Times, percentile_place
+from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 from wiredecode.protocols.shared.pairing import Newest
@@ -44,8 +46,8 @@ def bucket_ns(bucket: float) -> float:
 
 def percentile(row: Sequence[int] | Counts, percent: float) -> float | None:
     """The latency, ns, that this percentage of those counted by bucket do not exceed; None: there are none."""
-    place = percentile_place([*map(int, row)], percent)
-    return None if place is None else bucket_ns(place + 0.5)
+    upto = np.cumsum(row)
+    return bucket_ns(int(np.searchsorted(upto, upto[-1] * percent / 100)) + 0.5) if upto[-1] else None
 
 
 class Series:
@@ -102,7 +104,7 @@ class Command:
 
     frames: int = 0
     length: int = 0
-    latency: Times = field(default_factory=Times)
+    latency: Spread = field(default_factory=Spread)
     """From it to its answer, ns."""
     requests: int = 0
     refused: int = 0
@@ -229,7 +231,7 @@ class Gathering:
         if frame.latency_ns is not None:
             self.latency.add(frame.time_ns, bucket_of(frame.latency_ns))
             if command is not None:
-                command.latency.add(frame.latency_ns)
+                command.latency.add(max(frame.latency_ns, 0))
         if command is not None and (frame.outcome == REFUSED or any(f.group == "response" for f in frame.findings)):
             command.refused += 1
 

@@ -17,7 +17,7 @@ from wiredecode.frames.escape import counted, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.frames.totals import Totals
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
-from wiredecode.net.spread import Times
+from wiredecode.net.spread import Spread
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.report.gather import (
     CLOSED,
@@ -330,9 +330,8 @@ def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
 
 
 def _round_trip(health: ConnectionHealth) -> str:
-    medians = [direction.rtt.percentile(50) for direction in health.directions]
-    known = [median for median in medians if median is not None]
-    return seconds_text(max(known) / 1e9) if known else "-"
+    medians = [direction.rtt.percentile(500) for direction in health.directions if direction.rtt.count]
+    return seconds_text(max(medians) / 1e9) if medians else "-"
 
 
 def _health(health: ConnectionHealth) -> str:
@@ -366,11 +365,11 @@ def commands(gathering: Gathering) -> Table:
     )
 
 
-def _spread(times: Times) -> tuple[str, ...]:
+def _spread(times: Spread) -> tuple[str, ...]:
     if not times.count:
         return ("",) * 5
-    values = [times.percentile(50), times.percentile(90), times.percentile(99), times.largest]
-    return (f"{times.count:,}", *(seconds_text((value or 0) / 1e9) for value in values))
+    values = [times.percentile(500), times.percentile(900), times.percentile(990), times.largest]
+    return (f"{times.count:,}", *(seconds_text(value / 1e9) for value in values))
 
 
 def streams(gathering: Gathering) -> Table:
