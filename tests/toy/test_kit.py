@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
 from tests.toy.kv import KV, Error, Get, KVConversation, Value
-from wiredecode.fields import Array, UInt8
+from wiredecode.fields import Array, Float64, UInt8
 from wiredecode.layer import Layer
 from wiredecode.net import Connection
 from wiredecode.protocols.catalogue import catalogue
@@ -25,6 +26,28 @@ def test_numbers_without_a_name_in_arrays_agree() -> None:
 
     assert [readers_agree(Results, raw) for raw in (b"\x01\x80", b"")] == [True, True]
     assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
+
+
+def test_numbers_that_are_none_agree() -> None:
+    class Share(Layer):
+        filter_name = "share"
+        fields_desc: ClassVar = [Float64("share")]
+
+    assert all(readers_agree(Share, raw) for raw in (b"\xff" * 8, b"\x7f\xf0" + bytes(6)))
+
+
+def test_two_layers_of_one_name_are_both_tested() -> None:
+    class Twins(ProtocolTests):
+        protocol = KV
+
+        @classmethod
+        def layers(cls) -> list[type[Layer]]:
+            return [Get, type("Get", (Get,), {})]
+
+    asked: list[list[type[Layer]]] = []
+    metafunc = SimpleNamespace(fixturenames=["layer"], parametrize=lambda name, values, ids: asked.append(values))
+    Twins().pytest_generate_tests(metafunc)
+    assert [*map(len, asked)] == [2]
 
 
 class Broken(KV):

@@ -112,8 +112,8 @@ class ProtocolTests:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """One test for each layer, capture and so on that a test asks for by the name of its argument."""
-        made: dict[str, Callable[[], Mapping[str, Any]]] = {
-            "layer": lambda: {layer.__name__: layer for layer in self.layers()},
+        made: dict[str, Callable[[], Mapping[Any, Any]]] = {
+            "layer": lambda: {layer: layer for layer in self.layers()},  # two may have one name
             "path": lambda: {path.name: path for path in (*self.captures, *self.damaged)},
             "whole": lambda: {path.name: path for path in self.captures},
             "talk": self.talks,
@@ -122,7 +122,8 @@ class ProtocolTests:
         for name, make in made.items():
             if name in metafunc.fixturenames:
                 cases = make()
-                metafunc.parametrize(name, list(cases.values()), ids=list(cases))
+                ids = [getattr(case, "__name__", case) for case in cases]
+                metafunc.parametrize(name, list(cases.values()), ids=ids)
 
     @classmethod
     def layers(cls) -> list[type[Layer]]:

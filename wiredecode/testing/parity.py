@@ -18,7 +18,8 @@ FRONT, BACK = b"\xfe\xff~", b"~\xff\xfe"
 
 def same(found: object, expected: object, what: str, layer: type[Layer], raw: bytes) -> None:
     """Raise ``AssertionError`` that names the reader, the layer and the bytes."""
-    assert found == expected, f"{layer.__name__}: {what}: {found!r} is not {expected!r}, of {raw.hex()}"
+    difference = f"{layer.__name__}: {what}: {found!r} is not {expected!r}, of {raw.hex()}" if found != expected else ""
+    assert not difference or repr(found) == repr(expected), difference  # NaN is not equal to itself
 
 
 def readers_agree(
