@@ -7,6 +7,7 @@ import ast
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -131,11 +132,11 @@ def outcome(run: Run, command: str, words: str, folder: Path, monkeypatch: pytes
     if command == "sniff":
         path = found[0]
 
-        def open_live(*said: object, saves: bool) -> Replayed:
+        def capturing(*said: object, saves: bool) -> closing[Replayed]:
             print("asked for", *said, file=sys.stderr)
-            return Replayed(path)
+            return closing(Replayed(path))
 
-        monkeypatch.setattr(sniff, "open_live", open_live)
+        monkeypatch.setattr(sniff, "capturing", capturing)
         found[:1] = ["-i", "lo"]
     elif command == "ui":
         for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -231,7 +232,7 @@ def test_verbose_shows_the_traceback_of_a_bug(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(sniff, "open_live", fail)
+    monkeypatch.setattr(sniff, "capturing", fail)
     monkeypatch.setattr("wiredecode.export.query.Database", fail)
     words = {"sql": [BASIC, "select 1"], "sniff": ["-i", "lo"]}[command]
     assert "Traceback" not in run(command, *words).err

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer import Exit
 
 from tests.cli.conftest import Run
 from tests.live.conftest import needs
@@ -57,8 +58,9 @@ def test_options_reach_the_capture(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
     def opened(*words: object, saves: bool) -> None:
         asked.append(words)
+        raise Exit(2)
 
-    monkeypatch.setattr(sniff, "open_live", opened)
+    monkeypatch.setattr(sniff, "capturing", opened)
     words = ("--snaplen", 96, "--buffer", 7, "-f", "tcp", "-p", "--duration", 2.5)
     assert run("sniff", "-i", "lo", *words, "--via", "tcpdump").code == 2
     assert run("sniff", "-i", "any").code == 2

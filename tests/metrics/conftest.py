@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,12 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> Replay:
     def begin(path: Path, at_end: Callable[[], None] = lambda: None) -> list[str]:
         asked: list[str] = []
 
-        def open_live(*said: object, saves: bool) -> Any:
+        def capturing(*said: object, saves: bool) -> Any:
             asked.extend(map(str, said))
-            return Replayed(path, at_end, asked)
+            return closing(Replayed(path, at_end, asked))
 
-        monkeypatch.setattr("wiredecode.cli.metrics.open_live", open_live)
-        monkeypatch.setattr("wiredecode.cli.check.open_live", open_live)
+        monkeypatch.setattr("wiredecode.cli.metrics.capturing", capturing)
+        monkeypatch.setattr("wiredecode.cli.check.capturing", capturing)
         return asked
 
     return begin

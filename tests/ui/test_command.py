@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer import Exit
 
 from tests.docs.test_reference import script
 from tests.ui.support import CAPTURES
@@ -59,8 +61,13 @@ def test_a_file_that_grows_is_looked_at_as_such(monkeypatch: pytest.MonkeyPatch)
 def test_options_reach_the_capture_and_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     sniffer = SimpleNamespace(close=lambda: said.append("closed"))
-    monkeypatch.setattr(ui, "open_live", lambda *words, saves: said.append((*words, saves)) or sniffer)
-    monkeypatch.setattr(ui.Saving, "begin", lambda saving, _: said.append((saving.save, saving.rotation)))
+    monkeypatch.setattr(ui, "capturing", lambda *words, saves: said.append((*words, saves)) or closing(sniffer))
+
+    def begin(saving: ui.Saving, _: Any) -> None:
+        said.append((saving.save, saving.rotation))
+        raise Exit(2)
+
+    monkeypatch.setattr(ui.Saving, "begin", begin)
     capture = ["--snaplen", "96", "--buffer", "7", "-f", "tcp", "-p", "--duration", "2.5", "--via", "tcpdump"]
     ring = ["--ring-size", "3", "--ring-seconds", "11", "--ring-files", "5"]
     assert run(["ui", "-i", "lo", *capture, "-w", "saved.pcapng", *ring]) == 2

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer import Exit
 
 from wiredecode.capture import open_capture
 from wiredecode.capture.live.privileges import missing_right
@@ -111,7 +112,12 @@ def test_a_capture_goes_through_the_fifo_until_it_is_ended(tmp_path: Path, loopb
 
 def test_options_reach_the_capture(loopback: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[object, ...]] = []
-    monkeypatch.setattr(capturing, "open_live", lambda *said, saves: given.append(said))
+
+    def opened(*said: object, saves: bool) -> None:
+        given.append(said)
+        raise Exit(2)
+
+    monkeypatch.setattr(capturing, "capturing", opened)
     words = ["--snaplen", "96", "--no-promiscuous", "--via", "dumpcap", "--extcap-capture-filter", "tcp"]
     assert run(["extcap", "--extcap-interface", loopback, "--capture", "--fifo", str(tmp_path / "f"), *words]) == 2
     ((wanted, via, duration),) = given

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Exit, Option
 
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group
@@ -90,20 +92,20 @@ class Saving:
         )
         return rotation
 
-    def begin(self, sniffer: Sniffer) -> bool:
-        """Save packets from now on, if asked for; False if that fails, which has been reported."""
+    def begin(self, sniffer: Sniffer) -> None:
+        """Save packets from now on, if asked for. Raises typer.Exit after a report."""
         if self.save is None:
-            return True
+            return
         try:
             sniffer.save(self.save, self.rotation)
         except OSError as error:
             complain(f"{error.filename}: cannot be written: {error.strerror}")
-            return False
-        return True
+            raise Exit(2) from None
 
 
-def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Sniffer | None:
-    """The capture, with no more rights than it needs from now on; None if it fails, which has been reported."""
+@contextmanager
+def capturing(wanted: LiveOptions, via: Via | None, duration: float | None, *, saves: bool) -> Iterator[Sniffer]:
+    """The capture, with no more rights than it needs from now on. Raises typer.Exit after a report."""
     from wiredecode.capture.live.interfaces import LiveError
     from wiredecode.capture.live.privileges import give_up
     from wiredecode.capture.live.sniffer import Sniffer
@@ -115,7 +117,8 @@ def open_live(wanted: LiveOptions, via: Via | None, duration: float | None, *, s
         complain(str(error))
         for line in error.advice:
             say(f"  {line}")
-        return None
+        raise Exit(2) from None
     if interrupt.is_own_process() and (remark := give_up(saves=saves, helper=via is not None)):
         complain(remark)
-    return Sniffer(source, duration=duration)
+    with closing(Sniffer(source, duration=duration)) as sniffer:
+        yield sniffer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, open_live
+from wiredecode.cli.capturing import OptionalLive, capturing
 from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say, wants_color
 
@@ -236,9 +236,6 @@ def watch(
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
 
-    sniffer = open_live(live.wanted, live.via, live.duration, saves=False)
-    if sniffer is None:
-        return 2
     checker = Checker()
     watching, shown, worst = Watch(checker), SEVERITIES.index(least), len(SEVERITIES)
     seen = 0
@@ -253,7 +250,7 @@ def watch(
                 session.output.text(line(event, session.first_ns, times, json=json, color=color))
         session.output.flush()
 
-    try:
+    with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
         session = SniffSession.of(settings, sniffer, wait_ns=PATIENCE_NS, analyse=True, on_end=checker.end)
         session.on_terminal = True
         final = NOT_JUDGED
@@ -275,8 +272,6 @@ def watch(
 
         if code := session.work(work):
             return code
-    finally:
-        sniffer.close()
     return 1 if fail_on in SEVERITIES and worst <= SEVERITIES.index(fail_on) else final
 
 

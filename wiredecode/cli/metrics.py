@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, Saving, open_live
+from wiredecode.cli.capturing import OptionalLive, Saving, capturing
 from wiredecode.cli.groups import group
 from wiredecode.cli.output import say
 
@@ -164,12 +164,8 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
     live, saving = settings.live, settings.saving
     evidence = None if settings.save_evidence is None else Evidence(settings.save_evidence)
     saves = saving.save is not None or evidence is not None
-    sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
-    if sniffer is None:
-        return 2
-    try:
-        if not saving.begin(sniffer):
-            return 2
+    with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
+        saving.begin(sniffer)
         session = SniffSession.of(settings, sniffer, wait_ns=PATIENCE_NS, **watched(instruments, checker))
         instruments.packets = lambda: asdict(sniffer.counts)
         listen = settings.listen or (None if settings.otlp else HERE)
@@ -196,5 +192,3 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
                 say(each)
 
         return session.work(work)
-    finally:
-        sniffer.close()

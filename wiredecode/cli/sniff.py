@@ -5,7 +5,7 @@ import sys
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import LiveCapture, Saving, open_live
+from wiredecode.cli.capturing import LiveCapture, Saving, capturing
 from wiredecode.cli.frame_output import FrameOptions
 from wiredecode.cli.output import Output, say
 
@@ -30,12 +30,8 @@ def sniff(
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     saves = saving.save is not None or summary_json is not None
-    sniffer = open_live(live.wanted, live.via, live.duration, saves=saves)
-    if sniffer is None:
-        return 2
-    try:
-        if not saving.begin(sniffer):
-            return 2
+    with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
+        saving.begin(sniffer)
         session = SniffSession.of(
             reading,
             sniffer,
@@ -49,8 +45,6 @@ def sniff(
         if not session.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")
         return session.run(show, summary_json)
-    finally:
-        sniffer.close()
 
 
 def interfaces(

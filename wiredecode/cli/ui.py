@@ -14,7 +14,7 @@ import typer
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.capturing import OptionalLive, Saving, open_live
+from wiredecode.cli.capturing import OptionalLive, Saving, capturing
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
@@ -78,14 +78,9 @@ def ui(
 
     collect_less()
     if live.interface is not None:
-        sniffer = open_live(live.wanted, live.via, live.duration, saves=True)
-        if sniffer is None:
-            return 2
         from wiredecode.ui.live import Live
 
-        with _saved(sniffer, saving) as begun:
-            if not begun:
-                return 2
+        with capturing(live.wanted, live.via, live.duration, saves=True) as sniffer, _saved(sniffer, saving):
             source = Live(sniffer)
             return run(Growing(lambda: source.files, lambda: source.over), select, live=source, **arguments)
     assert files
@@ -132,20 +127,18 @@ def _check_source(files: list[str], live: OptionalLive, saving: Saving, follow_f
 
 
 @contextmanager
-def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[bool]:
+def _saved(sniffer: Sniffer, saving: Saving) -> Iterator[None]:
     """While it lasts, packets are saved: where the user says, or to a ring in a folder that goes away."""
     from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.ring import MIB
 
-    try:
-        if saving.save is not None:
-            yield saving.begin(sniffer)
-            return
-        with tempfile.TemporaryDirectory(prefix="wiredecode-live-") as folder:
-            sniffer.save(Path(folder) / "live.pcapng", Rotation(RING_MIB * MIB, None, RING_FILES))
-            yield True
-    finally:
-        sniffer.close()
+    if saving.save is not None:
+        saving.begin(sniffer)
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="wiredecode-live-") as folder:
+        sniffer.save(Path(folder) / "live.pcapng", Rotation(RING_MIB * MIB, None, RING_FILES))
+        yield
 
 
 def _check(name: str, *, grows: bool) -> None:

@@ -173,24 +173,21 @@ def _capture(
     from wiredecode.capture.errors import CaptureError
     from wiredecode.capture.live.pcapng_writer import Rotation
     from wiredecode.capture.live.source import LiveOptions
-    from wiredecode.cli.capturing import open_live
+    from wiredecode.cli.capturing import capturing
 
-    sniffer = open_live(LiveOptions(device.name, capture_filter, promiscuous, snaplen), via, None, saves=True)
-    if sniffer is None:
-        return 2
-    try:
-        sniffer.save(fifo, Rotation())
-        for _ in sniffer:
-            pass  # it is written as it comes
-    except KeyboardInterrupt:
-        sniffer.stop()
-    except CaptureError as error:
-        if "Broken pipe" not in str(error):
-            complain(str(error))
+    wanted = LiveOptions(device.name, capture_filter, promiscuous, snaplen)
+    with capturing(wanted, via, None, saves=True) as sniffer:
+        try:
+            sniffer.save(fifo, Rotation())
+            for _ in sniffer:
+                pass  # it is written as it comes
+        except KeyboardInterrupt:
+            sniffer.stop()
+        except CaptureError as error:
+            if "Broken pipe" not in str(error):
+                complain(str(error))
+                return 2
+        except OSError as error:
+            complain(f"{fifo}: cannot be written: {error.strerror}")
             return 2
-    except OSError as error:
-        complain(f"{fifo}: cannot be written: {error.strerror}")
-        return 2
-    finally:
-        sniffer.close()
     return 0
