@@ -14,16 +14,7 @@ from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import (
-    LAST,
-    MOST_EVIDENCE,
-    FrameRef,
-    Publishing,
-    Report,
-    Rule,
-    inner_values,
-    ref_of,
-)
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values, ref_of
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -182,10 +173,8 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
-        since_ns, until_ns = waiting.place.time_ns, frame.time_ns
-        if until_ns - since_ns >= REMARKABLE_NS and any(
-            side.lost_between(since_ns, until_ns, LAST) for side in frame.connection.directions
-        ):
+        span, sides = (waiting.place.time_ns, frame.time_ns), frame.connection.directions
+        if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
             return  # a frame that waits for uncaptured bytes has a later time than its packets
         key = frame.source, waiting.stream
         if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:

@@ -56,10 +56,8 @@ class Health(Rule):
         """By endpoint: packets of the connections that had losses."""
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
         """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
-        self._one_sided: set[str] = set()
-        """Servers' hosts of which no packet was captured on a connection that came up: the capture holds one side."""
         self._heard_ns: Newest[tuple[str, int, int], None] = Newest(MOST_PROBLEMS)
-        """From when to when a server's host sent packets on a connection."""
+        """From when to when a server's host sent packets on a connection; 0: only the other side was captured."""
         self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
         """By hosts: whether the client was not heard, from when to when."""
 
@@ -89,8 +87,6 @@ class Health(Rule):
         answering = 1 - client_side(connection)
         host, answers = connection.endpoints[answering].rpartition(":")[0], health.directions[answering]
         self._heard_ns.put((host, answers.first_ns, answers.last_ns), None)
-        if not answers.packets and len(self._one_sided) < MOST_PROBLEMS:
-            self._one_sided.add(host)
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
@@ -110,7 +106,7 @@ class Health(Rule):
                 first_ns, last_ns = problem.first_ns, problem.last_ns or 0
                 if any(each == host and begin < first_ns and end > last_ns for each, begin, end in self._heard_ns):
                     problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
-                elif host in self._one_sided:
+                elif (host, 0, 0) in self._heard_ns:
                     problem.severity, problem.likely = "note", "only one direction was captured"
             known = self._ended.pop(endpoint, ())
             problem.users |= {user for connection, _ in known for user in users_of(connection)}

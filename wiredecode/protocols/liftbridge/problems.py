@@ -11,16 +11,16 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
 from wiredecode.protocols.liftbridge.problems_replicas import (
+    IN_SYNC,
     Metadata,
     Partition,
     Refusals,
     Replicas,
     Silence,
     cluster_of,
-    expanded,
     named,
+    report_sync,
     server_of,
-    shrunk,
     spelled_in,
 )
 from wiredecode.protocols.shared.codes import codes_of
@@ -204,14 +204,13 @@ class Cluster(Rule):
     # Operations.
 
     def _operation(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        for name, handle in (
-            ("report_leader_op", self._reported),
-            ("shrink_isr_op", self._shrunk),
-            ("expand_isr_op", self._expanded),
-        ):
-            operation = values.get(name)
-            if isinstance(operation, Mapping):
-                handle(frame, operation, partition_of(frame, operation))
+        if isinstance(operation := values.get("report_leader_op"), Mapping):
+            self._reported(frame, operation, partition_of(frame, operation))
+        for name in IN_SYNC:
+            if isinstance(operation := values.get(name), Mapping):
+                partition = partition_of(frame, operation)
+                self._leads(frame, operation, partition)
+                report_sync(self.report, frame, name, operation, partition)
 
     def _reported(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         leader, by = spelled_in(partition.namespace, named(operation, "leader")), named(operation, "replica")
@@ -223,14 +222,6 @@ class Cluster(Rule):
             loss.partitions.setdefault(partition, Reported(frame.time_ns, by)).reports += 1
         if len(loss.places) < 4:
             loss.places.append(ref_of(frame))
-
-    def _shrunk(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-        self._leads(frame, operation, partition)
-        shrunk(self.report, frame, operation, partition)
-
-    def _expanded(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-        self._leads(frame, operation, partition)
-        expanded(self.report, frame, operation, partition)
 
     def _leads(self, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
         known = self._leaders.get(partition)

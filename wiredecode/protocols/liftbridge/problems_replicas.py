@@ -90,11 +90,11 @@ class Metadata(Rule):
                     self._partitions[Partition(cluster, stream, each.get("id", 0))] = printable(each.get("leader", ""))
         elif isinstance(changed, Mapping):
             self._changed(frame, printable(changed.get("stream", "")), changed)
-        for name, report in (("shrink_isr_op", shrunk), ("expand_isr_op", expanded)):
+        for name in IN_SYNC:
             operation = entry["raft_log"].get(name)
             if isinstance(operation, Mapping):  # a leader of both sends no PropagatedRequest
-                stream, number = printable(operation.get("stream", "")), operation.get("partition", 0)
-                report(self.report, frame, operation, Partition(cluster, stream, number))
+                partition = Partition(cluster, named(operation, "stream"), operation.get("partition", 0))
+                report_sync(self.report, frame, name, operation, partition)
 
     def _changed(self, frame: Frame, stream: str, operation: Mapping[str, Any]) -> None:
         key = Partition(cluster_of(frame), stream, operation.get("partition", 0))
@@ -191,23 +191,23 @@ def named(said: Mapping[str, Any], name: str) -> str:
     return printable(str(said.get(name) or "?"))
 
 
-def shrunk(report: Report, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-    """A leader took a replica out of those in sync, by a request or by the log of Raft: the second one is the same."""
-    replica = spelled_in(partition.namespace, named(operation, "replica_to_remove"))
-    what, at = f"{replica} fell out of the replicas in sync", f"{partition}: removed at "
-    known = report.problems.get((CODES["isr-shrink"].code, replica))
-    if known is None or not any(text.startswith(at) for text in known.details):
-        problem = report.add(CODES["isr-shrink"], what, replica, frame=frame)
-        problem.detail(f"{at}{report.seconds(frame.time_ns)} by {named(operation, 'leader')}")
+IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
+"""By operation: field of the replica, and what became of it."""
 
 
-def expanded(report: Report, frame: Frame, operation: Mapping[str, Any], partition: Partition) -> None:
-    """A replica that was taken out is in sync again."""
-    replica = spelled_in(partition.namespace, named(operation, "replica_to_add"))
-    problem, at = report.problems.get((CODES["isr-shrink"].code, replica)), f"{partition}: back in sync at "
-    if problem is not None and not any(text.startswith(at) for text in problem.details):
+def report_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:
+    """A replica is no longer in sync, or again: by a request, or by the log of Raft, whose entry may be the same."""
+    field_name, did = IN_SYNC[name]
+    replica, at = spelled_in(partition.namespace, named(operation, field_name)), f"{partition}: {did} at "
+    problem = report.problems.get((CODES["isr-shrink"].code, replica))
+    if problem is not None and any(text.startswith(at) for text in problem.details):
+        return
+    by = f" by {named(operation, 'leader')}" if did == "removed" else ""
+    if by:
+        problem = report.add(CODES["isr-shrink"], f"{replica} fell out of the replicas in sync", replica, frame=frame)
+    if problem is not None:
         report.cite(problem, frame)
-        problem.detail(f"{at}{report.seconds(frame.time_ns)}")
+        problem.detail(f"{at}{report.seconds(frame.time_ns)}{by}")
 
 
 @dataclass(slots=True)

@@ -376,10 +376,8 @@ class Clients(Rule):
         who, silent = short(connection), "server" if by_client else "client"
         several = f"{len(pings)} PINGs" if len(pings) > 1 else "a PING"
         what = f"the {silent} of {who} did not answer {several} for {waited / 1e9:.3f} s"
-        problem = self.report.add(
-            CODES["missed-ping"], what, (connection.number, side), frame=pings[0], count=len(pings), severity=severity
-        )
-        self.report.cite(problem, *pings[1:])
+        key = connection.number, side
+        problem = self.report.about(CODES["missed-ping"], what, key, pings, severity=severity)
         if end_ns:
             since_ns = pings[0].time_ns
             problem.detail(stopped_or_cut(connection, 1 - side, since_ns, since_ns + waited) or "")

@@ -270,7 +270,8 @@ class Deliveries:
     again: list[FrameRef] = field(default_factory=list)
     """The first redeliveries ..."""
     redelivered: int = 0
-    """... and how many there were."""
+    again_ns: int = 0
+    """... and how many there were, and when the last one came."""
     worst: tuple[int, int] = (0, 0)
     """The largest number of deliveries of a message, and its sequence in the stream."""
     behind: int = 0
@@ -325,7 +326,7 @@ class Consumers(Rule):
         known.open.put(delivery.sequence, known.last)
         if delivery.delivered > 1:
             known.redelivered += 1
-            known.behind = delivery.pending
+            known.again_ns, known.behind = frame.time_ns, delivery.pending
             if delivery.delivered > known.worst[0]:
                 known.worst = delivery.delivered, delivery.sequence
             if len(known.again) < MOST_EVIDENCE:
@@ -357,12 +358,10 @@ class Consumers(Rule):
         who, (often, sequence) = short(known.again[0].connection), known.worst
         what = f"{who} got messages of {consumer}, again: one was delivered {often:,} times"
         severity = None if often >= MANY_DELIVERIES else "note"
-        problem = self.report.add(
-            *(CODES["redelivered"], what, consumer), frame=known.again[0], count=known.redelivered, severity=severity
-        )
+        how: Any = {"until_ns": known.again_ns, "count": known.redelivered, "severity": severity}
+        problem = self.report.about(CODES["redelivered"], what, consumer, known.again, **how)
         problem.detail(f"sequence {sequence:,} of the stream was delivered most often")
         problem.detail(f"{known.behind:,} messages wait behind them" if known.behind else "")
-        self.report.cite(problem, *known.again)
 
     def _report_stuck(self, consumer: str, known: Deliveries, waits: int, most: int | None) -> None:
         places = [*known.open.values()]

@@ -188,20 +188,11 @@ class Report:
             self.concerns(problem, connection)
         return problem
 
-    def about(
-        self,
-        code: Code,
-        what: str,
-        key: Any,
-        places: Sequence[FrameRef],
-        *,
-        count: int | None = None,
-        severity: str | None = None,
-    ) -> Problem:
-        """Report a problem that several frames show, and that weighs as much as there are."""
-        number, until_ns = len(places) if count is None else count, places[-1].time_ns
-        problem = self.add(code, what, key, frame=places[0], until_ns=until_ns, count=number, severity=severity)
-        problem.weight = number
+    def about(self, code: Code, what: str, key: Any, places: Sequence[FrameRef], **how: Any) -> Problem:
+        """Report what several frames show, as heavy as they are many; ``how`` as in :meth:`add`."""
+        how = {"until_ns": places[-1].time_ns, "count": len(places), **how}
+        problem = self.add(code, what, key, frame=places[0], **how)
+        problem.weight = how["count"]
         self.cite(problem, *places)
         for connection in {place.connection.number: place.connection for place in places}.values():
             self.concerns(problem, connection)
