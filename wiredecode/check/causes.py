@@ -26,6 +26,7 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
             cause.effects += [effect, *effect.effects]
             effect.effects = []
             cause.severity = min(cause.severity, effect.severity, key=SEVERITIES.index)
+    left = joined(left, late=True)
     for cause in left:
         later = [each for each in left if each.name in cause.code.before and concerns(cause, each, [cause])]
         cause.severity = min([cause.severity, *(each.severity for each in later)], key=SEVERITIES.index)
@@ -71,11 +72,15 @@ def concerns(cause: Problem, effect: Problem, causes: list[Problem], *, near: bo
     return not effect.members.isdisjoint(cause.members) and effect.members <= members
 
 
-def joined(problems: Iterable[Problem]) -> list[Problem]:
-    """Several problems of one code that has a text for this as one, with a list."""
+def joined(problems: Iterable[Problem], *, late: bool = False) -> list[Problem]:
+    """Several problems of one code that has a text for this as one, with a list; ``late``: those of single causes."""
     groups: dict[tuple[str, str, str] | int, list[Problem]] = {}
     for problem in problems:
-        key = (problem.name, problem.severity, problem.alike) if problem.code.several else id(problem)
+        key = (
+            (problem.name, problem.severity, problem.alike)
+            if problem.code.several and problem.code.late == late
+            else id(problem)
+        )
         groups.setdefault(key, []).append(problem)
     return [join(group) if len(group) > 1 else group[0] for group in groups.values()]
 
@@ -84,7 +89,12 @@ def join(parts: list[Problem]) -> Problem:
     """One problem with the evidence of all parts."""
     first = parts[0]
     servers = sorted(set().union(*(each.servers for each in parts)))
-    what = first.code.several.format(count=len(parts), alike=first.alike, servers=", ".join(servers[:MOST_EVIDENCE]))
+    said = {
+        "alike": first.alike,
+        "total": sum(each.count for each in parts),
+        "servers": ", ".join(servers[:MOST_EVIDENCE]),
+    }
+    what = first.code.several.format(count=len(parts), **said)
     made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
     for each in parts:
         made.detail(each.what)
@@ -95,6 +105,7 @@ def join(parts: list[Problem]) -> Problem:
         made.paths |= each.paths
         made.users |= each.users
         made.to_end |= each.to_end
+        made.effects += each.effects
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]
         for number, text in each.connections.items():

@@ -160,8 +160,7 @@ class Findings(Rule):
                 name = f"{frame.protocol}.{finding.code}"
                 key = (finding.severity, finding.message if finding.group == "response" else None)
                 code = code_of(finding.code, finding.group)
-                severity = finding.severity if finding.group != "limit" else None  # ours, not one of the traffic
-                self.report.add(code, finding.message, key, frame=frame, severity=severity, name=name)
+                self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
 
     def _hole(self, frame: Frame, finding: Finding) -> None:
         """Bytes that are not in the capture, or frames that cannot be decoded for that reason."""

@@ -281,7 +281,7 @@ class Stalls(Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
-        silences = [each for each in stall.silences if not _held_back(each) and not _spoke_unseen(each)]
+        silences = [each for each in stall.silences if _is_known(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})
@@ -337,18 +337,12 @@ class Stalls(Rule):
         return "the server's process was paused, stopped or blocked"
 
 
-def _held_back(silence: Silence) -> bool:
-    """Whether the server could not send, as the client had closed its window."""
-    connection = silence.connection
-    health = connection.health
-    client = client_side(connection)
-    return health is not None and health.directions[client].closed(silence.since_ns, silence.until_ns)
-
-
-def _spoke_unseen(silence: Silence) -> bool:
-    """Whether bytes of the server that were not captured show in that time."""
-    answers = silence.connection.directions[1 - client_side(silence.connection)]
-    return answers.lost_between(silence.since_ns, silence.until_ns, LAST)
+def _is_known(silence: Silence) -> bool:
+    """Whether the server could send, as the client's window was open, and no uncaptured bytes of it show then."""
+    connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
+    client, health = client_side(connection), connection.health
+    held_back = health is not None and health.directions[client].closed(since_ns, until_ns)
+    return not held_back and not connection.directions[1 - client].lost_between(since_ns, until_ns, LAST)
 
 
 def _why(silence: Silence) -> str | None:

@@ -206,6 +206,7 @@ class Health(Rule):
         key = who, bool(lost), connection.who.get("name")
         what, at = f"the {who} reset {name}{left}", Place(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], what, key, frame=at, severity=severity)
+        problem.alike = who
         if problem.count > 1:
             problem.what = f"the {who} reset {problem.count:,} connections, {name} last{left}"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from wiredecode.fields import compiler, printable
@@ -258,13 +259,9 @@ class Cluster(Rule):
 
     def _report_loss(self, leader: str, loss: Loss, unacked: Mapping[Subject, list[FrameRef]]) -> None:
         led = {partition[:2] for partition in loss.partitions}
-        unanswered_ns = [
-            place.time_ns
-            for to, places in unacked.items()
-            if to[:2] in led
-            for place in places
-            if loss.place.time_ns - REPORTED_AFTER_NS <= place.time_ns <= loss.last_ns
-        ]
+        earliest_ns = loss.place.time_ns - REPORTED_AFTER_NS
+        places = chain.from_iterable(places for to, places in unacked.items() if to[:2] in led)
+        unanswered_ns = [place.time_ns for place in places if earliest_ns <= place.time_ns <= loss.last_ns]
         lost = len(unanswered_ns)
         end = self._end_of(leader, loss)
         gone = f"went away: its connections ended at {self.report.seconds(end[0])}" if end else "did not answer"

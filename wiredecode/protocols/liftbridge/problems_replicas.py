@@ -192,7 +192,7 @@ def named(said: Mapping[str, Any], name: str) -> str:
 
 
 IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
-"""By operation: field of the replica, and what became of it."""
+"""By operation: field of the replica, and its new state."""
 
 
 def report_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:

@@ -43,7 +43,9 @@ class Code:
     after: int = 1
     """Seconds after its end within which consequences of such a server's problem begin."""
     several: str = ""
-    """Title of many problems of this code as one; ``{count}`` is their number."""
+    """Title of many problems of this code as one; ``{count}`` is their number ..."""
+    late: bool = False
+    """... if no cause explains them: each may have its own."""
 
 
 class Codes:
