@@ -121,6 +121,13 @@ def test_what_coordinators_keep_is_what_the_tool_of_kafka_finds_in_their_logs() 
             assert agrees(kept["value"], event["value"]["data"])
 
 
+def test_a_filter_reaches_any_depth_of_what_coordinators_keep() -> None:
+    inside = "kafka.responses.partitions.batches.records.coordinator"
+    for test, count in (("type == 'TransactionLog'", 26), ("key.group == 'classic'", 22), ("key.grp == 'x'", 0)):
+        found = read(FOLDER / "coordinators.pcap.gz", filter=f"{inside}.{test}".replace("'", '"'))
+        assert len(list(found)) == count
+
+
 def test_each_batch_that_was_produced_has_a_copy_for_each_follower() -> None:
     by_id = {frame.id: frame for frame in read(FOLDER / "coordinators.pcap.gz")}
     copies = Counter(frame.generated["copy_of"] for frame in by_id.values() if "copy_of" in frame.generated)

@@ -118,6 +118,13 @@ def test_arrays_and_structures_that_are_null_are_shown_as_null() -> None:
         assert f"{field}: null" in shown[name]
 
 
+def test_records_inside_of_bytes_are_trees_with_their_keys_and_values() -> None:
+    (frame,) = read(CAPTURES / "kafka" / "coordinators.pcap.gz", filter="frame.number == 463")
+    lines = [line.lstrip("│├└─ ") for line in rendered(frame).splitlines()]
+    for line in ("records: 4 elements", "offset: 0", 'key: "k0" 6b30 (2 bytes)', "headers: []"):
+        assert line in lines
+
+
 def test_long_arrays_and_bytes_are_shortened_and_say_so() -> None:
     message = publish(*[b"x" * 1000] * (SHOWN_ELEMENTS + 5))
     shown, full = tree(message), tree(message, TreeOptions(full=True))

@@ -199,7 +199,9 @@ class Names:
         parent, _, word = name.rpartition(".")
         # A member of a JSON object that no layer declares, and that is not misspelled:
         other = f"{parent}.other" in known and not close(word, (each[len(parent) + 1 :] for each in known))
-        return self._record_field(name, Type.ANY) if _is_open(known.get(parent, ())) or other else None
+        above = (name[: dot.start()] for dot in re.finditer(r"\.", name))
+        free = any(entry.type == "any" for each in above for entry in known.get(each, ()))
+        return self._record_field(name, Type.ANY) if free or _is_open(known.get(parent, ())) or other else None
 
     def _declared(self, name: str, entries: list[FieldEntry]) -> Field:
         if name.startswith("amqp."):

@@ -6,6 +6,7 @@ nothing where no packet needs it: packets outside of tunnels never come here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,10 +128,6 @@ def _gre(part: Layers, octets: Octets) -> Inside:
     return at, np.where(plain & known, inside, 0)
 
 
-def _ethernet(part: Layers, octets: Octets) -> Inside:
-    return part.at + 14, octets.u16(part.at + 12)
-
-
 def _mpls(part: Layers, octets: Octets) -> Inside:
     """RFC 3032: labels up to the bottom of the stack, then IP, or Ethernet (RFC 4448), by the bytes."""
     at, found = part.at, np.zeros(len(part.at), bool)
@@ -163,26 +160,16 @@ def _pppoe(part: Layers, octets: Octets) -> Inside:
     return np.where(fits, at + 8, at), np.where(fits, inside, part.ethertype)
 
 
-def _vn_tag(part: Layers, octets: Octets) -> Inside:
-    """IEEE 802.1BR, as Cisco's VN-Tag: four bytes, then the ethertype."""
-    return part.at + 6, octets.u16(part.at + 4)
-
-
-def _provider_backbone(part: Layers, octets: Octets) -> Inside:
-    """IEEE 802.1ah: an I-tag of four bytes, then the customer's frame."""
-    return part.at + 4, np.full(len(part.at), ETHERNET, np.int64)
-
-
 MPLS_LABELS = 16
 """Labels of a stack, at most."""
 VLANS = frozenset(VLAN_TAGS)
-_LINKS = {
+_LINKS: dict[int, Callable[[Layers, Octets], Inside]] = {
     MPLS: _mpls,
     MPLS_MULTICAST: _mpls,
     PPPOE: _pppoe,
-    VN_TAG: _vn_tag,
-    PROVIDER_BACKBONE: _provider_backbone,
-    ETHERNET: _ethernet,
+    VN_TAG: lambda part, octets: (part.at + 6, octets.u16(part.at + 4)),  # IEEE 802.1BR: four bytes, the ethertype
+    PROVIDER_BACKBONE: lambda part, octets: (part.at + 4, np.full(len(part.at), ETHERNET, np.int64)),  # IEEE 802.1ah
+    ETHERNET: lambda part, octets: (part.at + 14, octets.u16(part.at + 12)),
 }
 LINKS = np.array(sorted(_LINKS))
 """Ethertypes after which another layer follows that is decoded."""

@@ -162,12 +162,27 @@ class Fields:
                 self.add(branch.add(ranged(text, span)), value, record.get(name) or {})
             elif isinstance(kind, Array) and value is not None:
                 self._array(branch, kind, value, record.get(name) or [], span)
+            elif isinstance(kind, Binary) and isinstance(record.get(name), list | dict):
+                self._decoded(branch, name, record[name], span)
             else:
                 branch.add(self._leaf(kind, value, record.get(name), span))
             if isinstance(kind, Binary) and isinstance(value, bytes) and span is not None:
                 shown = record.get(name)  # without credentials
                 carried = shown.raw if isinstance(shown, Raw) else value, span[1] - len(value)
         self.extras(branch, {key: value for key, value in record.items() if key not in known}, carried)
+
+    def _decoded(self, branch: Tree, name: str, value: Any, span: Range | None = None) -> None:
+        """Contents of a bytes field, which have no ranges."""
+        limit, size = self.options.limit(theme.SHOWN_ELEMENTS), len(value) if isinstance(value, list) else 0
+        if not isinstance(value, dict) and not (size and any(isinstance(each, dict) for each in value)):
+            text = Text(f"{escape(name)}: ").append(value_text(value, self.options), theme.VALUE)
+            branch.add(ranged(text, span))
+            return
+        node = branch.add(ranged(Text(f"{escape(name)}: {counted(size, 'element')}" if size else escape(name)), span))
+        inside = [(f"[{number}]", each) for number, each in enumerate(value[:limit])] if size else value.items()
+        for key, each in inside:
+            self._decoded(node, key, each)
+        add_more(node, size, self.options)
 
     def _leaf(self, kind: Kind, value: Any, shown: Any, span: tuple[int, int] | None) -> Text:
         text = Text(f"{kind.name}: ")

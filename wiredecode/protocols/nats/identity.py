@@ -15,15 +15,16 @@ PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")
 def connect(frame: Frame) -> Mapping[str, Any]:
     """A client's facts about itself, no secrets; of clients of a carried protocol also the meaning of their name."""
     options = frame.values.get("options") or {}
-    facts = {"name": options.get("name"), "user": options.get("user") or public_key(options.get("nkey"))}
-    facts |= {"product": options.get("lang"), "version": options.get("version")}
+    key = options.get("nkey")  # what has another form may be anything
+    user = options.get("user") or (key if isinstance(key, str) and PUBLIC_KEY.fullmatch(key) else None)
+    facts = {
+        "name": options.get("name"),
+        "user": user,
+        "product": options.get("lang"),
+        "version": options.get("version"),
+    }
     role = ", ".join(f"{key} {frame.generated[key]}" for key in ("server", "purpose") if key in frame.generated)
     return {**{key: printable(value) for key, value in facts.items() if isinstance(value, str)}, "role": role}
-
-
-def public_key(key: Any) -> str | None:
-    """A user's public key: what has another form may be anything."""
-    return key if isinstance(key, str) and PUBLIC_KEY.fullmatch(key) else None
 
 
 def info(frame: Frame) -> Mapping[str, Any]:
