@@ -11,7 +11,7 @@ from wiredecode.cli import options
 from wiredecode.cli.commands import Command
 from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.output import complain, say
+from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
     from wiredecode.anonymize import Anonymizer
@@ -73,11 +73,7 @@ def anonymize(settings: AnonymizeOptions) -> int:
         key = _key(settings)
     except BadKey as error:
         raise options.UsageError(str(error)) from None
-    try:
-        target = NewFile(settings.out)
-    except OSError as error:
-        complain(f"{settings.out}: cannot be written: {error.strerror}")
-        return 2
+    target = NewFile(settings.out)
     try:
         return _run(settings, key, target)
     finally:

@@ -14,7 +14,7 @@ from wiredecode.cli.commands import TREE, Commands, epilog
 from wiredecode.cli.completion import answer_bash, is_completion, name_the_shell
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
-from wiredecode.cli.output import Closed, abandon, complain
+from wiredecode.cli.output import Closed, abandon, complain, reason_of
 from wiredecode.cli.tshark import translate
 from wiredecode.extras import version_number
 from wiredecode.frames.escape import escape
@@ -80,10 +80,7 @@ def run(words: list[str]) -> int:
         return OK
     except OSError as error:
         abandon(sys.stdout)
-        if error.filename is None and error.strerror:
-            complain(f"cannot write: {error.strerror}")
-        else:
-            complain(escape(str(error)))
+        complain(escape(reason_of(error) if error.strerror else str(error)))
         return USAGE
     except Exception as error:
         return INTERRUPTED if interrupt.came() else _failure(error, words)

@@ -200,11 +200,7 @@ def write_evidence(captures: options.Captures, problems: list[Problem], out: Pat
     cited = [one for each in problems for one in (each, *each.effects)]
     frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
     session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
-    try:
-        target = NewFile(out)
-    except OSError as error:
-        complain(f"{out}: cannot be written: {error.strerror}")
-        return 2
+    target = NewFile(out)
     packets = PacketFile(target.stream)
     with suppress(CaptureError):  # the first pass has reported it
         chosen.select(frame for frame in session.decoded() if frame.number in frames)

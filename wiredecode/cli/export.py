@@ -12,7 +12,7 @@ from typer import Option
 from wiredecode.cli import interrupt, options
 from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.output import Output, complain, say, text_bytes
+from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
 from wiredecode.export.target import Unclear
 from wiredecode.frames.escape import escape
 
@@ -168,7 +168,7 @@ def run(settings: ExportOptions, export: Export) -> int:
         export.discard()
         if isinstance(error, BrokenPipeError) and export.place is None:
             raise
-        complain(export.undone(f"cannot write: {escape(getattr(error, 'strerror', None) or str(error))}"))
+        complain(export.undone(escape(reason_of(error))))
         return UNREADABLE
     except BaseException:
         export.discard()

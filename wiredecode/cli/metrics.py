@@ -60,6 +60,7 @@ class MetricsOptions(options.Reading):
             (live.interface is not None and self.decoding.sandbox, "--sandbox serves nothing: leave it out"),
         )
         _ = self.saving.rotation
+        options.require_folder(Path(self.output))
 
 
 def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> int:

@@ -92,6 +92,13 @@ class ReadingBar:
             self._progress.stop()
 
 
+def reason_of(error: Exception) -> str:
+    """Why the system did not do what was asked for."""
+    reason = getattr(error, "strerror", None) or str(error)
+    named = getattr(error, "filename", None)
+    return f"cannot write: {reason}" if named is None else f"{named}: {reason}"
+
+
 class Output:
     """Collects what goes to standard output or a file; :meth:`flush` whenever more may take a while to come."""
 

@@ -13,7 +13,7 @@ from typer import Option
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import FIELDS, PDML, FrameOptions
 from wiredecode.cli.interrupt import INTERRUPTED
-from wiredecode.cli.output import complain, say
+from wiredecode.cli.output import say
 from wiredecode.frames.escape import counted
 
 if TYPE_CHECKING:
@@ -116,11 +116,7 @@ def _write(
     from wiredecode.export.atomic import NewFile
     from wiredecode.export.packets import ChosenPackets, PacketFile
 
-    try:
-        target = NewFile(out, mode=MODE)
-    except OSError as error:
-        complain(f"{out}: cannot be written: {error.strerror}")
-        return 2
+    target = NewFile(out, mode=MODE)
     packets, chosen = PacketFile(target.stream), ChosenPackets(whole=whole)
     session.reads_on, session.on_terminal = whole, False
 

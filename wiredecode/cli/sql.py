@@ -121,6 +121,7 @@ def _form(chosen: SqlFormat | None, out: str) -> target.Form | None:
         return None
     if out == STANDARD_OUTPUT and chosen == "parquet":
         raise options.UsageError("parquet cannot go to standard output; name a file with -o")
+    options.require_folder(Path(out))
     try:
         return target.form(out, chosen or ("ndjson" if out == STANDARD_OUTPUT else None))
     except target.Unclear as error:

@@ -44,7 +44,12 @@ class TraceOptions(options.Captures):
     two_passes: options.TwoPasses = False
     json: bool = Option(False, "--json", help="One JSON object.")
     output: Path | None = Option(
-        None, "-o", "--output", metavar="FILE", help="Write the hops as OpenTelemetry spans, in OTLP's JSON."
+        None,
+        "-o",
+        "--output",
+        metavar="FILE",
+        callback=options.require_folder,
+        help="Write the hops as OpenTelemetry spans, in OTLP's JSON.",
     )
     otlp: str | None = Option(None, metavar="URL", help="Send the hops as spans to an OTLP receiver (HTTP).")
 

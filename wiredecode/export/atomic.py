@@ -60,10 +60,16 @@ class NewFile:
     Other than regular files (a pipe, a device) and files that are open already (``/dev/stdout``, of any kind) are
     written to directly. Links are followed, unless ``follow`` is false:
     then the file takes the place of the link. A file that was there keeps its permissions; a new one has ``mode``,
-    less what the umask takes. Raises OSError.
+    less what the umask takes. Raises OSError that names ``path``.
     """
 
     def __init__(self, path: Path, *, follow: bool = True, mode: int = 0o666) -> None:
+        try:
+            self._open(path, follow, mode)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from None
+
+    def _open(self, path: Path, follow: bool, mode: int) -> None:
         self.path = Path(os.path.realpath(path)) if follow else path.parent.resolve() / path.name
         self._part: Path | None = None
         if (number := _open_already(path)) is not None:
