@@ -17,12 +17,8 @@ def connect(frame: Frame) -> Mapping[str, Any]:
     options = frame.values.get("options") or {}
     key = options.get("nkey")  # what has another form may be anything
     user = options.get("user") or (key if isinstance(key, str) and PUBLIC_KEY.fullmatch(key) else None)
-    facts = {
-        "name": options.get("name"),
-        "user": user,
-        "product": options.get("lang"),
-        "version": options.get("version"),
-    }
+    facts = {"name": options.get("name"), "user": user}
+    facts |= {"product": options.get("lang"), "version": options.get("version")}
     role = ", ".join(f"{key} {frame.generated[key]}" for key in ("server", "purpose") if key in frame.generated)
     return {**{key: printable(value) for key, value in facts.items() if isinstance(value, str)}, "role": role}
 
