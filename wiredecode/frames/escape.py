@@ -103,3 +103,15 @@ def counted(number: int, noun: str, ending: str = "s") -> str:
 def times(number: int) -> str:
     """``"once"``, ``"2,000 times"``."""
     return "once" if number == 1 else counted(number, "time")
+
+
+UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+
+
+def duration(ns: float) -> str:
+    """Three digits, and a unit: ``1.62 ms``, ``119 ms``, ``3,600 s``."""
+    size, unit = next((each for each in UNITS if ns >= each[0] * 0.9995), UNITS[-1])
+    number = ns / size
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    text = f"{number:,.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"

@@ -13,7 +13,7 @@ from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.check.verdict import verdict
 from wiredecode.frames import who
 from wiredecode.frames.activity import Activity
-from wiredecode.frames.escape import counted, escape, shorten
+from wiredecode.frames.escape import counted, duration, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.frames.totals import Totals
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
@@ -29,7 +29,7 @@ from wiredecode.report.gather import (
     PUBLISHED,
     Gathering,
 )
-from wiredecode.report.plots import MOST_LINES, PERCENTILES, Plots, seconds_text
+from wiredecode.report.plots import MOST_LINES, PERCENTILES, Plots
 from wiredecode.report.sequence import Sequence, Skipped
 
 GAUGES = {
@@ -107,7 +107,7 @@ def span(gathering: Gathering) -> str:
         return "no packets"
     second, rest = divmod(gathering.first_ns, 1_000_000_000)
     begin = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    lasts = seconds_text((gathering.last_ns - gathering.first_ns) / 1e9)
+    lasts = duration(gathering.last_ns - gathering.first_ns)
     return f"from {begin}.{rest // 1_000_000:03d} UTC on, {lasts}"
 
 
@@ -210,14 +210,14 @@ def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None)
 def skipped(item: Skipped) -> str:
     """``1,234 frames more in 2.5 s: 617 Publish, 617 PublishConfirm``."""
     types = ", ".join(f"{count:,} {cut(name)}" for name, count in item.types.most_common(6))
-    return f"{item.count:,} frames more in {seconds_text((item.last_ns - item.first_ns) / 1e9)}: {types}"
+    return f"{item.count:,} frames more in {duration(item.last_ns - item.first_ns)}: {types}"
 
 
 def step(each: Any, first_ns: int) -> dict[str, Any]:
     """One message of the diagram."""
     remark = []
     if each.latency_ns is not None:
-        remark.append(f"{seconds_text(each.latency_ns / 1e9)} after frame {each.request}")
+        remark.append(f"{duration(each.latency_ns)} after frame {each.request}")
     if each.status:
         remark.append(each.status)
     return {**asdict(each), "skipped": "", "time": seconds(each.time_ns, first_ns), "remark": ", ".join(remark)}
@@ -247,14 +247,14 @@ def drawn(gathering: Gathering) -> list[dict[str, Any]]:
         used = {column: text for column, text in kinds.items() if sums[column]}
         if used:
             svg, width = plots.rates(gathering.by_time, list(used), label)
-            add(name, title, f"Per second, each step is {seconds_text(width / 1e9)}.", list(used.values()), svg)
+            add(name, title, f"Per second, each step is {duration(width)}.", list(used.values()), svg)
 
     sides = {FROM_CLIENT: "from clients", FROM_SERVER: "from servers", FROM_UNKNOWN: "sender unknown"}
     rates("throughput", "Throughput", "bytes/s", sides)
     rates("messages", "Messages", "messages/s", {PUBLISHED: "published", DELIVERED: "delivered"})
     if gathering.latency.counts(1, gathering.last_ns)[0].any():
         svg, width = plots.percentiles(gathering.latency)
-        note = f"From a request to its answer, in each {seconds_text(width / 1e9)}, right within 5 %."
+        note = f"From a request to its answer, in each {duration(width)}, right within 5 %."
         add("latency", "Latency", note, [f"p{percent}" for percent in PERCENTILES], svg)
         note = "Number of answers by latency: the stronger, the more; the scale is logarithmic."
         add("heat", "Latency, heat map", note, [], plots.heat(gathering.latency))
@@ -320,7 +320,7 @@ def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
         cell(who.describe(connection)),
         cell(", ".join(spoken) or "-"),
         f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
-        seconds_text(max(activity.last_ns - connection.first_ns, 0) / 1e9),
+        duration(max(activity.last_ns - connection.first_ns, 0)),
         f"{activity.frames[client]:,} {activity.frames[1 - client]:,}",
         f"{activity.length[client]:,} {activity.length[1 - client]:,}",
         "" if health is None else _round_trip(health),
@@ -331,7 +331,7 @@ def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
 
 def _round_trip(health: ConnectionHealth) -> str:
     medians = [direction.rtt.percentile(500) for direction in health.directions if direction.rtt.count]
-    return seconds_text(max(medians) / 1e9) if medians else "-"
+    return duration(max(medians)) if medians else "-"
 
 
 def _health(health: ConnectionHealth) -> str:
@@ -342,7 +342,7 @@ def _health(health: ConnectionHealth) -> str:
         parts.append(f"{repeated:,} of {sum(each.packets for each in health.directions):,} packets sent again")
     closed = sum(direction.zero_window_ns for direction in health.directions)
     if closed:
-        parts.append(f"window closed for {seconds_text(closed / 1e9)}")
+        parts.append(f"window closed for {duration(closed)}")
     return ", ".join(parts) or "good"
 
 
@@ -369,7 +369,7 @@ def _spread(times: Spread) -> tuple[str, ...]:
     if not times.count:
         return ("",) * 5
     values = [times.percentile(500), times.percentile(900), times.percentile(990), times.largest]
-    return (f"{times.count:,}", *(seconds_text(value / 1e9) for value in values))
+    return (f"{times.count:,}", *(duration(value) for value in values))
 
 
 def streams(gathering: Gathering) -> Table:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.frames.bins import Bins
+from wiredecode.frames.escape import duration
 from wiredecode.report.gather import PER_DOUBLING, Series, percentile
 
 MOST_BINS = 240
@@ -172,16 +173,8 @@ def _ticks(axes: Any, low: float, high: float) -> None:
         ticks = [ns for ns in ticks if low <= np.log2(ns) <= high]
         if len(ticks) >= 3:
             break
-    axes.set_yticks([np.log2(ns) for ns in ticks], [seconds_text(ns / 1e9) for ns in ticks])
+    axes.set_yticks([np.log2(ns) for ns in ticks], [duration(ns) for ns in ticks])
     axes.set_ylim(low, high)
-
-
-def seconds_text(seconds: float) -> str:
-    """``200 µs``, ``1.5 ms``, ``3 s``."""
-    for size, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= size * 0.9995:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def short(value: float) -> str:

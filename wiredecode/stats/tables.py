@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table as RichTable
 
-from wiredecode.frames.escape import escape
+from wiredecode.frames.escape import duration, escape
 from wiredecode.tables.rows import values
 from wiredecode.view.grid import grid
 
@@ -92,7 +92,6 @@ def seconds(interval: str) -> int:
 CONNECTION = "connection"
 MICROSECONDS = "_us"
 """Suffix of columns of durations; people see them with their unit."""
-SHOWN_UNITS = ((1e6, "s"), (1e3, "ms"), (1, "µs"))
 
 
 def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
@@ -124,15 +123,6 @@ def heading(name: str) -> str:
     return name.removesuffix(MICROSECONDS)
 
 
-def duration(microseconds: float) -> str:
-    """Three digits, and a unit: ``1.62 ms``, ``119 ms``."""
-    size, unit = next((each for each in SHOWN_UNITS if microseconds >= each[0]), SHOWN_UNITS[-1])
-    number = microseconds / size
-    digits = 0 if number >= 100 else 1 if number >= 10 else 2
-    text = f"{number:,.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if digits else text} {unit}"
-
-
 def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTable:
     """These columns as a grid. ``people``: with separators of thousands, and durations with their unit."""
     shown = table.select(columns)
@@ -153,7 +143,7 @@ def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         return [None if time is None else time.removesuffix("Z").rstrip("0").rstrip(".") + "Z" for time in found]
     if people and name.endswith(MICROSECONDS):
-        return [None if number is None else duration(number) for number in found]
+        return [None if number is None else duration(number * 1e3) for number in found]
     separator = "," if people else ""
     if pa.types.is_floating(column.type):
         return [None if number is None else f"{number:{separator}.3f}".rstrip("0").rstrip(".") for number in found]
