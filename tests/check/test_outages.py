@@ -148,6 +148,11 @@ def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name
     assert problems(name) == []
 
 
+@pytest.mark.parametrize("name", ["nats_truncated.pcap", "rabbit_late_half.pcap"])
+def test_truncated_packets_and_connections_that_began_before_accuse_no_server(name: str) -> None:
+    assert {problem.name for problem in problems(name)} <= {"capture.loss"}
+
+
 def test_dropped_messages_last_until_the_last_of_them() -> None:
     (found,) = problems("nats_ids_again.pcap")
     assert found.first_ns is not None and found.last_ns is not None

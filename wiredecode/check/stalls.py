@@ -325,6 +325,8 @@ class Stalls(Rule):
             problem.detail(f"it sent nothing on any of its {len(stall.silent) + 1} connections")
         if whys[0]:
             problem.detail(whys[0].partition(":")[0])
+        elif not any(whys) and not stall.served_others:
+            problem.likely += ", or the path to it was cut: its host was not heard either"
 
     @staticmethod
     def _likely(stall: Stall, *, whole: bool) -> str:
@@ -342,7 +344,9 @@ def _is_known(silence: Silence) -> bool:
     connection, since_ns, until_ns = silence.connection, silence.since_ns, silence.until_ns
     client, health = client_side(connection), connection.health
     held_back = health is not None and health.directions[client].closed(since_ns, until_ns)
-    return not held_back and not connection.directions[1 - client].lost_between(since_ns, until_ns, LAST)
+    answers = connection.directions[1 - client]
+    truncated = answers.lossy and not answers.losses  # what follows may not be decoded
+    return not held_back and not truncated and not answers.lost_between(since_ns, until_ns, LAST)
 
 
 def _why(silence: Silence) -> str | None:

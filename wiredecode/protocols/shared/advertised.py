@@ -101,6 +101,9 @@ class AdvertisedHost(Rule):
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
+        for end in connection.endpoints if connection.initiator is None else ():
+            if len(self._attempts) < MOST_ADDRESSES:  # it began before the capture
+                self._attempts.setdefault(end, Attempts()).accepted += 1
         if connection.initiator is not None and health is not None and len(self._attempts) < MOST_ADDRESSES:
             attempts = self._attempts.setdefault(connection.endpoints[1 - connection.initiator], Attempts())
             how = "is refused" if health.refused else "gets no answer" if health.unanswered else ""
