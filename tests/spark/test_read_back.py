@@ -25,6 +25,7 @@ A = RABBITMQ / "c43_basic.pcap"
 PACKAGES = {
     "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0,org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
 }
+VERSION = ".".join(pyspark.__version__.split(".")[:2])
 SCRIPT = """
 import json, sys
 from pyspark.sql import SparkSession
@@ -68,13 +69,13 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 @pytest.mark.skipif("WIREDECODE_MAVEN" not in os.environ, reason="needs packages of Java: say WIREDECODE_MAVEN=1")
+@pytest.mark.skipif(VERSION not in PACKAGES, reason=f"needs packages for pyspark {', '.join(PACKAGES)}")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning")
 def test_spark_reads_what_was_written_and_skips_by_time(tmp_path: Path) -> None:
-    packages = PACKAGES[".".join(pyspark.__version__.split(".")[:2])]
     for out in (f"delta:{tmp_path}/delta", f"iceberg:{tmp_path}/iceberg"):
         assert main(["export", str(A), "-o", out, "--level", "messages", "-q"]) == 0
     metadata = max(tmp_path.glob("iceberg/**/messages/metadata/*.metadata.json"))
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path), packages]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), PACKAGES[VERSION]]
     done = subprocess.run(
         command, input=str(metadata), capture_output=True, text=True, cwd=ROOT, check=False, timeout=280
     )
