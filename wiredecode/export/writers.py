@@ -1,7 +1,5 @@
 """Writers of tables: record batches in, bytes of a format out. A few batches are in memory at most."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from dataclasses import dataclass

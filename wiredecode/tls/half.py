@@ -1,7 +1,5 @@
 """One direction of a connection in TLS: its records, and where in the stream, and in which packets, their bytes lie."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
