@@ -93,9 +93,7 @@ class Cursus(BehindProxy):
         "member",
     )
     generated, column_types = GENERATED, COLUMN_TYPES
-    framing = LengthPrefix(
-        Number(0, 4, 0, MAX_FRAME_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
-    )
+    framing = LengthPrefix(Number(0, 4, 0, MAX_FRAME_BYTES), after=4, header=4)
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Strict: on other ports a connection must begin with a command, or show frames that cannot be chance."""

@@ -64,9 +64,8 @@ def partitions(values: Mapping[str, Any]) -> Iterator[tuple[str, int | None, dic
 def errors_in(values: Mapping[str, Any]) -> Iterator[int]:
     """All error codes but 0."""
     for name, value in values.items():
-        if isinstance(value, int):
-            if value and (name == "error" or name.endswith("_error")):
-                yield value
+        if isinstance(value, int) and value and (name == "error" or name.endswith("_error")):
+            yield value
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             for each in value:
                 yield from errors_in(each)

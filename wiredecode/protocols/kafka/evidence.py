@@ -83,6 +83,10 @@ class RequestChain(Chain):
     def enough(self) -> bool:
         return self.best >= GOOD and self.whole > 1
 
+    def is_certain(self) -> bool:
+        """Whether a request is sure, or followed by another one: bytes of other protocols look like a short one."""
+        return self.best == SURE or self.enough()
+
     def is_likely(self, size: int) -> bool:
         """Whether ``size`` bytes are enough to believe it."""
         return self.may_become_so(size) and self.whole > 0

@@ -136,14 +136,9 @@ def read_batches(raw: bytes, style: Style, before: Mapping[str, Any]) -> dict[st
     return {"batches": batches, **{name: value for name, value in more.items() if value}}
 
 
-MEMBER_DATA = {
-    **dict.fromkeys(("metadata", "member_metadata", "subscription"), "ConsumerProtocolSubscription"),
-    **dict.fromkeys(("assignment", "member_assignment"), "ConsumerProtocolAssignment"),
-}
-"""Bytes that consumers of a group exchange, and their contents: a version, then the fields."""
 CONTENTS: dict[str, Inner] = {
     "batches": read_batches,
-    **{field: partial(read_member, field, name) for field, name in MEMBER_DATA.items()},
+    **{field: partial(read_member, field, name) for field, name in names.MEMBER_DATA.items()},
 }
 """By field, the decoder of its bytes."""
 

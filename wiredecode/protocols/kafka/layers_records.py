@@ -182,8 +182,7 @@ def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget, 
         count = f"{values['record_count']} records announced, {len(records)} found"
         problem = "the records are damaged" if damaged else count
     base, first, last = values["base_offset"], values["base_timestamp"], values["max_timestamp"]
-    appended = [last] * len(records) if values["timestamp_type"] else None
-    times_ms = appended or [first + each["timestamp_delta"] for each in records]
+    times_ms = [last if values["timestamp_type"] else first + each["timestamp_delta"] for each in records]
     return Contents(records, [base + each["offset_delta"] for each in records], times_ms, problem)
 
 

@@ -29,10 +29,7 @@ def add_messages(frame: Frame, asked: Asked | None, out: Messages) -> None:
 
 def columns_of(what: str, batch: Mapping[str, Any], found: Contents, style: Style) -> dict[str, Any]:
     keys = [each["key"] for each in found.records]
-    headers = [
-        [header_of(each, style) for each in record["headers"]] if record["headers"] else None
-        for record in found.records
-    ]
+    headers = [[header_of(each, style) for each in record["headers"]] or None for record in found.records]
     first, count = batch.get("base_sequence", -1), len(keys)
     return {
         "keys": None if keys.count(None) == count else keys,

@@ -15,12 +15,12 @@ LEAST_PRODUCE, NEW_PRODUCE = 3, 12
 METADATA_ID, METADATA_TOPIC = bytes(15) + b"\x01", "__cluster_metadata"
 """The topic of the controllers has a fixed id."""
 
-CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-READERS = {1: "gzip", 2: "snappy-java", 3: "lz4-kafka", 4: "zstd"}
-"""Codecs as the decompressors call them."""
-TIMESTAMP_TYPES = {0: "create time", 1: "log append time"}
+CODECS, TIMESTAMP_TYPES, TRANSACTION_STATES = (
+    dict(enumerate(NAMES[name])) for name in ("codecs", "timestamp-types", "transaction-states")
+)
+READERS = dict(enumerate(NAMES["decompressors"], 1))
 
 FIELDS = NAMES["fields"]
 HIDDEN, FREE, HIDDEN_VALUES = (frozenset(FIELDS[name]) for name in ("hidden", "free", "hidden-values"))
-TRANSACTION_STATES = dict(enumerate(NAMES["transaction-states"]))
-PARTITIONS, FACTS = FIELDS["partitions"], FIELDS["facts"]
+PARTITIONS, FACTS, BATCHES, MEMBERS = (FIELDS[name] for name in ("partitions", "facts", "batches", "members"))
+MEMBER_DATA = NAMES["member-data"]

@@ -11,17 +11,15 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in
+from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, Lags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
 ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
-MOST_KNOWN = 10_000
-"""Clients, brokers and requests that a rule remembers."""
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
 
@@ -38,11 +36,11 @@ class Refusals(Rule):
     """Error codes of responses that are problems of their own."""
 
     types = ALL_RESPONSES - {"ApiVersionsResponse"}
-    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _coordinated: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Connections on which a coordinator has worked."""
-    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """First and latest time of passing refusals, by client and title."""
-    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Who deleted a topic, and when."""
 
     def frame(self, frame: Frame) -> None:
@@ -97,7 +95,7 @@ class Throttled(Rule):
     """Clients that a broker slows down because of a quota."""
 
     types = ALL_RESPONSES
-    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _longest: Newest[int, int] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Longest wait, by connection."""
 
     def frame(self, frame: Frame) -> None:
@@ -125,10 +123,10 @@ class Closed(Rule):
     """Brokers that answer a request by closing the connection."""
 
     types = frozenset(MESSAGES)
-    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MOST_KNOWN))
-    _served: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    _served: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Connections on which a broker answered more than the question for its versions."""
-    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """By broker the versions of its APIs."""
 
     def frame(self, frame: Frame) -> None:
@@ -181,7 +179,7 @@ class Advertised(AdvertisedHost):
     codes, code = CODES, "advertised-listener"
     working, leaves = names.TYPES["working"], False
     asks, speaks = "ApiVersionsRequest", "ApiVersionsResponse"
-    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_KNOWN))
+    _named: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Requests for metadata that name topics: others only look around."""
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
@@ -198,8 +196,7 @@ class Advertised(AdvertisedHost):
             named = {(each["host"], each["port"], host_of(frame.destination)) for each in brokers}
             yield from (key[:2] for key in named & self._advertised.keys())
         else:
-            partitions = (each for topic in values.get("topics") or () for each in topic.get("partitions") or ())
-            leaders = {each.get("leader_id") for each in islice(partitions, MOST_KNOWN)}
+            leaders = {each.get("leader_id") for _, _, each in islice(partitions(values), MOST_REMEMBERED)}
             yield from ((each["host"], each["port"]) for each in brokers if each["node_id"] in leaders)
 
 

@@ -79,8 +79,8 @@ def called(place: Place, group: str) -> str:
 
 MOST_GROUPS = 100
 """Groups of a partition whose lag is measured."""
-MOST_MEMBERS = 10_000
-"""Members, groups and requests that a rule remembers."""
+MOST_REMEMBERED = 10_000
+"""Clients, brokers, groups and requests that a rule remembers."""
 STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 STORM, STORM_NS = 6, 60_000_000_000
@@ -108,9 +108,9 @@ class Members(Rule):
 
     types = names.TYPES["members"]
     _members: dict[int, Member] = field(default_factory=dict)
-    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """Number and time of the latest generations."""
-    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """By group and partition: the offset that its members began at, and how many times in a row."""
     _crashes: Counter[str] = field(default_factory=Counter)
     """By group: members that ended without leaving it."""
@@ -121,7 +121,7 @@ class Members(Rule):
         if frame.sender == "server":
             if member is not None and frame.request is not None:
                 self._answered(frame, member)
-        elif isinstance(group, str) and (member is not None or len(self._members) < MOST_MEMBERS):
+        elif isinstance(group, str) and (member is not None or len(self._members) < MOST_REMEMBERED):
             member = self._members.setdefault(number, Member(printable(group)))
             if frame.type == "LeaveGroupRequest":
                 member.left = ref_of(frame)
@@ -135,7 +135,7 @@ class Members(Rule):
             starts = self._starts.get_or_make(member.group, dict)
             for topic, number, each in partitions(next(iter(values.get("groups") or ()), values)):
                 offset, known = each.get("committed_offset", -1), starts.get((topic, number), (-1, 0))
-                if (topic, number) in starts or len(starts) < MOST_MEMBERS:
+                if (topic, number) in starts or len(starts) < MOST_REMEMBERED:
                     starts[topic, number] = offset, known[1] + 1 if offset == known[0] else 1
             return
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
@@ -159,9 +159,8 @@ class Members(Rule):
         if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
             what = f"group {group} rebalanced {generation - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
             problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
-            problem.detail(
-                f"generation {generation} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
-            )
+            began = self.report.seconds(frame.time_ns)
+            problem.detail(f"generation {generation} began at {began}: {short(frame.connection)}")
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
         left, member.left = member.left, None
@@ -179,7 +178,7 @@ class Members(Rule):
         if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
         elif member is not None and member.left is None and connection.closed:
-            self._crashes[member.group] += len(self._crashes) < MOST_MEMBERS
+            self._crashes[member.group] += len(self._crashes) < MOST_REMEMBERED
 
     def finish(self) -> None:
         for group, crashes in self._crashes.items():
@@ -188,7 +187,6 @@ class Members(Rule):
             (topic, number), (offset, times) = max(starts, key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
-                problem.detail(
-                    f"{crashes} members ended without leaving; {topic}[{number}] began {times} times at {at}"
-                )
+                began = f"{topic}[{number}] began {times} times at {at}"
+                problem.detail(f"{crashes} members ended without leaving; {began}")
                 problem.likely = "a message ends its consumers before they commit, and the next one gets it again"

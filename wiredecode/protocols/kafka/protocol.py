@@ -10,27 +10,19 @@ from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Unde
 from wiredecode.protocols.kafka import NAME, PORTS, names
 from wiredecode.protocols.kafka.conversation import KafkaConversation, Produced
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
-from wiredecode.protocols.kafka.layers import MEMBER_DATA, OTHERS, versions
+from wiredecode.protocols.kafka.layers import OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
-from wiredecode.protocols.shared.framing import BAD, GOOD, SURE, LengthPrefix
-from wiredecode.protocols.shared.framing import Number as Length
+from wiredecode.protocols.shared.framing import BAD, GOOD, LengthPrefix, Number
 from wiredecode.protocols.shared.pairing import Newest
-
-BATCHES = ("kafka.topic_data.partition_data.batches", "kafka.responses.partitions.batches")
-MEMBERS = (
-    *("kafka.protocols.metadata", "kafka.members.metadata", "kafka.assignments.assignment", "kafka.assignment"),
-    *("kafka.groups.members.member_metadata", "kafka.groups.members.member_assignment"),
-)
-"""Data that consumers of a group exchange through its coordinator."""
 
 
 def generated() -> Iterator[tuple[str, Generated]]:
     """All fields that no layer declares."""
     yield from generated_of(NAME).items()
-    inside: dict[str, list[type[Layer]]] = {place: [Message, Batch] for place in BATCHES}
-    inside |= {place: versions(MEMBER_DATA[place.rpartition(".")[2]]).layers() for place in MEMBERS}
+    inside: dict[str, list[type[Layer]]] = {place: [Message, Batch] for place in names.BATCHES}
+    inside |= {place: versions(names.MEMBER_DATA[place.rpartition(".")[2]]).layers() for place in names.MEMBERS}
     for place, layers in inside.items():
         for layer in layers:
             yield from generated_inside(layer, place)
@@ -55,11 +47,6 @@ FRONT = re.compile(
 """Headers of requests, with a client's name or with none, and of responses; few other bytes look like one."""
 
 
-def is_certain(chain: RequestChain) -> bool:
-    """Whether a request is sure, or followed by another one: bytes of other protocols look like a short one."""
-    return chain.best == SURE or (chain.best == GOOD and chain.whole > 1)
-
-
 class Kafka(Protocol):
     """Apache Kafka: clients, brokers and controllers speak the same protocol."""
 
@@ -67,13 +54,11 @@ class Kafka(Protocol):
     title = "Apache Kafka"
     ports = PORTS
     header_bytes = 8
-    framing = LengthPrefix(
-        Length(0, 4, 0, MOST_BYTES, "a length of {value} is out of bounds ({least} to {most})"), after=4, header=4
-    )
+    framing = LengthPrefix(Number(0, 4, 0, MOST_BYTES), after=4, header=4)
     requests = {"kafka": frozenset(message.name for key, message in REQUESTS.items() if key)}
     summary_keys = ("error", "topics_named", "api_version", "group_id")
     generated = dict(generated())
-    column_types = dict.fromkeys(BATCHES, "list<struct>") | dict.fromkeys(MEMBERS, "json")
+    column_types = dict.fromkeys(names.BATCHES, "list<struct>") | dict.fromkeys(names.MEMBERS, "json")
 
     def __init__(self) -> None:
         self.topics: Newest[bytes, str] = Newest(MOST_KNOWN)
@@ -87,7 +72,7 @@ class Kafka(Protocol):
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """A request shows its protocol; responses do so on the protocol's port only."""
         asked = RequestChain(data, 0)
-        good = asked.best >= GOOD and (started or port or is_certain(asked))
+        good = asked.best >= GOOD and (started or port or asked.is_certain())
         if good or (started and asked.whole and (port or asked.whole >= RequestChain.most)):
             return Verdict(0, client=True)
         if started and asked.last.level != BAD and not final:
@@ -100,7 +85,7 @@ class Kafka(Protocol):
                 return Verdict(0, client=False)
         found = self.search(data, final=final)
         chain = RequestChain(data, found.position)
-        if found.found and (port or is_certain(chain)):
+        if found.found and (port or chain.is_certain()):
             return Verdict(found.position, client=chain.best >= GOOD)
         return Rejected() if final else Undecided(found.position)
 

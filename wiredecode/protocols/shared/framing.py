@@ -55,7 +55,7 @@ class Number:
     """In bytes: 1, 2, 4 or 8."""
     least: int
     most: int
-    bad: str
+    bad: str = "a length of {value} is out of bounds ({least} to {most})"
     """Error text of another ``{value}``."""
     little: bool = False
     signed: bool = False
@@ -88,13 +88,8 @@ class LengthPrefix:
     def split(self, data: bytes, position: int = 0) -> Split:
         """Cut ``data``, of which a frame starts at ``position``, into frames."""
         ends: list[int] = []
-        end, last, after, least, most = (
-            len(data),
-            len(data) - self.header,
-            self.after,
-            self.length.least,
-            self.length.most,
-        )
+        end, last, after = len(data), len(data) - self.header, self.after
+        least, most = self.length.least, self.length.most
         unpack, append = self.length.reader.unpack_from, ends.append
         held = [(number, number.reader.unpack_from, number.least, number.most) for number in self.held]
         while position <= last:
