@@ -88,7 +88,9 @@ class SummaryLines:
         if widths != self._widths:
             self._widths = widths
             self._ways.clear()
-        way = self._ways[frame.connection.number, frame.side, frame.sender] = way_text(frame, widths)
+        number, arrow = f"#{frame.connection.number}", "→" if frame.side == left else "←"
+        way = f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
+        self._ways[frame.connection.number, frame.side, frame.sender] = way
         return way
 
     def _remarks(self, frame: Frame) -> str:
@@ -101,13 +103,6 @@ class SummaryLines:
 def left_end(frame: Frame) -> int:
     """The endpoint on the left: the client, if it is known."""
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
-
-
-def way_text(frame: Frame, widths: list[int]) -> str:
-    left, ends = left_end(frame), frame.connection.called
-    arrow = "→" if frame.side == left else "←"
-    number = f"#{frame.connection.number}"
-    return f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
 
 
 def values_of(inner: Inner) -> Mapping[str, Any]:

@@ -71,18 +71,14 @@ def _words(data: bytes) -> str:
     return text if text.isprintable() else ""
 
 
-def _string(value: str, options: TreeOptions) -> str:
-    limit = options.limit(theme.SHOWN_CHARACTERS)
-    shown = value if limit is None else shorten(value, limit)
-    return f'"{escape(shown)}"' + (f" ({len(value)} characters)" if len(shown) < len(value) else "")
-
-
 def value_text(value: Any, options: TreeOptions) -> str:
     """A value of a record."""
     if isinstance(value, Raw):
         return bytes_text(value.raw, options)
     if isinstance(value, str):
-        return _string(value, options)
+        limit = options.limit(theme.SHOWN_CHARACTERS)
+        shown = value if limit is None else shorten(value, limit)
+        return f'"{escape(shown)}"' + (f" ({len(value)} characters)" if len(shown) < len(value) else "")
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else escape(str(value))

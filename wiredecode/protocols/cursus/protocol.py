@@ -80,18 +80,7 @@ class Cursus(BehindProxy):
     ports = PORTS
     dialects = tuple(LABELS)
     requests = {"cursus": COMMANDS}
-    summary_keys = (
-        "error_code",
-        "in_reply_to",
-        "topic",
-        "partition",
-        "group",
-        "group_name",
-        "generation",
-        "offset",
-        "commits",
-        "member",
-    )
+    summary_keys = tuple(names.NAMES["summary-keys"])
     generated, column_types = GENERATED, COLUMN_TYPES
     framing = LengthPrefix(Number(0, 4, 0, MAX_FRAME_BYTES), after=4, header=4)
 

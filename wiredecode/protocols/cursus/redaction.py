@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.redaction import declared
 
 _TEXTS = (
@@ -22,5 +21,5 @@ def is_compressed(owner: Layer, name: str) -> bool:
     return True
 
 
-DISGUISES = {**proxy.DISGUISES, **declared("cursus", cursus_compressed={"compressed": is_compressed})}
+DISGUISES = declared("cursus", cursus_compressed={"compressed": is_compressed})
 DISGUISES["cursus"] = replace(DISGUISES["cursus"], words=DISGUISES["cursus"].words | WORDS)

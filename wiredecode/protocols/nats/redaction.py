@@ -4,7 +4,6 @@ import re
 
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.nats import transport_s2 as s2
-from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.redaction import declared
 
 
@@ -28,7 +27,4 @@ def seal_refusal(layer: Layer, data: bytes, out: bytearray) -> None:
         out[start:stop] = kept.ljust(stop - start)
 
 
-DISGUISES = {
-    **proxy.DISGUISES,
-    **declared("nats", nats={"seals": (seal_refusal,)}, nats_s2={"seals": (seal_s2,)}),
-}
+DISGUISES = declared("nats", nats={"seals": (seal_refusal,)}, nats_s2={"seals": (seal_s2,)})

@@ -9,7 +9,7 @@ from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Conversation, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.redaction import Rules, words
+from wiredecode.protocols.shared.redaction import Disguises, Rules, words
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -26,7 +26,6 @@ DISGUISES = {
         digits=True,
     )
 }
-"""For :meth:`Protocol.disguises`."""
 COMMANDS = {0x20: "LOCAL", 0x21: "PROXY"}
 FAMILIES = {0x00: "UNSPEC", 0x11: "TCP4", 0x12: "UDP4", 0x21: "TCP6", 0x22: "UDP6", 0x31: "UNIX stream"}
 
@@ -100,6 +99,9 @@ class BehindProxy(Protocol):
         if isinstance(said, Verdict):
             return replace(said, position=0)
         return Undecided(0, said.sure) if isinstance(said, Undecided) else said
+
+    def disguises(self) -> Disguises:
+        return {**DISGUISES, **super().disguises()}
 
     def split(self, data: bytes) -> Split:
         return self.split_inner(data)

@@ -16,11 +16,9 @@ MAX_RUNS = 10_000
 
 
 @dataclass(slots=True, eq=False)
-class Publication:
+class Publication(Request):
     """A frame of published messages."""
 
-    frame: int
-    time_ns: int
     serial: int
     """Publications of one connection count from 0."""
     left: int

@@ -1,7 +1,6 @@
 """Rules of TANK for ``wiredecode anonymize``."""
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.redaction import Rules
 from wiredecode.protocols.tank.names import CODEC_MASK
 
@@ -11,10 +10,4 @@ def is_compressed(owner: Layer, name: str) -> bool:
     return name in ("message_set", "undecided") and bool(owner.fields.get("flags", 0) & (CODEC_MASK | 0x80))
 
 
-DISGUISES = {
-    **proxy.DISGUISES,
-    "tank": Rules(
-        addresses=frozenset({"endpoint"}),
-        compressed=is_compressed,
-    ),
-}
+DISGUISES = {"tank": Rules(addresses=frozenset({"endpoint"}), compressed=is_compressed)}
