@@ -55,7 +55,7 @@ def cut(folder: Path, every: Packets, count: int, *, seam: int = 0) -> list[Path
     return paths
 
 
-@pytest.mark.parametrize("level", ["frames", "messages", "packets"])
+@pytest.mark.parametrize("level", [pytest.param("frames", marks=pytest.mark.slow), "messages", "packets"])
 def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSession, level: str) -> None:
     """Rows as they go through Java; that all captures have them without it is tested elsewhere."""
     demand = TableDemand(level, decode_as=NATS_PORTS)

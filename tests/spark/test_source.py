@@ -70,6 +70,7 @@ def test_messages_of_a_folder_with_compressed_files(session: SparkSession, tmp_p
     same_rows(found, expected([BASIC, NATS], TableDemand("messages")))
 
 
+@pytest.mark.slow
 def test_packets_have_a_partition_per_file(session: SparkSession) -> None:
     found = load(session, [str(NATS), str(BASIC)], level="packets", source=POINTS)
     assert found.rdd.getNumPartitions() == 2
