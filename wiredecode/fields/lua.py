@@ -386,10 +386,6 @@ def repeated(writer: Writer, kind: Any) -> Spelled:
     return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
 
 
-def until(writer: Writer, kind: Any) -> Spelled:
-    return "until_mark", {"mark": kind.after, "skip": bool(kind.skip) or None}
-
-
 GENERIC: dict[type[Kind], Spell] = {
     Number: number,
     Bits: bits,
@@ -411,7 +407,7 @@ GENERIC: dict[type[Kind], Spell] = {
     textfields.Decimal: lambda writer, kind: ("decimal", {"digits": kind.digits}),
     textfields.Tokens: lambda writer, kind: ("tokens", {"leave": kind.leave}),
     textfields.LineText: lambda writer, kind: ("line_text", {"quote": kind.quote or None}),
-    textfields.Until: until,
+    textfields.Until: lambda writer, kind: ("until_mark", {"mark": kind.after, "skip": bool(kind.skip) or None}),
     textfields.LineEnd: lambda writer, kind: ("line_end", {}),
     textfields.Mark: lambda writer, kind: ("constant", {"mark": kind.mark}),
     json.Member: lambda writer, kind: ("json_member", {"as": kind.json_type}),

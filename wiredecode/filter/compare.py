@@ -65,7 +65,10 @@ class Comparisons(Operands):
         right_node = _numbered(node.right, node.left)
         right = self._member(right_node) if isinstance(left, Operand) else self.make(right_node)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            left = self._self_typed(left, node)
+            for side in (node.left, node.right):
+                if isinstance(side, Word):
+                    self.field(side)
+            left = self.constant(left)
         left, right = self._unnamed(left, right, node.left), self._unnamed(right, left, node.right)
         operator = node.operator
         if isinstance(left, Constant):
@@ -90,12 +93,6 @@ class Comparisons(Operands):
             self.used.pop(node.text, None)
             return Constant(node.text, False, node.start, node.stop)
         return side
-
-    def _self_typed(self, left: Constant, node: Relation) -> Operand:
-        for side in (node.left, node.right):
-            if isinstance(side, Word):
-                self.field(side)
-        return self.constant(left)
 
     def membership(self, node: Membership) -> Expression:
         """``left in {...}``."""

@@ -17,7 +17,7 @@ from wiredecode.protocols.shared.pairing import Losses, Outstanding, Request
 
 CLIENT_LAYERS = frozenset({layers.Command, layers.PayloadCommand, layers.PositionalCommand, layers.DiscoveryCommand})
 SERVER_LAYERS = frozenset({layers.Success, layers.Failure, layers.StreamControl, layers.JsonReply, layers.TextReply})
-PUSHED = frozenset({BATCH, "KeepAlive", "STREAM_CONTROL"})
+PUSHED = names.REPLIES["STREAM"]
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
 """Commands that publish a message each."""
@@ -219,18 +219,5 @@ def _is_fact(name: str, value: Any) -> bool:
 
 def plausible(request: str, reply: str) -> bool:
     """Whether a command can have such a reply at all: where frames were lost, order alone proves nothing."""
-    if not request or reply in ("ERROR", "Text", "JsonError", "Unknown", "Compressed"):
-        return True
-    if request == "CONSUME":
-        return reply == BATCH
-    if request == "STREAM":
-        return reply in PUSHED
-    if request == "READ_STREAM":
-        return reply in (BATCH, "StreamEnvelope", "KeepAlive")
-    if request in (BATCH, "PUBLISH", "INTERNAL_BATCH"):
-        return reply in ("AckResponse", "OK")
-    if request == "DESCRIBE":
-        return reply == "TopicMetadata"
-    if request == "GROUP_STATUS":
-        return reply == "GroupStatus"
-    return reply in ("OK", "DiscoveryReply", "Json")
+    replies = names.REPLIES
+    return not request or reply in replies["any"] or reply in replies.get(request, replies["other"])

@@ -12,6 +12,7 @@ MAGIC = b"\xba\x7c"
 
 NAMES = data_of("cursus", "names.toml")
 WORDS = {name: frozenset(words) for name, words in NAMES["words"].items()}
+REPLIES = {command: frozenset(types) for command, types in NAMES["replies"].items()}
 COMMANDS = WORDS["commands"]
 """Commands of today's broker, then those of documents and clients, then those of 2025-11."""
 

@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStreams
 from wiredecode.protocols.liftbridge.names import DEFAULT_NAMESPACE, RAFT_MARK
 from wiredecode.protocols.shared.carried import CarriedSession
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Hop, Newest
 
 MAX_KEY_CHARACTERS = 1024
 """Longest subject or id by which something is remembered: NATS servers take control lines of 4096 bytes."""
@@ -22,13 +22,10 @@ Key = tuple[str, ...]
 """Common key of a request and its response: the reply subject, or inbox and correlation id of an ack."""
 
 
-class Hop(NamedTuple):
+@dataclass(slots=True)
+class Passage(Hop):
     """A request or a publish as it was seen on one connection."""
 
-    frame: int
-    time_ns: int
-    connection: int
-    side: int
     message_type: int
     facts: dict[str, Any]
     """Facts about its response."""
@@ -77,7 +74,7 @@ class Meaning(NamedTuple):
 class Memory(CarriedSession):
     """State from messages of one capture that others need; bounded. Decoding is added in :mod:`.conversation`."""
 
-    exchanges: Newest[Key, list[Hop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
+    exchanges: Newest[Key, list[Passage]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False
     """More requests came than are remembered."""
     raft: RaftStreams = field(default_factory=RaftStreams)
@@ -136,14 +133,14 @@ class Memory(CarriedSession):
             self.forgets = True
             message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
             frame.find("note", "limit", "outstanding", message)
-        hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts)
+        hop = Passage(frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts)
         hops = self.exchanges.get(key)
         if hops is None:
             self.exchanges.put(key, [hop])
         elif len(hops) < MAX_HOPS:
             hops.append(hop)
 
-    def answer(self, key: Key, frame: Frame) -> Hop | None:
+    def answer(self, key: Key, frame: Frame) -> Passage | None:
         """The request of a response: the one the other side of the connection sent, or else the first seen."""
         hops = self.exchanges.get(key) or ()
         for hop in hops:

@@ -28,7 +28,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats import NAME, names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
-from wiredecode.protocols.shared.pairing import Newest, Request, link
+from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
 
 OWN = "$JS."
 """Subjects of JetStream itself."""
@@ -336,16 +336,6 @@ REQUEST_SECONDS = 30
 """A message on a request's reply subject within this time is an answer."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """Prefixes of reply subjects by gateways, in the new and the old form."""
-
-
-@dataclass(slots=True)
-class Hop:
-    """One passage of a request: in which frame, on which connection, sent by which side."""
-
-    frame: int
-    time_ns: int
-    connection: int
-    side: int
 
 
 @dataclass(slots=True)

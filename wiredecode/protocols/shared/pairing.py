@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
@@ -25,6 +25,14 @@ class Request:
     def weight(self) -> int:
         """Number of values that it holds: one for itself, and the elements of the lists that it names."""
         return 1
+
+
+@dataclass(slots=True)
+class Hop(Request):
+    """One passage of a request that several connections carry: on which connection, sent by which side."""
+
+    connection: int
+    side: int
 
 
 K = TypeVar("K", bound=Hashable)
@@ -150,17 +158,7 @@ def refusal_of(response: Frame) -> str:
     return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
 
 
-class Requester(Protocol):
-    """A frame that asked for something; a :class:`Request` is one."""
-
-    @property
-    def frame(self) -> int: ...
-
-    @property
-    def time_ns(self) -> int: ...
-
-
-def link(frame: Frame, request: Requester) -> None:
+def link(frame: Frame, request: Request) -> None:
     """Tie a response to its request."""
     frame.request = request.frame
     latency_ns = frame.time_ns - request.time_ns
