@@ -126,13 +126,12 @@ class Comparisons(Operands):
 
     def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
         """Return the operator's test of one value on the left, and the reader of these values."""
+        self._check(operator, left, right)
         if operator == "matches":
-            return self._matches(left, right), left.get
+            return self._matches(right), left.get
         if operator == "contains":
             return self._contains(left, right), left.get
         compare = ORDER.get(operator) or SAME[operator][0]
-        if operator in ORDER and left.type not in ORDERED:
-            raise self.fail(f"{left.type.value} has no order", right)
         if left.type is Type.ENUM:
             return self._enumeration(operator, compare, left, right)
         value = self._value(right, left)
@@ -147,6 +146,13 @@ class Comparisons(Operands):
         if operator in ("==", "==="):
             return lambda each: each == value, left.get
         return lambda each: compare(each, value), left.get
+
+    def _check(self, operator: str, left: Operand, place: Node | Constant) -> None:
+        """Refuse an operator that values of this type do not have."""
+        if operator in ORDER and left.type not in ORDERED:
+            raise self.fail(f"{left.type.value} has no order", place)
+        if operator in ("contains", "matches") and left.type not in HOLDING:
+            raise self.fail(f"{operator} is for text and bytes; this is {left.type.value}", place)
 
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
@@ -193,8 +199,6 @@ class Comparisons(Operands):
         return lambda each: compare(each, value)
 
     def _contains(self, left: Operand, right: Constant) -> One:
-        if left.type not in HOLDING:
-            raise self.fail(f"contains is for text and bytes; this is {left.type.value}", right)
         if left.type in (Type.STRING, Type.ENUM):
             text = right.text
             return lambda each: text in each
@@ -209,9 +213,7 @@ class Comparisons(Operands):
 
         return holds
 
-    def _matches(self, left: Operand, right: Constant) -> One:
-        if left.type not in HOLDING:
-            raise self.fail(f"matches is for text and bytes; this is {left.type.value}", right)
+    def _matches(self, right: Constant) -> One:
         try:
             text = re.compile(right.text, re.IGNORECASE)
             raw = re.compile(right.text.encode(), re.IGNORECASE | re.DOTALL)
@@ -237,10 +239,7 @@ class Comparisons(Operands):
         numbers = left.type in NUMBERS and right.type in NUMBERS and not left.type is right.type is Type.ENUM
         if not numbers and left.type is not right.type and Type.ANY not in (left.type, right.type):
             raise self.fail(f"{left.type.value} cannot be compared with {right.type.value}", node.right)
-        if operator in ORDER and left.type not in ORDERED:
-            raise self.fail(f"{left.type.value} has no order", node.left)
-        if operator == "contains" and left.type not in HOLDING:
-            raise self.fail(f"contains is for text and bytes; this is {left.type.value}", node.left)
+        self._check(operator, left, node.left)
         coded = numbers or operator in ORDER
         first, second = (side.field.codes if coded and side.field and side.field.codes else side.get
                          for side in (left, right))  # fmt: skip

@@ -1,7 +1,6 @@
 """A filter on record batches of the tables, column by column: the same rows as frame by frame."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -132,8 +131,8 @@ def _whole(column: pa.Array) -> pa.DictionaryArray:
 
 def _frames(rows: pa.RecordBatch) -> Iterator[Frame]:
     """A frame per row that has the values of these columns."""
-    columns: list[list[Any]] = [_plain(column) for column in rows.columns]
-    for values in zip(*columns, strict=True):
+    plain = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns)
+    for values in zip(*(column.to_pylist() for column in plain), strict=True):
         row = dict(zip(rows.schema.names, values, strict=True))
         tcp = row.pop("transport", "TCP") == "TCP"
         ends = _endpoint(row.pop("src", None), tcp), _endpoint(row.pop("dst", None), tcp)
@@ -160,8 +159,3 @@ def _endpoint(text: str | None, tcp: bool) -> str:
     if text is None or not tcp:
         return ""
     return text if text[0] == "[" or text.count(":") == 1 else f"[{text}]:0"
-
-
-def _plain(column: pa.Array) -> list[Any]:
-    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-    return found

@@ -114,16 +114,13 @@ class Dialogue:
         """Show the frames; ``first_ns``: when the capture began, known with the first frame."""
         exchanges = Exchanges()
         for frame in frames:
-            self._collect_bodies()
+            for part in self._messages.drain() if self._messages is not None else ():
+                if isinstance(part, FrameMessages):  # not a run: none were asked for
+                    self._bodies.setdefault(part.frame.number, []).append(part)
             for exchange in exchanges.add(frame):
                 self._exchange(exchange, first_ns())
         for exchange in exchanges.rest():
             self._exchange(exchange, first_ns())
-
-    def _collect_bodies(self) -> None:
-        for part in self._messages.drain() if self._messages is not None else ():
-            if isinstance(part, FrameMessages):  # not a run: none were asked for
-                self._bodies.setdefault(part.frame.number, []).append(part)
 
     def _exchange(self, exchange: Exchange, first_ns: int) -> None:
         if self._left is None:

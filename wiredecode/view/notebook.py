@@ -43,12 +43,8 @@ def frame_record(frame: Frame, form: str, *, ranges: bool = False) -> dict[str, 
     """The record, bytes as ``form`` of ``frames.record.BYTES`` says."""
     if form not in BYTES:
         raise ValueError(f"bytes cannot be shown as {form!r}; there is {', '.join(BYTES)}")
-    row = record(frame, ranges=ranges)
-    return {
-        **row,
-        "packets": list(frame.packets),
-        "layers": _shown(frame.layers or {}, BYTES[form]),
-    }
+    layers = _shown(frame.layers or {}, BYTES[form])
+    return {**record(frame, ranges=ranges), "packets": list(frame.packets), "layers": layers}
 
 
 def _shown(value: Any, show: Callable[[bytes], Any]) -> Any:

@@ -1,36 +1,31 @@
 """Words of the Cursus protocol: commands, parameters, reply fields, error codes (upstream, 2025-11 to 2026-08)."""
 
-from wiredecode.protocols.shared.data import data_of
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from wiredecode.protocols.shared.data import data_of, words
 
 MAGIC = b"\xba\x7c"
 """First bytes of a batch."""
 
 NAMES = data_of("cursus", "names.toml")
-WORDS = {name: frozenset(words) for name, words in NAMES["words"].items()}
+WORDS = {name: frozenset(texts) for name, texts in NAMES["words"].items()}
 REPLIES = {command: frozenset(types) for command, types in NAMES["replies"].items()}
 COMMANDS = WORDS["commands"]
 """Commands of today's broker, then those of documents and clients, then those of 2025-11."""
 
-OTHER_TYPES = _words("OK ERROR STREAM_CONTROL Batch KeepAlive Envelope Compressed Json Text Unknown")
+OTHER_TYPES = words("OK ERROR STREAM_CONTROL Batch KeepAlive Envelope Compressed Json Text Unknown")
 """Types of frames that are no command, but for those of JSON."""
 DISCOVERY = ("JOIN_CLUSTER", "LEAVE_CLUSTER", "HEARTBEAT_CLUSTER", "LIST_CLUSTER")
 """Commands of the discovery port, followed by JSON."""
 
-EXACT = _words("HELP LIST LIST_GROUPS LIST_CLUSTER CLUSTER_STATUS PROTOCOL_INFO")
+EXACT = words("HELP LIST LIST_GROUPS LIST_CLUSTER CLUSTER_STATUS PROTOCOL_INFO")
 """Commands that take nothing after their name: with arguments they are unknown to the broker."""
 
-PAYLOAD_COMMANDS = _words("REPLICATE_MESSAGE REPLICATE_SNAPSHOT RAFT_APPLY")
+PAYLOAD_COMMANDS = words("REPLICATE_MESSAGE REPLICATE_SNAPSHOT RAFT_APPLY")
 """Commands whose ``payload=`` takes the rest of the text, as JSON."""
 
-OFFSET_COMMANDS = _words("BATCH_COMMIT SEND_OFFSETS_TO_TXN")
+OFFSET_COMMANDS = words("BATCH_COMMIT SEND_OFFSETS_TO_TXN")
 """Commands that end with a list of partitions and offsets."""
 
-REPLICATING = PAYLOAD_COMMANDS | _words("LIST_SNAPSHOTS FETCH_SNAPSHOT CATCHUP_SNAPSHOTS")
+REPLICATING = PAYLOAD_COMMANDS | words("LIST_SNAPSHOTS FETCH_SNAPSHOT CATCHUP_SNAPSHOTS")
 """Commands between brokers; others with an ``internal_token`` are those of a client, forwarded."""
 
 TEXT, INTEGER, BOOLEAN = "text", "integer", "boolean"
@@ -46,10 +41,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
 }
 """Every parameter of a key=value command: the field it becomes, and its type."""
 
-POSITIONAL: dict[str, tuple[str, ...]] = {name: tuple(words) for name, words in NAMES["positional"].items()}
+POSITIONAL: dict[str, tuple[str, ...]] = {name: tuple(keys) for name, keys in NAMES["positional"].items()}
 """Order of the words in the older document's commands."""
 
-POSITIONAL_2025 = POSITIONAL | {name: tuple(words) for name, words in NAMES["positional-2025"].items()}
+POSITIONAL_2025 = POSITIONAL | {name: tuple(keys) for name, keys in NAMES["positional-2025"].items()}
 """The same in the broker of 2025-11, which wanted them in an envelope with a topic; a message takes the rest."""
 
 REPLY_INTEGERS = WORDS["reply-integers"]
@@ -71,7 +66,7 @@ REPLY_KEYS = {key: REPLY_NAMES.get(key, key) for key in (*REPLY_INTEGERS, *REPLY
 TAIL_KEYS = {"message": "message", "secret_message": "message", "json_text": "payload", "secret_json": "payload"}
 """Keys of records, by the names on the wire; those of the tail by its fields."""
 
-STREAM_CLOSE_REASONS = _words("stopped replaced removed timeout error offset_out_of_range")
+STREAM_CLOSE_REASONS = words("stopped replaced removed timeout error offset_out_of_range")
 KNOWN_ACKS = frozenset(["", "0", "1", "-1", "all"])
 
 MARKER_PREFIX = "txn-marker:"
@@ -83,7 +78,7 @@ ERROR_CLASSES = {code: name for name, codes in NAMES["error-classes"].items() fo
 """Codes whose class does not follow from how they are spelled."""
 
 
-NOT_LET_IN = _words("authentication_failed authentication_required invalid_auth")
+NOT_LET_IN = words("authentication_failed authentication_required invalid_auth")
 """Errors about who somebody is, not about what they may do."""
 
 

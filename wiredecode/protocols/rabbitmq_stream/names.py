@@ -30,12 +30,7 @@ CHUNK_TYPES = {0: "user", 1: "tracking delta", 2: "tracking snapshot"}
 
 TRACKING_TYPES = {0: "sequence", 1: "offset", 2: "timestamp"}
 
-MECHANISMS = frozenset(
-    (
-        *("", "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS", "OAUTHBEARER", "XOAUTH2", "RABBIT-CR-DEMO", "CRAM-MD5"),
-        *("SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-    )
-)
+MECHANISMS = frozenset(("", *NAMES["sasl"]["mechanisms"]))
 """SASL mechanisms; empty: the name was not captured."""
 
 

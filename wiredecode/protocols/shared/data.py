@@ -14,3 +14,8 @@ def data_of(package: str, file: str) -> dict[str, dict[str, Any]]:
 def numbered(table: Mapping[str, str]) -> dict[int, str]:
     """A table whose keys are numbers, decimal or as ``0x2f``."""
     return {int(number, 0): name for number, name in table.items()}
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, divided by blanks."""
+    return frozenset(text.split())

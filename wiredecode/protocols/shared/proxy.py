@@ -9,7 +9,8 @@ from wiredecode.fields.layer import Added, Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.base import Conversation, Protocol, Rejected, Split, Undecided, Verdict
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.redaction import Disguises, Rules, words
+from wiredecode.protocols.shared.data import words
+from wiredecode.protocols.shared.redaction import Disguises, Rules
 
 NAME = "proxy"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"

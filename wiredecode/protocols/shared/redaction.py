@@ -5,17 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.shared.data import data_of
+from wiredecode.protocols.shared.data import data_of, words
 
 Seal = Callable[[Layer, bytes, bytearray], None]
 """``(layer as it was, its bytes, the new ones)``: make checksums right that were right before. Ranges of the layer
 are places in both."""
 NONE: frozenset[str] = frozenset()
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text, divided by blanks."""
-    return frozenset(text.split())
 
 
 @dataclass(frozen=True)
