@@ -26,7 +26,7 @@ from wiredecode.fields import (
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Generated
-from wiredecode.protocols.kafka.protocol import BATCHES
+from wiredecode.protocols.kafka.names import BATCHES
 from wiredecode.tables import schema
 
 ADVICE = (
