@@ -231,5 +231,5 @@ def test_java_that_ends_in_the_midst_of_an_update_leaves_no_traceback(
         mute_lost_java(server)
         with socket.create_connection(server.server_address):
             server.handle_request()
-    told = capsys.readouterr().err
-    assert shown in told and bool(shown) == bool(told)
+    printed = capsys.readouterr().err
+    assert shown in printed and bool(shown) == bool(printed)
