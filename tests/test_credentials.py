@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.support import capture
 from wiredecode.fields import credentials
 from wiredecode.protocols.cursus import layers_kinds
+from wiredecode.protocols.shared.problems import values_of
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+WITH_SECRETS = (
+    *("rabbitmq-stream/c43_amqp", "rabbitmq-stream/c43_authfail", "nats/02-auth", "nats/13-jetstream", "kafka/small"),
+    *("liftbridge/31-lb-all-types", "cursus/stream", "cursus/txn", "pravega/errors", "tank/tank_06_produce_snappy"),
+)
 
 TEXTS = (
     *("https://maria:geheim@host", "maria:geheim@host", "eyJhbGciOiJIUzI1NiJ9.e30.x", "Bearer abc", "BASIC abc"),
@@ -136,3 +146,12 @@ def test_names_that_hold_credentials() -> None:
         "response",
     )
     assert [name for name in harmless if credentials.is_secret_name(name)] == []
+
+
+@pytest.mark.parametrize("name", WITH_SECRETS)
+def test_decoded_values_hold_a_secret_if_its_bytes_would_be_hidden(name: str) -> None:
+    for frame in capture(CAPTURES / f"{name}.pcap").frames:
+        layer = frame.layer
+        if layer is not None and frame.status == "ok":
+            hidden = layer.within(frame.data, 0, len(frame.data)).secret_ranges()
+            assert layer.carries_secrets(values_of(frame)) == any(stop > start for start, stop in hidden), frame.number

@@ -104,6 +104,16 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_check_imports_only_protocols_that_were_spoken(captures: Path) -> None:
+    path = str(captures / "nats" / "03-pubsub.pcap")
+    code = (
+        f"import sys; from wiredecode.cli import main; main(['check', '-q', {path!r}]);"
+        "print(*(m for m in sys.modules if m.endswith('.protocol') and 'protocols' in m), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {name.split(".")[2] for name in done.stderr.split()} == {"nats", "liftbridge"}
+
+
 def test_a_closed_pipe_is_quiet(captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "c43_large.pcap"
     with subprocess.Popen(

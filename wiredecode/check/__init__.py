@@ -1,13 +1,13 @@
 """Finds the problems of a capture: one pass over its frames, rules of all protocols, problems with evidence."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import grouped
-from wiredecode.check.codes import CODES, offers
+from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
@@ -15,11 +15,13 @@ from wiredecode.check.transport import Health
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import protocols
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.protocols.shared.problems import Place, Problem, Publishing, Report, Rule
+from wiredecode.protocols.shared.problems import Place, Problem, Report, Rule
 
 __all__ = ["SEVERITIES", "Checker", "Problem"]
+
+MOST_OVER = 1000
+"""Connections that are over before the first frame of a protocol, and that its rules learn of."""
 
 
 class Checker:
@@ -27,34 +29,39 @@ class Checker:
 
     def __init__(self) -> None:
         self.report = Report()
-        offered = dict(offers())
-        covered = {name: checks.covered for name, checks in offered.items()}
-        ports = {port: one.name for one in reversed(protocols()) for port in one.ports}
-        titles = {one.name: one.title for one in protocols()}
-        self._everywhere = Requests(self.report, offered), Findings(self.report, covered)
+        self._everywhere = Requests(self.report), Findings(self.report)
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
-        self._others = OtherProtocols(self.report, ports, titles)
-        self._stalls = Stalls(self.report, offered)
-        self._rules: list[Rule] = [*self._everywhere, Health(self.report, offered), self._clock, self._others]
-        self._rules += [self._clear, self._stalls]
+        self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
+        self._publishes = Publishes(self.report)
+        self._general = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear, self._stalls]
+        self._special: dict[str, list[Rule]] = {}
+        """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
         self._of_type: dict[tuple[str, str | None], list[Callable[[Frame], None]]] = {}
         """By protocol and type: what its frames are shown to."""
-        for name, checks in offered.items():
-            for rule in (kind(self.report) for kind in checks.rules):
-                self._rules.append(rule)
-                for each in rule.types:
-                    self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
-        publishing: dict[tuple[str, str | None], Publishing] = {}
-        for name, checks in offered.items():
-            publishing |= {(name, kind): how for kind, how in checks.publishes.items()}
-        elsewhere = frozenset((name, kind) for name, checks in offered.items() for kind in checks.answered)
-        self._publishes = Publishes(self.report, publishing, elsewhere)
-        self._rules.append(self._publishes)
-        for place in publishing:
-            self._of_type.setdefault(place, [*self._always]).append(self._publishes.frame)
         self._ended: deque[tuple[Connection, str | None]] = deque()
+        self._over: list[Connection] = []
+        """The first connections that are over: rules of protocols that come later learn of them."""
         self.coverage = Coverage()
+
+    def _meet(self, name: str) -> None:
+        """The first frame of a protocol: from now on its rules get its frames."""
+        checks = checks_of(name)
+        self._special[name] = rules = [] if checks is None else [kind(self.report) for kind in checks.rules]
+        for rule in rules:
+            for each in rule.types:
+                self._of_type.setdefault((name, each), [*self._always]).append(rule.frame)
+            for connection in self._over:
+                self._guarded(rule.ended, connection)
+        for published in () if checks is None else checks.publishes:
+            self._of_type.setdefault((name, published), [*self._always]).append(self._publishes.frame)
+
+    def _rules(self) -> Iterator[Rule]:
+        """All rules, in an order that does not depend on the order of protocols in the capture."""
+        yield from self._general
+        for name in sorted(self._special):
+            yield from self._special[name]
+        yield self._publishes
 
     def look(self, batch: PacketBatch) -> None:
         """The next packets, before their frames."""
@@ -75,6 +82,8 @@ class Checker:
             self.coverage.encrypted(frame)
         else:
             self.coverage.messages += 1
+        if frame.protocol not in self._special:
+            self._meet(frame.protocol)
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         requests, findings = self._everywhere
         key = frame.protocol, frame.type
@@ -101,7 +110,7 @@ class Checker:
             self._reach(connection)
         while self._ended:
             self._end(*self._ended.popleft())
-        for rule in self._rules:
+        for rule in self._rules():
             self._guarded(rule.finish)
         return grouped(self.report.problems.values())
 
@@ -117,8 +126,11 @@ class Checker:
     def _end(self, connection: Connection, other: str | None) -> None:
         self._reach(connection)
         self.coverage.end(connection, other)
-        for rule in self._rules:
-            self._guarded(rule.ended, connection)
+        if len(self._over) < MOST_OVER:
+            self._over.append(connection)
+        for rule in self._rules():
+            if type(rule).ended is not Rule.ended:  # most have none
+                self._guarded(rule.ended, connection)
 
     def _guarded(self, method: Callable[..., None], subject: Frame | Connection | PacketBatch | None = None) -> None:
         """If a rule fails, the others continue; its failure is a problem, too."""

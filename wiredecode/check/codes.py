@@ -1,8 +1,9 @@
 """The codes of problems that any protocol can have, and the codes of all protocols."""
 
 from collections.abc import Iterator
+from functools import cache
 
-from wiredecode.protocols.registry import carried_by, protocols
+from wiredecode.protocols.registry import carried_by, named, protocols
 from wiredecode.protocols.shared.codes import Code, Codes
 from wiredecode.protocols.shared.problems import Checks
 
@@ -27,6 +28,13 @@ GROUPS = {
 def code_of(code: str, group: str) -> Code:
     """The kind of problem that a finding of this code and group is."""
     return CODES[EXACT.get(code) or GROUPS.get(group, "frame.other")]
+
+
+@cache
+def checks_of(name: str) -> Checks | None:
+    """The checks of a protocol, which is imported for that, or of one that another carries."""
+    found = named(name)
+    return None if found is None else found.checks()
 
 
 def offers() -> Iterator[tuple[str, Checks]]:

@@ -2,19 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import CODES
+from wiredecode.check.codes import CODES, checks_of
 from wiredecode.dissect.ledger import confirmations
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Report, Rule, inner_values, ref_of
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -110,16 +109,10 @@ class Refused:
 
 
 class Publishes(Rule):
-    """``publishing``: by protocol and type of the frames that publish; ``elsewhere``: rules of it judge these."""
+    """Sees frames of the types that publish."""
 
-    def __init__(
-        self,
-        report: Report,
-        publishing: Mapping[tuple[str, str | None], Publishing],
-        elsewhere: frozenset[tuple[str, str | None]],
-    ) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._publishing, self._elsewhere = publishing, elsewhere
         self._waiting: Newest[int, OpenPublish] = Newest(MOST_WAITING)
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self._published: Counter[tuple[int, str]] = Counter()
@@ -134,13 +127,15 @@ class Publishes(Rule):
             self._incomplete(frame)
         if not frame.expects_response or frame.is_copy:
             return
-        how = self._publishing[frame.protocol, frame.type]
+        checks = checks_of(frame.protocol)
+        assert checks is not None
+        how = checks.publishes[frame.type or ""]
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
         if how.other_streams and stream.startswith(how.other_streams):
             return
         counted = _value(frame, how.messages) if how.messages else 1
         count = (counted if isinstance(counted, int) else len(counted or ())) or 1
-        judged = (frame.protocol, frame.type) not in self._elsewhere
+        judged = frame.type not in checks.answered
         transfer_ns, place = max(frame.time_ns - frame.first_ns, 0), ref_of(frame)
         publish = OpenPublish(place, printable(stream), count, count, judged, how.refusals, transfer_ns)
         publish.confirmed_by = how.confirmed_by

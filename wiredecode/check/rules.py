@@ -1,13 +1,13 @@
 """Rules that hold for every protocol: requests, findings of frames, clocks, other protocols, clear-text secrets."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.check.codes import CODES, code_of
+from wiredecode.check.codes import CODES, checks_of, code_of
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
@@ -18,9 +18,9 @@ from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, Direc
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
-from wiredecode.protocols.registry import requests
+from wiredecode.protocols.registry import known, requests_of, title
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Place, Report, Rule, begin_of, ref_of
+from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of, values_of
 
 MOST_REQUESTS = 65_536
 """Requests of the capture that wait at the same time; the oldest beyond it are not judged."""
@@ -55,13 +55,8 @@ class OpenRequest(NamedTuple):
 class Requests(Rule):
     """Requests without response, and slow ones that TCP explains."""
 
-    def __init__(self, report: Report, offered: dict[str, Checks]) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        judged = (kind for checks in offered.values() for kind in (*checks.answered, *checks.publishes))
-        self._elsewhere = frozenset({"Close", *judged})
-        waits = {name: checks.waits for name, checks in offered.items()}
-        self._always = {name: types - waits.get(name, frozenset()) for name, types in requests().items()}
-        self._offered = offered
         self._waiting: Newest[int, OpenRequest] = Newest(MOST_REQUESTS)
         self._slow: dict[int, list[tuple[OpenRequest, int, int]]] = {}
 
@@ -72,8 +67,9 @@ class Requests(Rule):
             if slow and request is not None and not request.polls:
                 self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
-            always, checks = frame.type in self._always.get(frame.protocol, ()), self._offered.get(frame.protocol)
-            polls = checks is not None and checks.polls(frame)
+            checks = checks_of(frame.protocol)
+            polls, waits = (False, ()) if checks is None else (checks.polls(frame), checks.waits)
+            always = frame.type in requests_of(frame.protocol) and frame.type not in waits
             request = OpenRequest(ref_of(frame), frame.protocol, frame.type or "", always, polls)
             self._waiting.put(frame.id, request)
 
@@ -99,7 +95,9 @@ class Requests(Rule):
         last = self.report.last_ns
         for request in self._waiting.values():
             connection, since_ns = request.place.connection, request.place.time_ns
-            if last - since_ns < PATIENCE_NS or request.type in self._elsewhere:
+            checks = checks_of(request.protocol)
+            elsewhere = () if checks is None else (*checks.answered, *checks.publishes)
+            if last - since_ns < PATIENCE_NS or request.type in ("Close", *elsewhere):
                 continue
             requests, answers = connection.directions[request.place.side], connection.directions[1 - request.place.side]
             end = connection.health.end if connection.health is not None else None
@@ -142,15 +140,15 @@ def may_be_before(direction: Direction) -> bool:
 class Findings(Rule):
     """Findings about frames, grouped by code."""
 
-    def __init__(self, report: Report, covered: dict[str, frozenset[str]]) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._covered = covered
         self.refusal_told = False
         """Another rule already reported that the frame refuses a request."""
 
     def frame(self, frame: Frame) -> None:
+        checks = checks_of(frame.protocol)
         for finding in frame.findings:
-            if finding.code in self._covered.get(frame.protocol, ()):
+            if checks is not None and finding.code in checks.covered:
                 continue
             if self.refusal_told and finding.group == "response":
                 continue
@@ -271,10 +269,9 @@ MOST_BYTES = 512 * 1024
 class OtherProtocols(Rule):
     """Receives the first frames of connections, and the likely protocols of other connections."""
 
-    def __init__(self, report: Report, ports: Mapping[int, str], titles: Mapping[str, str]) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._ports, self._titles = ports, titles
-        """The protocols of the ports, and the titles of protocols."""
+        self._ports = {port: one.name for one in reversed(known()) for port in one.ports}
         self._protocols: dict[str, str] = {}
         self._others: list[tuple[Connection, str]] = []
 
@@ -294,7 +291,7 @@ class OtherProtocols(Rule):
         beginning = frame.data[:LONGEST_BEGINNING]
         name = foreign_name(beginning)
         if name != UNKNOWN and not frame.connection.directions[frame.side].lossy:
-            spoken = self._titles.get(frame.protocol, frame.protocol)
+            spoken = title(frame.protocol) or frame.protocol
             by_client = frame.side == client_side(frame.connection)
             what = f"{frame.source} speaks {name}, the other side {spoken}"
             likely = _likely(name if by_client else spoken, spoken if by_client else name)
@@ -302,9 +299,9 @@ class OtherProtocols(Rule):
 
     def _http(self, frame: Frame) -> None:
         """A request of HTTP to a server that spoke first: this is no upgrade to WebSocket."""
-        title = self._titles.get(frame.protocol, frame.protocol)
-        began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {title}"
-        self._at_port("HTTP", frame.source, frame.destination, title, began, frame)
+        spoken = title(frame.protocol) or frame.protocol
+        began = f"it began with {frame.data[:LONGEST_BEGINNING]!r}, after the server's {spoken}"
+        self._at_port("HTTP", frame.source, frame.destination, spoken, began, frame)
 
     def other(self, connection: Connection, name: str) -> None:
         """A connection that is not decoded is over; ``name`` is what its first bytes look like."""
@@ -320,18 +317,18 @@ class OtherProtocols(Rule):
                 spoken = self._ports.get(connection.ports[1 - client])
             if spoken is None or (name == "TLS" and (answered or spoken == "tls" or connection.closed is None)):
                 continue
-            title = self._titles.get(spoken, spoken)
             health = connection.health
             if health is not None and not health.directions[1 - client].packets:
                 continue  # only the client was captured
             closed = None if answered else connection.closed
             silent = f"the server sent nothing; the connection ended by {closed}" if closed else ""
-            self._at_port(name, connection.endpoints[client], server, title, silent, begin_of(connection))
+            spoken = title(spoken) or spoken
+            self._at_port(name, connection.endpoints[client], server, spoken, silent, begin_of(connection))
 
-    def _at_port(self, name: str, client: str, server: str, title: str, detail: str, at: Frame | Place) -> None:
+    def _at_port(self, name: str, client: str, server: str, spoken: str, detail: str, at: Frame | Place) -> None:
         """A client that speaks another protocol than its server's port is for."""
-        what = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {title} port"
-        self._add(what, (name, server), _likely(name, f"plain {title}" if name == "TLS" else title), detail, at)
+        what = f"{client.rpartition(':')[0]} speaks {name} to {server}, the {spoken} port"
+        self._add(what, (name, server), _likely(name, f"plain {spoken}" if name == "TLS" else spoken), detail, at)
 
     def _add(self, what: str, key: tuple[str, str], likely: str, detail: str, at: Frame | Place) -> None:
         problem = self.report.add(CODES["protocol.mismatch"], what, key, frame=at)
@@ -358,13 +355,12 @@ class ClearText(Rule):
     def frame(self, frame: Frame) -> None:
         layer = frame.layer
         assert layer is not None
-        if not layer.holds_secrets() or self._looked[layer] > MOST_BYTES:
+        if self._looked[layer] > MOST_BYTES or not (layer in self._looked or layer.holds_secrets()):
             self.harmless.add(layer)
             return
         self._looked[layer] += frame.length
         if frame.status != OK:
             return
-        ranges = layer.within(frame.data, 0, len(frame.data)).secret_ranges()
-        if any(stop > start for start, stop in ranges):
+        if layer.carries_secrets(values_of(frame)):
             what = f"{frame.type} of {frame.protocol} carries secrets that anybody on the way can read"
             self.report.add(CODES["security.clear-text"], what, (frame.protocol, frame.type), frame=frame)

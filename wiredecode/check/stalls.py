@@ -1,19 +1,18 @@
 """Servers that send nothing while clients wait: when, how long, and what other connections show."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
-from wiredecode.check.codes import CODES
+from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
-from wiredecode.protocols.registry import carried_by
+from wiredecode.protocols.registry import by_name, carried
 from wiredecode.protocols.shared.problems import (
     LAST,
     MOST_EVIDENCE,
-    Checks,
     FrameRef,
     Place,
     Report,
@@ -105,16 +104,18 @@ class Server:
     """... among this number of frames."""
 
 
+@cache
+def passed_on(protocol: str) -> tuple[str, ...] | None:
+    """Fields that are equal in a message to a server of the protocol and in its delivery, if it passes messages on."""
+    carriers = (each.carrier for each in carried() if each.name == protocol)
+    checks = checks_of(protocol if by_name(protocol) else next(carriers, protocol))
+    return None if checks is None else checks.passes_on or None
+
+
 class Silences:
     """Follows the frames of all servers; :meth:`frame` returns a silence when it ends."""
 
-    def __init__(self, offered: Mapping[str, Checks]) -> None:
-        self._offered = offered
-        self._passed: dict[str, tuple[str, ...]] = {}
-        for name, checks in offered.items():
-            if checks.passes_on:
-                self._passed |= dict.fromkeys((name, *(one.name for one in carried_by(name))), checks.passes_on)
-        self._publish = {(name, kind) for name, checks in offered.items() for kind in checks.publishes}
+    def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
         self._of: dict[int, tuple[Server, Waiting]] = {}
 
@@ -131,7 +132,7 @@ class Silences:
         server, waiting = known
         if sender == "server":
             return self._spoke(server, waiting, frame)
-        names = self._passed.get(frame.protocol)
+        names = passed_on(frame.protocol)
         silent = server.heard_ns and frame.time_ns - server.heard_ns >= HELD_AFTER_NS
         if silent and names is not None and (server.alone or not frame.expects_response):
             self._hold(server, frame, names)
@@ -149,13 +150,13 @@ class Silences:
                     del self.servers[end]
 
     def _ask(self, waiting: Waiting, frame: Frame) -> None:
-        checks = self._offered.get(frame.protocol)
+        checks = checks_of(frame.protocol)
         if checks is not None and checks.polls(frame):
             return
         if not waiting.count:
             waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
         waiting.count += 1
-        waiting.published += (frame.protocol, frame.type) in self._publish
+        waiting.published += checks is not None and frame.type in checks.publishes
         if len(waiting.frames) < MOST_EVIDENCE:
             waiting.frames.append(frame.number)
 
@@ -168,8 +169,8 @@ class Silences:
 
     def _spoke(self, server: Server, waiting: Waiting, frame: Frame) -> Silence | None:
         now, found = frame.time_ns, None
-        if not waiting.heard_ns and frame.protocol in self._offered:
-            server.alone |= self._offered[frame.protocol].alone(frame)
+        if not waiting.heard_ns and (checks := checks_of(frame.protocol)) is not None:
+            server.alone |= checks.alone(frame)
         if server.held:
             if now - server.heard_ns >= LEAST_NS:
                 server.late, server.silent_ns, server.looked = server.held, (server.heard_ns, now), 0
@@ -189,7 +190,7 @@ class Silences:
 
     def _delivered(self, server: Server, frame: Frame) -> Silence | None:
         """Whether the server passes on what it was sent while it was silent."""
-        key = tuple(frame.values.get(name) for name in self._passed.get(frame.protocol, ()))
+        key = tuple(frame.values.get(name) for name in passed_on(frame.protocol) or ())
         server.looked += 1
         sent = server.late.get(key)
         late = server.late
@@ -226,9 +227,9 @@ class Stall:
 class Stalls(Rule):
     """Servers that stopped serving for a time."""
 
-    def __init__(self, report: Report, offered: Mapping[str, Checks]) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._silences = Silences(offered)
+        self._silences = Silences()
         self._stalls: dict[str, list[Stall]] = {}
 
     def frame(self, frame: Frame) -> None:

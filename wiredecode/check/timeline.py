@@ -76,11 +76,10 @@ class Timeline:
         """Connections that began before the capture."""
         self.first_ns = self.last_ns = 0
         self._change_readers: dict[tuple[str, str | None], ChangeReader] = {}
-        offered = dict(offers())
-        for name, checks in offered.items():
+        for name, checks in offers():
             self._change_readers |= {(name, kind): reader for kind, reader in checks.changes.items()}
         self._known: dict[tuple[str, str], str] = {}
-        self._silences = Silences(offered)
+        self._silences = Silences()
 
     def frame(self, frame: Frame) -> None:
         """The next frame."""

@@ -1,10 +1,10 @@
 """Problems of TCP, reported when a connection is over."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from wiredecode.check.codes import CODES
+from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
@@ -13,7 +13,6 @@ from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import (
     MOST_PROBLEMS,
-    Checks,
     Place,
     Problem,
     Report,
@@ -49,9 +48,8 @@ Hosts = tuple[str, ...]
 class Health(Rule):
     """Reports problems of TCP when a connection is over."""
 
-    def __init__(self, report: Report, offered: Mapping[str, Checks]) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self._offered = offered
         self._packets: Counter[str] = Counter()
         """By endpoint: packets of the connections that had losses."""
         self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
@@ -196,7 +194,7 @@ class Health(Rule):
         if end is None or end.how != "RST":
             return
         by_client = end.side == client_side(connection)
-        pulled = {self._offered[name].pulled for name in connection.protocols if name in self._offered} == {True}
+        pulled = {checks.pulled for each in connection.protocols if (checks := checks_of(each))} == {True}
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""

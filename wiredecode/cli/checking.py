@@ -87,12 +87,11 @@ def overview(captures: Captures) -> str:
 
 def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple[str, str]]:
     from wiredecode.frames.record import rfc3339
-    from wiredecode.protocols.registry import protocols
+    from wiredecode.protocols.registry import title
 
-    titles = {one.name: one.title for one in protocols()}
     spoken: Counter[str] = Counter()
     for (protocol, _, _), count in totals.frames.items():
-        spoken[titles.get(protocol, protocol.upper())] += count
+        spoken[title(protocol) or protocol.upper()] += count
     first_ns = totals.first_ns or 0
     begin = rfc3339(first_ns)[:19].replace("T", " ")
     said = ", ".join(f"{title} ({counted(count, 'frame')})" for title, count in spoken.most_common())

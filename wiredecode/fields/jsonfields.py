@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from wiredecode.fields.credentials import is_secret_name, without_secrets
+from wiredecode.fields.credentials import is_secret_name, is_secret_value, without_secrets
 from wiredecode.fields.kind import Kind, Malformed, Truncated
 from wiredecode.fields.layer import Range, Style, TaggedLayer
 from wiredecode.fields.sized import redacted, text
@@ -96,6 +96,20 @@ def shown(value: Any, secrets: bool) -> Any:
     return value
 
 
+def is_secret(value: Any) -> bool:
+    """Whether a parsed value is, or holds, what looks like a credential."""
+    if isinstance(value, str):
+        return is_secret_value(value)
+    if isinstance(value, dict):
+        return any(is_secret(inner) or (may_be_secret(inner) and is_secret_name(name)) for name, inner in value.items())
+    return isinstance(value, list) and any(map(is_secret, value))
+
+
+def may_be_secret(value: Any) -> bool:
+    """An empty value, or a truth value, hides nothing."""
+    return value is not None and not isinstance(value, bool) and value not in ("", [], {})
+
+
 def clean(value: str) -> str:
     """Text without surrogates."""
     try:
@@ -105,10 +119,8 @@ def clean(value: str) -> str:
 
 
 def hidden(value: Any) -> Any:
-    """Replacement of a secret value; an empty value, or a truth value, hides nothing."""
-    if value is None or value is False or value is True or value in ("", [], {}):
-        return value
-    return redacted(value if isinstance(value, str) else dump(value))
+    """Replacement of a secret value."""
+    return redacted(value if isinstance(value, str) else dump(value)) if may_be_secret(value) else value
 
 
 class Member(Kind):
@@ -267,6 +279,17 @@ class JsonObject(TaggedLayer):
     @classmethod
     def holds_secrets(cls) -> bool:
         return True
+
+    @classmethod
+    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
+        for name, value in values.items():
+            if name == "other":
+                found = any(map(may_be_secret, value.values())) if cls.hides_others else is_secret(value)
+            else:
+                found = may_be_secret(value) if cls.is_hidden(cls.by_name[name], value) else is_secret(value)
+            if found:
+                return True
+        return False
 
     def secret_ranges(self) -> Iterator[Range]:
         """Ranges of the values that records hide or, replaced by a later one of the same name, do not show."""

@@ -261,6 +261,11 @@ class Layer(Packet):
         """Whether a field, or one of a structure inside, can be a secret."""
         return any(may_hide(kind) for kind in cls.fields_desc)
 
+    @classmethod
+    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
+        """Whether decoded values hold a secret, those of structures inside included."""
+        return any(is_secret(kind, values.get(kind.name)) for kind in cls.by_name.values())
+
     def secret_ranges(self) -> Iterator[Range]:
         """The byte ranges of the secrets that were read, those of structures inside included."""
         for kind in map(plain, self.fields_desc):
@@ -368,6 +373,18 @@ def may_hide(kind: Kind) -> bool:
     inner = kind.element if isinstance(kind, Array) else kind
     carries = isinstance(kind, Binary) and kind.credentials is not None
     return kind.secret or carries or (isinstance(inner, Struct) and inner.layer.holds_secrets())
+
+
+def is_secret(kind: Kind, value: Any) -> bool:
+    """Whether the decoded value of a field is, or holds, a secret."""
+    inner = kind.element if isinstance(kind, Array) else kind
+    if not value or kind.secret:
+        return bool(value)
+    if isinstance(inner, Struct):
+        return any(map(inner.layer.carries_secrets, value if inner is not kind else (value,)))
+    if isinstance(value, str):
+        return kind.free and is_secret_value(value)
+    return isinstance(kind, Binary) and kind.credentials is not None and bool(kind.credentials(value))
 
 
 def _values(value: Any, defaults: bool) -> Any:

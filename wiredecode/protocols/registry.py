@@ -83,11 +83,15 @@ def known() -> tuple[Known, ...]:
     return (*built_in, *added)
 
 
-@cache
 def carried_by(carrier: str) -> tuple[CarriedProtocol, ...]:
     """The protocols that messages of another one carry."""
-    built_in = (_import(one.NAME) for one in CARRIED)
-    return tuple(one for one in (*built_in, *_added(CARRIED_GROUP, lambda one: one)) if one.carrier == carrier)
+    return tuple(one for one in carried() if one.carrier == carrier)
+
+
+@cache
+def carried() -> tuple[CarriedProtocol, ...]:
+    """All protocols that messages of another one carry."""
+    return (*(_import(one.NAME) for one in CARRIED), *_added(CARRIED_GROUP, lambda one: one))
 
 
 def as_known(protocol: Protocol) -> Known:
@@ -106,16 +110,35 @@ def by_name(name: str) -> Protocol | None:
 
 
 @cache
+def named(name: str) -> Protocol | CarriedProtocol | None:
+    """The protocol of that name, or the one that another carries, imported; or None."""
+    return by_name(name) or next((one for one in carried() if one.name == name), None)
+
+
+def title(name: str) -> str | None:
+    """The title of the protocol of that name, or None."""
+    found = by_name(name)
+    return None if found is None else found.title
+
+
+@cache
 def summary_keys(name: str) -> tuple[str, ...]:
     """:attr:`Protocol.summary_keys` of the protocol of that name, or of the carried one."""
-    carried = (one for carrier in known() for one in carried_by(carrier.name) if one.name == name)
-    found = by_name(name) or next(carried, None)
+    found = named(name)
     return () if found is None else found.summary_keys
 
 
 def requests() -> dict[str, frozenset[str]]:
     """Message types that always ask for an answer, by protocol."""
     return {name: types for one in protocols() for name, types in one.requests.items()}
+
+
+@cache
+def requests_of(name: str) -> frozenset[str]:
+    """The same of one protocol."""
+    found = named(name)
+    of_all = {} if found is None else found.requests
+    return of_all if isinstance(of_all, frozenset) else of_all.get(name, frozenset())
 
 
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:

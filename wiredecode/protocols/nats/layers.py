@@ -86,6 +86,10 @@ class Header(TextLayer):
     def holds_secrets(cls) -> bool:
         return True
 
+    @classmethod
+    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
+        return is_secret_header(values["key"], values.get("value", ""))
+
     def secret_ranges(self) -> Iterator[Range]:
         if "value" in self.ranges and is_secret_header(self.fields["key"], self.fields["value"]):
             stop = self.ranges["value"][1] - len(b"\r\n")

@@ -125,6 +125,10 @@ class Property(Layer):
     def holds_secrets(cls) -> bool:
         return True
 
+    @classmethod
+    def carries_secrets(cls, values: Mapping[str, Any]) -> bool:
+        return is_secret(values)
+
     def secret_ranges(self) -> Iterator[Range]:
         if "value" in self.ranges and is_secret(self.fields):
             start, stop = self.ranges["value"]

@@ -340,8 +340,8 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
 
 def values_of(frame: Frame) -> Mapping[str, Any]:
     """All values of a frame's layer, those of bulk arrays too."""
-    if frame.layer is None:
-        return {}
+    if frame.layer is None or not (frame.layer.has_bulk or frame.is_cut):
+        return frame.values
     return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
 
 
