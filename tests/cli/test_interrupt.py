@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -87,6 +91,23 @@ def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str
         process.stdin.close()
     assert code == 130
     assert b"Traceback" not in errors
+
+
+def test_a_stop_while_the_reader_sleeps_cuts_nothing_short() -> None:
+    """Ctrl-Z and ``fg`` interrupt a write that waits; PYTHONUNBUFFERED takes the loop away."""
+    environment, whole = {**os.environ, "PYTHONUNBUFFERED": "1"}, {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen([*COMMAND, "fields"], stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        full, waiting = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ) - resource.getpagesize(), 0
+        while waiting <= full:
+            time.sleep(0.01)
+            waiting = int.from_bytes(fcntl.ioctl(process.stdout, termios.FIONREAD, bytes(4)), sys.byteorder)
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        process.send_signal(signal.SIGCONT)
+        said = process.stdout.read()
+    assert process.returncode == 0
+    assert said == subprocess.run([*COMMAND, "fields"], stdout=subprocess.PIPE, env=whole, check=True).stdout
 
 
 def test_the_totals_of_an_interrupted_run_say_so(

@@ -3,6 +3,7 @@
 Heavy imports wait until a command runs; this module imports next to nothing, so that Ctrl-C finds somebody at home.
 """
 
+import io
 import os
 import sys
 
@@ -17,6 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the start
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - stays open, and pathlib takes a while
+    if isinstance(sys.stdout.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: what a signal interrupts would be cut short
+        encoding, errors = sys.stdout.encoding, sys.stdout.errors
+        sys.stdout = open(1, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
     if arguments is not None:
         from wiredecode.cli.app import run
 

@@ -65,7 +65,7 @@ class RowStore:
         """Protocol and type by number."""
         self._kind_numbers: dict[tuple[str, str], int] = {}
         self._file = (folder / "rows").open("w+b")
-        self._texts = (folder / "texts").open("w+b", buffering=0)
+        self._texts = (folder / "texts").open("w+b")
         self._rows: Rows = np.empty(0, ROW)
         """The file, mapped; anew whenever it gets longer."""
         self._size = 0
@@ -89,6 +89,7 @@ class RowStore:
             requests = [confirmation.request for confirmation in frame.confirmations] or [frame.request or 0]
             answers |= dict.fromkeys((each for each in requests if 0 < each <= frame.number), frame.number)
         self._texts.write(b"".join(texts))
+        self._texts.flush()
         count = self.count + len(rows)
         if count > len(self._rows):
             room = max(PAGE, 2 * len(self._rows), count)
