@@ -8,13 +8,14 @@ building gives the same bytes again; a layer built from values writes the usual 
 Tokens are on a line: up to LF, or to the end of the frame for protocols that count bytes.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.sized import printable, text
-from wiredecode.fields.tokens import BLANKS, line_stop, token_pattern
+from wiredecode.fields.tokens import BLANKS, line_stop, number_pattern, token_pattern
 
 
 class TextLayer(Layer):
@@ -30,6 +31,7 @@ class TextLayer(Layer):
 
 MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
+LINE_END = re.compile(rb"([ \t\r]*\n)")
 SHOWN_CHARACTERS = 40
 """Of a value that does not fit its field, in a finding."""
 
@@ -82,12 +84,24 @@ class Piece(Kind):
                 raw = None
         return before + (self.encode(value) if raw is None else raw) + after
 
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
+        """A pattern that matches exactly if :meth:`scan` succeeds, with the value as its group; None: scan."""
+        return None
+
     def emit(self, em: Emitter) -> str:
         em.flush()
-        start, stop, value = em.variable("s"), em.variable("q"), em.variable(self.name)
-        layer = em.constant(em.scopes[-1].layer)
-        em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {layer})")
-        em.line(f"{value} = {em.constant(self.strict())}(b[{start}:{stop}])")
+        layer, value = em.scopes[-1].layer, em.variable(self.name)
+        pattern, strict = self.pattern(getattr(layer, "blanks", TextLayer.blanks)), em.constant(self.strict())
+        if pattern is None:
+            start, stop = em.variable("s"), em.variable("q")
+            em.line(f"{start}, {stop}, p = {em.constant(self.scan)}(b, p, e, {em.constant(layer)})")
+            em.line(f"{value} = {strict}(b[{start}:{stop}])")
+        else:
+            found = em.variable("m")
+            em.line(f"{found} = {em.constant(pattern.match)}(b, p, e)")
+            em.line(f"if {found} is None: raise TruncatedField")
+            em.line(f"p = {found}.end()")
+            em.line(f"{value} = {strict}({found}[1])")
         return value
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
@@ -115,6 +129,9 @@ class Word(Piece):
             raise Malformed(self.name, f"{self.name} is not {self.word.decode()}", position)
         return position, stop, stop
 
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
+        return re.compile(rb"(?i:(%s))" % re.escape(self.word))
+
     def decode(self, raw: bytes) -> str:
         return self.word.decode() if raw.upper() == self.word.upper() else text(raw)
 
@@ -139,6 +156,9 @@ class Token(Piece):
             raise Malformed(self.name, f"{self.name} is missing", position)
         return start, stop, stop
 
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
+        return token_pattern(blanks, 1)
+
 
 class Decimal(Token):
     """A token of 1 to ``digits`` decimal digits."""
@@ -158,6 +178,9 @@ class Decimal(Token):
             reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
             raise Malformed(self.name, reason, found[0])
         return found
+
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
+        return number_pattern(blanks, self.digits)
 
     def decode(self, raw: bytes) -> int:
         return int(raw)
@@ -192,6 +215,9 @@ class Tokens(Token):
             raise Malformed(self.name, f"{self.name} are missing", position)
         last = spans[len(spans) - self.leave - 1][1]
         return spans[0][0], last, last
+
+    def pattern(self, blanks: bytes) -> None:
+        return None
 
     def decode(self, raw: bytes) -> list[str]:
         return [text(token) for token in raw.split()]
@@ -284,6 +310,9 @@ class LineEnd(Hidden):
         if rest:
             raise Malformed(self.name, f"{len(rest)} bytes more on the line than its fields", position)
         return position, stop + 1, stop + 1
+
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
+        return LINE_END
 
 
 class Mark(Hidden):

@@ -8,11 +8,20 @@ BLANKS = b" \t\r"
 
 
 @cache
-def token_pattern(blanks: bytes) -> re.Pattern[bytes]:
-    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there."""
+def token_pattern(blanks: bytes, least: int = 0) -> re.Pattern[bytes]:
+    """Blanks, then a token as the group; a CR that is no blank is a byte of the token unless the line ends there.
+
+    ``least``: of both, 0 or 1.
+    """
     stray = rb"" if b"\r" in blanks else rb"|\r(?!\n|\Z)"
-    characters = re.escape(blanks) + rb"\r\n"
-    return re.compile(rb"[%s]*((?:[^%s]%s)*)" % (re.escape(blanks), characters, stray))
+    characters, times = re.escape(blanks) + rb"\r\n", b"*+"[least : least + 1]
+    return re.compile(rb"[%s]%s((?:[^%s]+%s)%s)" % (re.escape(blanks), times, characters, stray, times))
+
+
+@cache
+def number_pattern(blanks: bytes, digits: int) -> re.Pattern[bytes]:
+    """The same for a token of at most this many decimal digits."""
+    return re.compile(rb"[%s]+([0-9]{1,%d})(?=[%s\n]|\r?\Z|\r\n)" % (re.escape(blanks), digits, re.escape(blanks)))
 
 
 def line_stop(data: bytes, position: int, end: int) -> int:
@@ -23,10 +32,7 @@ def line_stop(data: bytes, position: int, end: int) -> int:
 
 def tokens_left(data: bytes, position: int, end: int, blanks: bytes) -> int:
     """Return the number of tokens left on the line."""
-    stop, count, match = line_stop(data, position, end), 0, token_pattern(blanks).match
-    while (found := match(data, position, stop)) and found[1]:
-        position, count = found.end(), count + 1
-    return count
+    return sum(map(bool, token_pattern(blanks).findall(data, position, line_stop(data, position, end))))
 
 
 def next_token(data: bytes, position: int, end: int, blanks: bytes) -> bytes:

@@ -1,18 +1,20 @@
 """Instruments of ``wiredecode metrics``, fed from frames, messages, connections and problems.
 
 Names, units and buckets: OpenTelemetry's semantic conventions for messaging, else ``wiredecode.*``.
-Histograms are recorded as answers come. Readers ask for everything else, in threads of their own: what they see is
-copied first.
+Frames are counted in plain dictionaries. Readers ask for the values, in threads of their own: what they see is copied
+first. Histograms are an exception in the SDK, which only records single values: readers add them.
 """
 
+import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from opentelemetry.metrics import CallbackOptions, Histogram, Observation
+from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.metrics.export import AggregationTemporality, Histogram, HistogramDataPoint, Metric
 from opentelemetry.sdk.resources import Resource
 
 from wiredecode.check.codes import offers
@@ -21,8 +23,10 @@ from wiredecode.extras import version_number
 from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.frames.who import client_side, ended
+from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
 from wiredecode.net.health import RETRANSMISSION
+from wiredecode.net.spread import MOST_NS
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
@@ -45,33 +49,54 @@ Values = Iterable[tuple[Labels, float]]
 Outcomes = TypeVar("Outcomes", Answered, Confirmed)
 
 
-class Recorder:
-    """Records durations of one label set; it adds as a Spread does."""
+class Durations:
+    """A histogram of one label set, in seconds; it adds as a Spread does."""
 
-    def __init__(self, histogram: Histogram, labels: Labels) -> None:
-        self._record, self._labels = histogram.record, dict(labels)
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self._sum = self._most = 0
+        self._least = MOST_NS
 
     def add(self, ns: int, count: int = 1) -> None:
-        for _ in range(count):
-            self._record(ns / 1e9, self._labels)
+        """``count`` more of the same time; negative ones are ignored."""
+        if ns < 0:
+            return
+        self._counts[bisect_left(BUCKETS, ns / 1e9)] += count
+        self._sum += ns * count
+        if ns < self._least:
+            self._least = ns
+        if ns > self._most:
+            self._most = ns
+
+    def point(self, labels: Labels, start_ns: int, now_ns: int) -> HistogramDataPoint:
+        counts = self._counts.copy()
+        ends = self._least / 1e9, self._most / 1e9
+        return HistogramDataPoint(dict(labels), start_ns, now_ns, sum(counts), self._sum / 1e9, counts, BUCKETS, *ends)
 
 
 class Recorded(dict[Any, Outcomes]):
     """Outcomes by key, made when first asked for. Keys with equal labels share them; ``most`` keys are kept."""
 
-    def __init__(self, make: type[Outcomes], labels: Callable[..., Labels], histogram: Histogram, most: int) -> None:
+    def __init__(self, make: type[Outcomes], labels: Callable[..., Labels], most: int) -> None:
         super().__init__()
         self._make: type[Outcomes] = make
-        self._labels, self._histogram, self._most = labels, histogram, most
+        self._labels, self._most = labels, most
+        self._start_ns = time.time_ns()
         self.by_labels: dict[Labels, Outcomes] = {}
 
     def __missing__(self, key: Any) -> Outcomes:
         labels = self._labels(*key)
         if (made := self.by_labels.get(labels)) is None:
-            made = self.by_labels[labels] = self._make(Recorder(self._histogram, labels))  # type: ignore[arg-type]
+            made = self.by_labels[labels] = self._make(Durations())  # type: ignore[arg-type]
         if len(self) < self._most:
             self[key] = made
         return made
+
+    def histogram(self) -> Histogram:
+        """All label sets with durations."""
+        every, span = [*self.by_labels.items()], (self._start_ns, time.time_ns())
+        points: Any = (each.latency.point(labels, *span) for labels, each in every)  # type: ignore[attr-defined]
+        return Histogram([point for point in points if point.count], AggregationTemporality.CUMULATIVE)
 
 
 class Instruments:
@@ -80,9 +105,12 @@ class Instruments:
     ``timeout_ns``: after this time without an answer a request is unanswered.
     """
 
-    def __init__(self, readers: Iterable[MetricReader], series: Series, timeout_ns: int) -> None:
+    def __init__(self, readers: Iterable[Reader], series: Series, timeout_ns: int) -> None:
         resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
-        self._provider = MeterProvider(metric_readers=[*readers], resource=resource, shutdown_on_exit=False)
+        readers = [*readers]
+        for reader in readers:
+            reader.histograms = self._histograms
+        self._provider = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("wiredecode", version_number())
         self.packets: Callable[[], Mapping[str, int]] = dict
         """Packets of a live capture, by outcome."""
@@ -95,21 +123,24 @@ class Instruments:
         self._open: dict[int, Connection] = {}
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
-        confirmed = self._histogram(DURATION, "From a published message to what confirms it")
-        answered = self._histogram(REQUEST, "From a request to its answer")
-        self._confirmed = Recorded(Confirmed, self._publish_labels, confirmed, series.most)
-        self._answered = Recorded(Answered, self._request_labels, answered, series.most)
+        self._confirmed = Recorded(Confirmed, self._publish_labels, series.most)
+        self._answered = Recorded(Answered, self._request_labels, series.most)
         self._confirms, self._latency = Confirms(rows=self._confirmed), Latency(counts=self._answered)
         self._observe()
 
-    def _histogram(self, name: str, meaning: str) -> Histogram:
-        return self._meter.create_histogram(name, "s", meaning, explicit_bucket_boundaries_advisory=BUCKETS)
+    def _histograms(self) -> Iterator[Metric]:
+        for name, meaning, recorded in (
+            (REQUEST, "From a request to its answer", self._answered.histogram()),
+            (DURATION, "From a published message to what confirms it", self._confirmed.histogram()),
+        ):
+            if recorded.data_points:
+                yield Metric(name, meaning, "s", recorded)
 
     def _publish_labels(self, system: str, topic: str | None, server: str | None) -> Labels:
-        return self._series.labels(DURATION, system, topic=topic, server=server, operation=PUBLISH)
+        return self._series.labels(DURATION, system, topic, PUBLISH, server)
 
     def _request_labels(self, system: str, kind: str | None, topic: str | None, server: str | None) -> Labels:
-        return self._series.labels(REQUEST, system, operation=kind, topic=topic, server=server)
+        return self._series.labels(REQUEST, system, topic, kind, server)
 
     # Feeding.
 
@@ -125,13 +156,12 @@ class Instruments:
         self._seen[frame.protocol, frame.type or "", frame.status] += 1
         for part in parts:
             if (name := MESSAGES.get(part.operation)) is not None:
-                where = {"topic": part.topic, "operation": part.operation, "server": broker(frame)}
-                self._count(name, part.count, frame.protocol, **where)
+                self._count(name, part.count, frame.protocol, part.topic, part.operation, broker(frame))
         if frame.request is not None and outcome_of(frame) == REFUSED:
-            self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more={ERROR: refusal_of(frame)})
+            self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, refusal_of(frame)))
         for what, of, value, _ in self._gauges.read(frame):
             if (name := LEVELS.get(what)) is not None:
-                labels = self._series.labels(name, frame.protocol, more={"wiredecode.consumer": of})
+                labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))
                 self._levels[name][labels] = value
 
     def _begin(self, connection: Connection) -> None:
@@ -145,7 +175,7 @@ class Instruments:
         self._open.pop(connection.number, None)
         system = spoken(connection, other)
         how = " ".join(ended(connection, client_side(connection)) or (connection.closed or "not seen",))
-        self._count(CLOSED, 1, system, more={"wiredecode.ended": how})
+        self._count(CLOSED, 1, system, more=("wiredecode.ended", how))
         for name, value in facts(connection).items():
             self._count(name, value, system)
 
@@ -163,8 +193,8 @@ class Instruments:
         """Readers send the last values, and end."""
         self._provider.shutdown()
 
-    def _count(self, name: str, value: float, system: str, **labels: Any) -> None:
-        self._counts[name][self._series.labels(name, system, **labels)] += value  # type: ignore[assignment]
+    def _count(self, name: str, value: float, *labels: Any, **more: Any) -> None:
+        self._counts[name][self._series.labels(name, *labels, **more)] += value  # type: ignore[assignment]
 
     # Reading.
 

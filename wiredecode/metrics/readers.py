@@ -1,20 +1,41 @@
 """Where metrics go: a page that Prometheus scrapes, an OTLP receiver, or a file in OpenMetrics."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import Metric, MetricReader, MetricsData, PeriodicExportingMetricReader
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import Metric
+from prometheus_client.core import Metric as Family
 from prometheus_client.openmetrics.exposition import generate_latest
 
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
 EVERY_MS = 10_000
 """Between two exports by OTLP."""
+
+
+class Reader(MetricReader):
+    """A reader that also gets histograms, which the SDK can only make of single values."""
+
+    histograms: Callable[[], Iterable[Metric]] = tuple
+
+    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **more: Any) -> None:
+        first, *others = metrics_data.resource_metrics
+        scope, *scopes = first.scope_metrics
+        scope = replace(scope, metrics=[*self.histograms(), *scope.metrics])
+        whole = MetricsData([replace(first, scope_metrics=[scope, *scopes]), *others])
+        super()._receive_metrics(whole, timeout_millis, **more)  # type: ignore[safe-super]
+
+
+class PrometheusReader(Reader, PrometheusMetricReader):
+    """Shows values in a registry."""
+
+
+class PeriodicReader(Reader, PeriodicExportingMetricReader):
+    """Sends values again and again."""
 
 
 class Point(NamedTuple):
@@ -28,10 +49,10 @@ class Point(NamedTuple):
     value: float
 
 
-def prometheus() -> tuple[PrometheusMetricReader, CollectorRegistry]:
+def prometheus() -> tuple[Reader, CollectorRegistry]:
     """A reader, and the registry that shows its metrics."""
     registry = CollectorRegistry()
-    return PrometheusMetricReader(disable_target_info=True, registry=registry, scope_info_enabled=False), registry
+    return PrometheusReader(disable_target_info=True, registry=registry, scope_info_enabled=False), registry
 
 
 def serve(registry: CollectorRegistry, listen: str) -> str:
@@ -52,9 +73,9 @@ def endpoint_of(url: str, path: str) -> str:
     return url if parts.path.strip("/") else url.rstrip("/") + path
 
 
-def otlp(url: str) -> MetricReader:
+def otlp(url: str) -> Reader:
     """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
-    return PeriodicExportingMetricReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS)
+    return PeriodicReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS)
 
 
 @dataclass
@@ -62,7 +83,7 @@ class Steps:
     """Collects what a registry shows at several times; :meth:`text` is all of it in OpenMetrics."""
 
     registry: CollectorRegistry
-    _families: dict[str, tuple[Metric, list[Point]]] = field(default_factory=dict)
+    _families: dict[str, tuple[Family, list[Point]]] = field(default_factory=dict)
 
     def take(self, time_ns: int) -> None:
         """Values at a time, ns since 1970."""
@@ -77,10 +98,10 @@ class Steps:
         text: bytes = generate_latest(self)  # type: ignore[no-untyped-call]
         return text
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         """All families, as a registry has them."""
         for family, points in self._families.values():
-            made = Metric(family.name, family.documentation, family.type, family.unit)
+            made = Family(family.name, family.documentation, family.type, family.unit)
             for each in sorted(points, key=lambda point: point[:3]):
                 made.add_sample(each.name, each.labels, each.value, timestamp=each.time)
             yield made

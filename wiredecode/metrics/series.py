@@ -1,8 +1,7 @@
 """Label sets of metrics: bounded in number, with topics cut to what stays the same."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wiredecode.frames.escape import valid
@@ -51,7 +50,7 @@ class Series:
 
     def __init__(self, most: int, rules: Sequence[Rule] = ()) -> None:
         self.most = most
-        self._topic = topic_label(rules)
+        self._topic, self._rules = topic_label(rules), rules
         self._known: set[tuple[str, Labels]] = set()
         self._made: dict[tuple[Any, ...], Labels] = {}
         """The newest label sets by what they were asked for: frames ask for the same ones again and again."""
@@ -69,14 +68,15 @@ class Series:
         self,
         metric: str,
         system: str,
-        *,
         topic: str | None = None,
         operation: str | None = None,
         server: str | None = None,
-        more: Mapping[str, str] = MappingProxyType({}),
+        more: tuple[str, str] | None = None,
     ) -> Labels:
-        """The label set of a metric; ``server``: ``address:port``; ``more``: other attributes."""
-        wanted = metric, system, topic, operation, server, *more.items()
+        """The label set of a metric; ``server``: ``address:port``; ``more``: another attribute."""
+        if topic is not None and not self._rules:  # inboxes differ all the time
+            topic = topic_group(topic)
+        wanted = metric, system, topic, operation, server, more
         if (made := self._made.get(wanted)) is not None:
             return made
         address, _, port = (server or "").rpartition(":")
@@ -86,7 +86,7 @@ class Series:
             DESTINATION: None if topic is None else self._topic(topic),
             "server.address": self._names.get(address) or address.strip("[]") or None,
             "server.port": int(port) if port.isdigit() else None,
-            **more,
+            **dict([more] if more else ()),
         }
         found: Labels = tuple((name, valid(value)) for name, value in values.items() if value is not None)
         if (metric, found) not in self._known:

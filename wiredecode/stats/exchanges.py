@@ -1,5 +1,6 @@
 """Requests and their answers, publishes and their confirms, as frames link them: what came back, and how soon."""
 
+import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,10 +42,8 @@ OTHERS = "(others)"
 
 def topic_group(topic: str) -> str:
     """The topic, with ``*`` for what differs from reply to reply: ``"_INBOX.*"``."""
-    for begin in reply_topics():
-        if (at := f".{topic}".find(f".{begin}")) >= 0:
-            topic = f"{topic[:at]}{begin}*"
-    return topic
+    found = for_replies().search(topic)
+    return topic if found is None else f"{topic[: found.end()]}*"
 
 
 def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
@@ -59,6 +58,12 @@ def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
 def reply_topics() -> tuple[str, ...]:
     """Beginnings of topics that are made for one reply, of all protocols."""
     return tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
+
+
+@cache
+def for_replies() -> re.Pattern[str]:
+    """Finds these beginnings, also after other tokens."""
+    return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, reply_topics()))})")
 
 
 def broker(frame: Frame) -> str | None:

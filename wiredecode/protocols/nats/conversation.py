@@ -41,6 +41,7 @@ from wiredecode.protocols.nats.layers_decoders import (
     link_of_operation,
     secret_decoder,
 )
+from wiredecode.protocols.nats.messages import add_messages
 from wiredecode.protocols.nats.transport_streams import InnerStreams
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
@@ -158,8 +159,6 @@ class NatsConversation(Conversation):
         mark_copy(frame, self.memory.copies.deliver(key, receiver, frame.number, frame.id))
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.nats.messages import add_messages
-
         add_messages(frame, self.memory.carried, out)
 
     def _lost(self, frame: Frame, said: Side) -> None:

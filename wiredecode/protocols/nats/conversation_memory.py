@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -69,6 +70,7 @@ class Acknowledged(NamedTuple):
         return f"{printable(self.stream)}, consumer {printable(self.consumer)}"
 
 
+@lru_cache(maxsize=4096)
 def acknowledged(subject: str) -> Acknowledged | None:
     """None: it is no subject for acks."""
     found = ACKNOWLEDGED.match(subject)

@@ -70,6 +70,9 @@ class Status(Decimal):
         start, stop = found.span(1)
         return start, stop, stop
 
+    def pattern(self, blanks: bytes) -> None:
+        return None
+
     def encode(self, value: Any) -> bytes:
         return b"%03d" % value
 

@@ -40,6 +40,9 @@ class Target(Token):
         stop = found.end() if found is not None else position
         return position, stop, stop
 
+    def pattern(self, blanks: bytes) -> None:
+        return None
+
 
 class HttpHead(TextLayer):
     """A request or an answer that turns the connection into a WebSocket; cookies and queries carry secrets."""

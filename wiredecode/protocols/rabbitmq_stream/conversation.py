@@ -17,6 +17,7 @@ from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batch
 from wiredecode.protocols.rabbitmq_stream.evidence import HEADER, UNMARKED, is_request
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl, hide_properties
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import check_chunk, check_entries, number_offsets
+from wiredecode.protocols.rabbitmq_stream.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared import proxy
 from wiredecode.protocols.shared.pairing import Outstanding, Request, link
@@ -159,8 +160,6 @@ class RabbitMQConversation(Conversation):
         return True
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        from wiredecode.protocols.rabbitmq_stream.messages import add_messages
-
         add_messages(frame, out)
 
     def _finish_record(self, frame: Frame, style: Style) -> None:
