@@ -1,7 +1,7 @@
 """Finds the problems of a capture: one pass over its frames, rules of all protocols, problems with evidence."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -29,11 +29,13 @@ class Checker:
 
     def __init__(self) -> None:
         self.report = Report()
-        self._everywhere = Requests(self.report), Findings(self.report)
+        self._requests, self._findings = Requests(self.report), Findings(self.report)
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
         self._publishes = Publishes(self.report)
-        self._general = [*self._everywhere, Health(self.report), self._clock, self._others, self._clear, self._stalls]
+        self._answers = self._requests.frame, self._publishes.answer
+        self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
+        self._general += [self._clear, self._stalls]
         self._special: dict[str, list[Rule]] = {}
         """Rules by protocol that was spoken; others are not imported."""
         self._always: list[Callable[[Frame], None]] = [self._stalls.frame]
@@ -85,20 +87,21 @@ class Checker:
         if frame.protocol not in self._special:
             self._meet(frame.protocol)
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
-        requests, findings = self._everywhere
-        key = frame.protocol, frame.type
-        if frame.request is not None or frame.expects_response:
-            self._guarded(requests.frame, frame)
-            if frame.request is not None:
-                self._guarded(self._publishes.answer, frame)
+        if frame.request is not None:
+            self._show(frame, self._answers)
+        elif frame.expects_response:
+            self._guarded(self._requests.frame, frame)
         if frame.findings:
-            findings.refusal_told = self._publishes.refused_by == frame.id
-            self._guarded(findings.frame, frame)
+            self._findings.refusal_told = self._publishes.refused_by == frame.id
+            self._guarded(self._findings.frame, frame)
         if not frame.offset:
             self._guarded(self._others.frame, frame)
         if frame.layer not in self._clear.harmless:
             self._guarded(self._clear.frame, frame)
-        for method in self._of_type.get(key, self._always):
+        self._show(frame, self._of_type.get((frame.protocol, frame.type), self._always))
+
+    def _show(self, frame: Frame, methods: Iterable[Callable[[Frame], None]]) -> None:
+        for method in methods:
             try:  # not _guarded: a call per rule and frame is a tenth of the time
                 method(frame)
             except Exception as error:

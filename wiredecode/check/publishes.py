@@ -264,7 +264,7 @@ class Publishes(Rule):
 
 def _value(frame: Frame, name: str) -> Any:
     """Return a field of a frame, of its carried frame, or derived from other frames."""
-    for values in (frame.generated, frame.values, inner_values(frame)):
+    for values in (frame.generated, frame.values):
         if name in values:
             return values[name]
-    return None
+    return inner_values(frame).get(name)

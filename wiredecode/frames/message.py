@@ -158,9 +158,11 @@ class Messages:
 
     def of(self, frame: Frame) -> Sequence[FrameMessages]:
         """Take those of the next frame that is asked for, and drop those of frames before it. Not for blocks."""
-        if not self.parts:
-            return ()
         parts: list[Any] = self.parts
+        if not parts:
+            return ()
+        if len(parts) == 1 and parts[0].frame is frame:
+            return (parts.pop(),)
         passed = 0
         while passed < len(parts) and parts[passed].frame.number <= frame.number:
             passed += 1

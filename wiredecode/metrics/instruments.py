@@ -156,8 +156,9 @@ class Instruments:
         self._seen[frame.protocol, frame.type or "", frame.status] += 1
         for part in parts:
             if (name := MESSAGES.get(part.operation)) is not None:
-                self._count(name, part.count, frame.protocol, part.topic, part.operation, broker(frame))
-        if frame.request is not None and outcome_of(frame) == REFUSED:
+                labels = self._series.labels(name, frame.protocol, part.topic, part.operation, broker(frame))
+                self._counts[name][labels] += part.count
+        if frame.findings and frame.request is not None and outcome_of(frame) == REFUSED:
             self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, refusal_of(frame)))
         for what, of, value, _ in self._gauges.read(frame):
             if (name := LEVELS.get(what)) is not None:

@@ -148,7 +148,7 @@ class Losses:
 
 def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
-    if any(finding.group == "response" for finding in response.findings):
+    if response.findings and any(finding.group == "response" for finding in response.findings):
         return REFUSED
     return "" if response.is_cut else ANSWERED
 

@@ -314,9 +314,10 @@ class Checks:
 
     def request(self, frame: Frame) -> str | None:
         """Name of a request: its type, or by :attr:`called`."""
-        if not self.called:
-            return frame.type
-        return next((each.name for each in self.called if each.fits(frame)), frame.type)
+        for each in self.called:
+            if each.fits(frame):
+                return each.name
+        return frame.type
 
     def polls(self, frame: Frame) -> bool:
         """Whether a request waits for data: it is one of :attr:`waits`."""
