@@ -10,6 +10,7 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -210,13 +211,21 @@ def test_otlp_gets_the_same(run: Run, replay: Replay) -> None:
         server.shutdown()
         server.server_close()
     path, body = received[-1]
-    names = {
-        metric.name
+    found = {
+        metric.name: metric
         for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics
     }
-    assert path == "/v1/metrics" and {"messaging.client.operation.duration", "wiredecode.packets"} <= names
+    assert path == "/v1/metrics" and "wiredecode.packets" in found
+    served = at_the_end(run, BASIC, "le")
+    for name, shown in (("messaging.client.operation.duration", DURATION), ("wiredecode.request.duration", REQUEST)):
+        points = found[name].histogram.data_points
+        assert found[name].unit == "s" and all(0 < point.min <= point.max <= point.sum for point in points)
+        assert sum(point.sum for point in points) == pytest.approx(served[f"{shown}_sum"]["",])
+        counts = [sum(column) for column in zip(*(point.bucket_counts for point in points), strict=True)]
+        upto = [served[f"{shown}_bucket"][f"{bound}",] for bound in (*points[0].explicit_bounds, "+Inf")]
+        assert [*accumulate(counts)] == upto
 
 
 def test_the_packets_of_a_new_error_are_saved(run: Run, replay: Replay, tmp_path: Path) -> None:

@@ -55,7 +55,20 @@ class Piece(Kind):
 
         ``layer`` is the layer or its class.
         """
-        raise NotImplementedError
+        blanks = getattr(layer, "blanks", TextLayer.blanks)
+        pattern = self.pattern(blanks)
+        found = None if pattern is None else pattern.match(data, position, end)
+        if found is None:
+            raise self.misfit(data, position, end, blanks)
+        return *found.span(1), found.end()
+
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
+        """A pattern of the field, with the value as its group; None: :meth:`scan` has its own way."""
+        return None
+
+    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+        """Why the pattern does not match."""
+        return Malformed(self.name, f"{self.name} is missing", position)
 
     def decode(self, raw: bytes) -> Any:
         return text(raw)
@@ -83,10 +96,6 @@ class Piece(Kind):
             if self.decode(raw) != value:
                 raw = None
         return before + (self.encode(value) if raw is None else raw) + after
-
-    def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
-        """A pattern that matches exactly if :meth:`scan` succeeds, with the value as its group; None: scan."""
-        return None
 
     def emit(self, em: Emitter) -> str:
         em.flush()
@@ -121,16 +130,13 @@ class Word(Piece):
     def minimum(self) -> int:
         return len(self.word)
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        stop = position + len(self.word)
-        if stop > end:
-            raise Truncated(self.name, len(self.word), end - position, position)
-        if data[position:stop].upper() != self.word.upper():
-            raise Malformed(self.name, f"{self.name} is not {self.word.decode()}", position)
-        return position, stop, stop
-
     def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
         return re.compile(rb"(?i:(%s))" % re.escape(self.word))
+
+    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+        if position + len(self.word) > end:
+            return Truncated(self.name, len(self.word), end - position, position)
+        return Malformed(self.name, f"{self.name} is not {self.word.decode()}", position)
 
     def decode(self, raw: bytes) -> str:
         return self.word.decode() if raw.upper() == self.word.upper() else text(raw)
@@ -147,15 +153,6 @@ class Token(Piece):
     def minimum(self) -> int:
         return 1
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        blanks = getattr(layer, "blanks", TextLayer.blanks)
-        found = token_pattern(blanks).match(data, position, line_stop(data, position, end))
-        assert found is not None
-        start, stop = found.span(1)
-        if start in (stop, position):
-            raise Malformed(self.name, f"{self.name} is missing", position)
-        return start, stop, stop
-
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
         return token_pattern(blanks, 1)
 
@@ -170,17 +167,16 @@ class Decimal(Token):
         super().__init__(name, doc, **kw)
         self.digits = digits
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        found = super().scan(data, position, end, layer)
-        raw = data[found[0] : found[1]]
-        if not raw.isdigit() or len(raw) > self.digits:
-            shown = printable(text(raw[:SHOWN_CHARACTERS]))
-            reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
-            raise Malformed(self.name, reason, found[0])
-        return found
-
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
         return number_pattern(blanks, self.digits)
+
+    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+        found = token_pattern(blanks, 1).match(data, position, end)
+        if found is None:
+            return super().misfit(data, position, end, blanks)
+        shown = printable(text(found[1][:SHOWN_CHARACTERS]))
+        reason = f"{self.name} is not a number of 1 to {self.digits} digits: {shown!r}"
+        return Malformed(self.name, reason, found.start(1))
 
     def decode(self, raw: bytes) -> int:
         return int(raw)
@@ -302,17 +298,15 @@ class LineEnd(Hidden):
     def minimum(self) -> int:
         return 1
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        stop = data.find(b"\n", position, end)
-        if stop < 0:
-            raise Truncated(self.name, end - position + 1, end - position, position)
-        rest = data[position:stop].strip(b" \t\r")
-        if rest:
-            raise Malformed(self.name, f"{len(rest)} bytes more on the line than its fields", position)
-        return position, stop + 1, stop + 1
-
     def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
         return LINE_END
+
+    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+        stop = data.find(b"\n", position, end)
+        if stop < 0:
+            return Truncated(self.name, end - position + 1, end - position, position)
+        rest = data[position:stop].strip(b" \t\r")
+        return Malformed(self.name, f"{len(rest)} bytes more on the line than its fields", position)
 
 
 class Mark(Hidden):

@@ -6,9 +6,8 @@ first. Histograms are an exception in the SDK, which only records single values:
 """
 
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ from wiredecode.frames.who import client_side, ended
 from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
 from wiredecode.net.health import RETRANSMISSION
-from wiredecode.net.spread import MOST_NS
+from wiredecode.net.spread import Buckets
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
@@ -39,6 +38,7 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *ADVISED)
 DURATION, REQUEST = "messaging.client.operation.duration", "wiredecode.request.duration"
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
 REFUSALS, CLOSED = "wiredecode.responses.refused", "wiredecode.connections.closed"
+UNCONFIRMED = "wiredecode.publish.unconfirmed"
 RESENT, ZERO_WINDOW = "wiredecode.tcp.retransmissions", "wiredecode.tcp.zero_window"
 CAPTURED, MISSING, UNDECODED_BYTES = (f"wiredecode.bytes.{name}" for name in ("captured", "missing", "undecoded"))
 OF_CONNECTIONS = (RESENT, ZERO_WINDOW, CAPTURED, MISSING)
@@ -49,54 +49,31 @@ Values = Iterable[tuple[Labels, float]]
 Outcomes = TypeVar("Outcomes", Answered, Confirmed)
 
 
-class Durations:
-    """A histogram of one label set, in seconds; it adds as a Spread does."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(BUCKETS) + 1)
-        self._sum = self._most = 0
-        self._least = MOST_NS
-
-    def add(self, ns: int, count: int = 1) -> None:
-        """``count`` more of the same time; negative ones are ignored."""
-        if ns < 0:
-            return
-        self._counts[bisect_left(BUCKETS, ns / 1e9)] += count
-        self._sum += ns * count
-        if ns < self._least:
-            self._least = ns
-        if ns > self._most:
-            self._most = ns
-
-    def point(self, labels: Labels, start_ns: int, now_ns: int) -> HistogramDataPoint:
-        counts = self._counts.copy()
-        ends = self._least / 1e9, self._most / 1e9
-        return HistogramDataPoint(dict(labels), start_ns, now_ns, sum(counts), self._sum / 1e9, counts, BUCKETS, *ends)
-
-
 class Recorded(dict[Any, Outcomes]):
     """Outcomes by key, made when first asked for. Keys with equal labels share them; ``most`` keys are kept."""
 
-    def __init__(self, make: type[Outcomes], labels: Callable[..., Labels], most: int) -> None:
+    def __init__(self, make: type[Outcomes], names: Sequence[str], labels: Callable[..., Labels], most: int) -> None:
         super().__init__()
         self._make: type[Outcomes] = make
-        self._labels, self._most = labels, most
+        self._names, self._labels, self._most = names, labels, most
         self._start_ns = time.time_ns()
         self.by_labels: dict[Labels, Outcomes] = {}
 
     def __missing__(self, key: Any) -> Outcomes:
-        labels = self._labels(*key)
+        labels = self._labels(**dict(zip(self._names, key, strict=True)))
         if (made := self.by_labels.get(labels)) is None:
-            made = self.by_labels[labels] = self._make(Durations())  # type: ignore[arg-type]
+            made = self.by_labels[labels] = self._make(Buckets(BUCKETS))  # type: ignore[arg-type]
         if len(self) < self._most:
             self[key] = made
         return made
 
     def histogram(self) -> Histogram:
         """All label sets with durations."""
-        every, span = [*self.by_labels.items()], (self._start_ns, time.time_ns())
-        points: Any = (each.latency.point(labels, *span) for labels, each in every)  # type: ignore[attr-defined]
-        return Histogram([point for point in points if point.count], AggregationTemporality.CUMULATIVE)
+        every: Any = [*self.by_labels.items()]
+        values = [(labels, each.latency.in_seconds()) for labels, each in every]
+        times = self._start_ns, time.time_ns()
+        found = [HistogramDataPoint(dict(labels), *times, *each) for labels, each in values if each[0]]
+        return Histogram(found, AggregationTemporality.CUMULATIVE)
 
 
 class Instruments:
@@ -105,9 +82,8 @@ class Instruments:
     ``timeout_ns``: after this time without an answer a request is unanswered.
     """
 
-    def __init__(self, readers: Iterable[Reader], series: Series, timeout_ns: int) -> None:
+    def __init__(self, readers: Sequence[Reader], series: Series, timeout_ns: int) -> None:
         resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
-        readers = [*readers]
         for reader in readers:
             reader.histograms = self._histograms
         self._provider = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
@@ -123,8 +99,9 @@ class Instruments:
         self._open: dict[int, Connection] = {}
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
-        self._confirmed = Recorded(Confirmed, self._publish_labels, series.most)
-        self._answered = Recorded(Answered, self._request_labels, series.most)
+        published, asked = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
+        self._confirmed = Recorded(Confirmed, ("system", "topic", "server"), published, series.most)
+        self._answered = Recorded(Answered, ("system", "operation", "topic", "server"), asked, series.most)
         self._confirms, self._latency = Confirms(rows=self._confirmed), Latency(counts=self._answered)
         self._observe()
 
@@ -135,12 +112,6 @@ class Instruments:
         ):
             if recorded.data_points:
                 yield Metric(name, meaning, "s", recorded)
-
-    def _publish_labels(self, system: str, topic: str | None, server: str | None) -> Labels:
-        return self._series.labels(DURATION, system, topic, PUBLISH, server)
-
-    def _request_labels(self, system: str, kind: str | None, topic: str | None, server: str | None) -> Labels:
-        return self._series.labels(REQUEST, system, topic, kind, server)
 
     # Feeding.
 
@@ -202,7 +173,7 @@ class Instruments:
     def _observe(self) -> None:
         """Declare everything that readers ask for."""
         counter, gauge = self._meter.create_observable_counter, self._meter.create_observable_gauge
-        of, level = self._of, self._level
+        of, level, published = self._of, self._level, partial(partial, self._published)
         for declare, name, unit, meaning, values in (
             (counter, SENT, "{message}", "Messages that clients published", of(SENT)),
             (counter, CONSUMED, "{message}", "Messages that were delivered to clients", of(CONSUMED)),
@@ -211,8 +182,8 @@ class Instruments:
             (counter, RESENT, "{segment}", "TCP segments that were sent again", partial(self._facts, RESENT)),
             (counter, ZERO_WINDOW, "s", "Time with a closed receive window", partial(self._facts, ZERO_WINDOW)),
             (counter, "wiredecode.requests.unanswered", "{request}", "Requests without an answer", self._unanswered),
-            (counter, "wiredecode.publish.failed", "{message}", "Publishes that were refused", self._failed),
-            (counter, "wiredecode.publish.unconfirmed", "{message}", "Publishes without a confirm", self._unconfirmed),
+            (counter, "wiredecode.publish.failed", "{message}", "Publishes that were refused", published("failed")),
+            (counter, UNCONFIRMED, "{message}", "Publishes without a confirm", published("unconfirmed")),
             (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", level(CREDIT)),
             (gauge, LEVELS[LAG], "1", "Distance of a consumer or replica to the newest message", level(LAG)),
             (gauge, "wiredecode.connections.open", "{connection}", "Connections with frames", self._connections),
@@ -247,11 +218,8 @@ class Instruments:
             if (known[SYSTEM], known.get(OPERATION)) not in self._long_polls:
                 yield labels, answered.unanswered
 
-    def _failed(self) -> Values:
-        return ((labels, each.failed) for labels, each in [*self._confirmed.by_labels.items()])
-
-    def _unconfirmed(self) -> Values:
-        return ((labels, each.unconfirmed) for labels, each in [*self._confirmed.by_labels.items()])
+    def _published(self, outcome: str) -> Values:
+        return ((labels, getattr(each, outcome)) for labels, each in [*self._confirmed.by_labels.items()])
 
     def _connections(self) -> Values:
         return Counter(((SYSTEM, spoken(each)),) for each in [*self._open.values()]).items()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -10,6 +10,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics.export import Metric, MetricReader, MetricsData, PeriodicExportingMetricReader
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric as Family
+from prometheus_client.core import Sample
 from prometheus_client.openmetrics.exposition import generate_latest
 
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
@@ -38,15 +39,8 @@ class PeriodicReader(Reader, PeriodicExportingMetricReader):
     """Sends values again and again."""
 
 
-class Point(NamedTuple):
-    """A sample at a time: labels without ``le``, time in seconds, its place in the family, name, labels, value."""
-
-    series: tuple[tuple[str, str], ...]
-    time: float
-    place: int
-    name: str
-    labels: dict[str, str]
-    value: float
+Point = tuple[tuple[tuple[str, str], ...], float, int, Sample]
+"""A sample at a time: its labels without ``le``, time in seconds, place in the family."""
 
 
 def prometheus() -> tuple[Reader, CollectorRegistry]:
@@ -91,7 +85,7 @@ class Steps:
             _, points = self._families.setdefault(family.name, (family, []))
             for place, sample in enumerate(family.samples):
                 series = tuple(sorted((name, value) for name, value in sample.labels.items() if name != "le"))
-                points.append(Point(series, time_ns / 1e9, place, sample.name, sample.labels, sample.value))
+                points.append((series, time_ns / 1e9, place, sample))
 
     def text(self) -> bytes:
         """OpenMetrics: the values of a label set follow each other, in time order."""
@@ -102,6 +96,6 @@ class Steps:
         """All families, as a registry has them."""
         for family, points in self._families.values():
             made = Family(family.name, family.documentation, family.type, family.unit)
-            for each in sorted(points, key=lambda point: point[:3]):
-                made.add_sample(each.name, each.labels, each.value, timestamp=each.time)
+            for _, time, _, sample in sorted(points, key=lambda point: point[:3]):
+                made.add_sample(sample.name, sample.labels, sample.value, timestamp=time)
             yield made

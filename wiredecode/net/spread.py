@@ -1,6 +1,8 @@
 """A distribution of times: percentiles exact for as many different values as captures have, in bounded memory."""
 
 from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +20,33 @@ MOST_VALUES = 262_144
 """Different values that are kept exactly; beyond it neighbours are put together, the more the larger they are."""
 PRECISION = 10
 """Bits that then remain of a value: it is right within a thousandth. Fewer, where that is not enough."""
+
+
+class Buckets:
+    """How many times are in each interval up to ``bounds``, in seconds; it adds as a :class:`Spread` does."""
+
+    __slots__ = ("bounds", "counts", "largest", "smallest", "total_ns")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds, self.counts = bounds, [0] * (len(bounds) + 1)
+        self.total_ns = self.largest = 0
+        self.smallest = MOST_NS
+
+    def add(self, ns: int, count: int = 1) -> None:
+        """``count`` more of the same time; negative ones are ignored."""
+        if ns < 0:
+            return
+        self.counts[bisect_left(self.bounds, ns / 1e9)] += count
+        self.total_ns += ns * count
+        if ns < self.smallest:
+            self.smallest = ns
+        if ns > self.largest:
+            self.largest = ns
+
+    def in_seconds(self) -> tuple[int, float, list[int], Sequence[float], float, float]:
+        """Number of times, their sum, the number in each interval, ``bounds``, least and largest."""
+        counts = self.counts.copy()
+        return sum(counts), self.total_ns / 1e9, counts, self.bounds, self.smallest / 1e9, self.largest / 1e9
 
 
 class Spread:

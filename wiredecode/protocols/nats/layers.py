@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wiredecode.fields import Array, Binary, Kind, LengthOf, Malformed, Optional, Struct, When, take
+from wiredecode.fields import Array, Binary, Kind, LengthOf, Malformed, Optional, Struct, Truncated, When, take
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.jsonfields import JsonObject, Member, members, renamed
 from wiredecode.fields.layer import Added, Layer, Range
@@ -63,15 +63,11 @@ class Version(Piece):
 class Status(Decimal):
     """Three digits, with or without blanks before them."""
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        found = STATUS.match(data, position, end)
-        if found is None:
-            raise Malformed(self.name, "no status of three digits", position)
-        start, stop = found.span(1)
-        return start, stop, stop
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
+        return STATUS
 
-    def pattern(self, blanks: bytes) -> None:
-        return None
+    def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
+        return Malformed(self.name, "no status of three digits", position)
 
     def encode(self, value: Any) -> bytes:
         return b"%03d" % value

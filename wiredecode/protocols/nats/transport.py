@@ -4,7 +4,6 @@ Their first bytes differ from operations, which begin with a letter, ``+`` or ``
 """
 
 import re
-from typing import Any
 
 from wiredecode.fields import Binary, Optional, Rest, UInt8, UInt16, UInt24, UInt32, UInt64, When
 from wiredecode.fields.layer import Layer
@@ -35,13 +34,8 @@ class Target(Token):
 
     before = b""
 
-    def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        found = re.compile(rb"[^ ?\r\n]*").match(data, position, end)
-        stop = found.end() if found is not None else position
-        return position, stop, stop
-
-    def pattern(self, blanks: bytes) -> None:
-        return None
+    def pattern(self, blanks: bytes) -> re.Pattern[bytes]:
+        return re.compile(rb"([^ ?\r\n]*)")
 
 
 class HttpHead(TextLayer):
