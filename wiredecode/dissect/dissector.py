@@ -86,8 +86,8 @@ class Demand:
             raise ValueError("blocks come whole: nothing selects among their frames")
 
 
-PART_FRAMES = 64 * 1024
-"""Frames that are decoded together, about."""
+PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
+"""Frames that are decoded together, about: with blocks, and without, where each is an object."""
 LEAST_PART_BYTES = 256 * 1024
 """Captured bytes of packets that are looked at together, at least and first."""
 DEFAULT = Demand()
@@ -225,7 +225,8 @@ class Dissector:
     # From packets to what waits for its turn.
 
     def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
-        """The packets, in parts of not much more than :data:`PART_FRAMES` frames each: tiny frames take much memory."""
+        """The packets, in parts of not much more frames than fit: tiny frames take much memory."""
+        most = PART_FRAMES if self.demand.blocks else SINGLE_FRAMES
         ends = np.cumsum(batch.captured)
         low = start = 0
         while low < len(batch):
@@ -234,7 +235,7 @@ class Dissector:
             before = self._number
             yield replace(part, secrets=(), names=()) if low else part
             low, size, start = high, int(ends[high - 1]) - start, int(ends[high - 1])
-            fitting = PART_FRAMES * size // max(self._number - before, 1)
+            fitting = most * size // max(self._number - before, 1)
             self._part_bytes = max(min(fitting, 2 * self._part_bytes), LEAST_PART_BYTES)
         if not len(batch):
             yield batch

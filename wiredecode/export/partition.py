@@ -10,6 +10,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 from urllib.parse import quote
@@ -26,7 +27,7 @@ from wiredecode.tables.rows import is_bytes, values
 MAX_OPEN = 64
 """Files that are written at the same time; the one unused for longest is finished, a later row begins another."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""Held back for row groups, over all open files."""
+"""Held back for row groups, over all open files of a task."""
 MAX_PARTITIONS = 10_000
 """More folders than that are a mistake, such as partitioning by frame number."""
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -96,7 +97,8 @@ class PartitionWriter:
 
     ``by``: names of columns, or ``hour`` and ``date``, which are made of ``time``. ``make`` makes the writer of a
     file for a stream and the schema without the columns of ``by``. A file of ``most_bytes`` is finished, and the next
-    row begins another. Rows of a folder have columns that follow from the folder alone.
+    row begins another. Rows of a folder have columns that follow from the folder alone. ``beside``: all writers that
+    share :data:`MAX_WAITING_BYTES`; it adds itself.
     """
 
     def __init__(
@@ -106,12 +108,15 @@ class PartitionWriter:
         by: Sequence[str],
         make: Callable[[BinaryIO, pa.Schema], Writer],
         most_bytes: int | None = None,
+        beside: "list[PartitionWriter] | None" = None,
     ) -> None:
         self._place, self._by, self._make, self._most_bytes = files, list(by), make, most_bytes
         self._kept = [name for name in schema.names if name not in by]
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._files: dict[str, int] = {}
         """Files begun, by folder."""
+        self._beside = [] if beside is None else beside
+        self._beside.append(self)
 
     def write(self, batch: pa.RecordBatch) -> None:
         for place, part in self._parts(batch):
@@ -152,13 +157,13 @@ class PartitionWriter:
 
     def _relieve(self) -> None:
         """Write row groups early where too much waits for them."""
-        waiting = {place: getattr(opened.writer, "waiting_bytes", 0) for place, opened in self._open.items()}
-        total = sum(waiting.values())
+        writers: list[Any] = [opened.writer for each in self._beside for opened in each._open.values()]
+        writers = sorted((each for each in writers if hasattr(each, "waiting_bytes")), key=attrgetter("waiting_bytes"))
+        total = sum(map(attrgetter("waiting_bytes"), writers))
         while total > MAX_WAITING_BYTES:
-            place = max(waiting, key=waiting.__getitem__)
-            total -= waiting.pop(place)
-            flush: Any = self._open[place].writer
-            flush.flush()
+            largest = writers.pop()
+            total -= largest.waiting_bytes
+            largest.flush()
 
     def _finish(self, place: str) -> None:
         opened = self._open.pop(place)

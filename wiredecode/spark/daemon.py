@@ -2,15 +2,16 @@
 
 import gc
 
-from pyspark.daemon import manager
-
-from wiredecode.spark import pipeline, writing
-from wiredecode.tables.portable import portable_schema
-from wiredecode.tables.reader import FRAMES, table_schema
-
-NEEDED = (pipeline, writing)
+from wiredecode.tables import without_pandas
 
 if __name__ == "__main__":
+    without_pandas()  # which takes 30 MB of each worker
+    from pyspark.daemon import manager
+
+    from wiredecode.spark import pipeline, writing  # noqa: F401 - for the workers
+    from wiredecode.tables.portable import portable_schema
+    from wiredecode.tables.reader import FRAMES, table_schema
+
     portable_schema(table_schema(FRAMES))
     gc.freeze()  # so that workers share it
     manager()

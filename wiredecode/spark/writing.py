@@ -72,7 +72,7 @@ class FolderWriter(LakeWriter):
         return pa.schema([])
 
     def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
-        return PartitionWriter(files, schema, LEVELS.get(files.table, (DAY,)), self.parquet, FILE_BYTES)
+        return PartitionWriter(files, schema, LEVELS.get(files.table, (DAY,)), self.parquet, FILE_BYTES, self.beside)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class TaskSink:
 
     def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
         store = replace(self.places, schemas={})
-        writers = {level: self.writer(store, level, run) for level, run in self.runs.items()}
+        beside: list[PartitionWriter] = []
+        writers = {level: self.writer(store, level, run, beside=beside) for level, run in self.runs.items()}
         try:
             for item in items:
                 if isinstance(item, str):

@@ -273,10 +273,10 @@ ROW_BYTES = 256
 
 
 class FrameBatches:
-    """Frames until they make a batch."""
+    """Frames until they make a batch; ``tables``: the number of those that hold the same frames."""
 
-    def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str]) -> None:
-        self._table = FrameTable(schema, bytes_choice, failures=failures)
+    def __init__(self, schema: pa.Schema, bytes_choice: str, failures: Counter[str], tables: int) -> None:
+        self._table, self._most_bytes = FrameTable(schema, bytes_choice, failures=failures), FRAME_BYTES // tables
         self._frames: list[Frame] = []
         self._size = 0
 
@@ -284,7 +284,7 @@ class FrameBatches:
         """Whether it is time to take a batch."""
         self._frames.append(frame)
         self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
-        return len(self._frames) == FRAME_ROWS or self._size >= FRAME_BYTES
+        return len(self._frames) == FRAME_ROWS or self._size >= self._most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows."""

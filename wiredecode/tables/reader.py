@@ -23,7 +23,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import DecodeAs, protocols
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
-from wiredecode.tables.messages import BATCH_ROWS, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
+from wiredecode.tables.messages import CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
     OTHER,
@@ -41,6 +41,8 @@ LARGE_BYTES = 24 * 1024 * 1024
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
 """Columns that are known when the answer comes."""
+CONNECTION_ROWS = 2048
+"""Most rows of a batch of connections, 5 KB each until then."""
 LATE_CONNECTIONS = 4096
 """Connections that are over and wait for a frame that matches the filter: frames are held back longer than they."""
 Item = TypeVar("Item")
@@ -147,11 +149,12 @@ class LevelsReader:
         for frame in frames:
             if self._select is not None and not self._matches(self._select, frame):
                 continue
-            for level, collect in collects.items():
-                if collect.add(frame):
+            full = [collect.add(frame) for collect in collects.values()]
+            if any(full):  # of all, which hold the same frames
+                for level, collect in collects.items():
                     yield from _named(level, collect.drain())
             if self._ended is not None:
-                yield from self._connections(self._ended, BATCH_ROWS)
+                yield from self._connections(self._ended, CONNECTION_ROWS)
         for level, collect in collects.items():
             yield from _named(level, collect.drain())
         if self._ended is not None:
@@ -192,7 +195,8 @@ class LevelsReader:
 
     def _collect(self, level: str) -> FrameBatches | MessageBatches:
         if level == FRAMES:
-            return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures)
+            tables = 1 if self.messages is None else 2
+            return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures, tables)
         assert self.messages is not None
         return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice)
 
@@ -221,7 +225,7 @@ class LevelsReader:
             del items
             yield from _named(MESSAGES, collect.add_parts(ready()))
             if self._ended is not None:
-                yield from self._connections(self._ended, BATCH_ROWS)
+                yield from self._connections(self._ended, CONNECTION_ROWS)
         if waiting is not None:
             if missed := waiting.finish(self.totals.last_ns):
                 self.totals.limits[LIMIT] += missed
@@ -243,7 +247,7 @@ class LevelsReader:
     def _connections(self, table: ConnectionTable, least: int = 1) -> Iterator[Rows]:
         """Connections that are over, if at least ``least``; those that are open at the end of the capture come last."""
         if len(table.rows) >= least:
-            yield from _named(CONNECTIONS, table.batches(BATCH_ROWS))
+            yield from _named(CONNECTIONS, table.batches(CONNECTION_ROWS))
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:
@@ -265,7 +269,7 @@ class TableReader(LevelsReader):
     only rows of frames that it matches; columns that it needs may be in ``schema`` too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
-    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`), in the order of the capture; a
+    :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture; a
     ``CaptureError`` is raised after everything before it came out. ``totals`` is whole at the end. Raises
     ``ValueError`` for a level or column that is not there.
 

@@ -236,8 +236,17 @@ class LakeWriter:
     order: str | None = None
     """The column by which the rows of a row group are sorted."""
 
-    def __init__(self, store: Store, level: str, run: TableRun, *, compression: str | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        level: str,
+        run: TableRun,
+        *,
+        compression: str | None = None,
+        beside: list[PartitionWriter] | None = None,
+    ) -> None:
         self.store, self.level, self.run = store, level, run
+        self.beside = [] if beside is None else beside
         self._settings = Settings(compression=compression, order=self.order)
         self._files: dict[str, TableFiles] = {}
         self._writers: dict[str, PartitionWriter] = {}
@@ -265,7 +274,7 @@ class LakeWriter:
 
     def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
         """Divides rows of a table, with their day, into files."""
-        return PartitionWriter(files, schema, [DAY], self.parquet, FILE_BYTES)
+        return PartitionWriter(files, schema, [DAY], self.parquet, FILE_BYTES, self.beside)
 
     def parquet(self, stream: BinaryIO, schema: pa.Schema) -> ParquetWriter:
         return ParquetWriter(stream, schema, self._settings)
