@@ -8,7 +8,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -139,6 +139,26 @@ def test_partitions_read_back_as_a_dataset_are_the_rows(
     kind = ds.partitioning(pa.schema([("topic", pa.string()), ("good", pa.bool_())]), flavor="hive")
     found = ds.dataset(tmp_path / "lake", partitioning=kind).to_table().sort_by("row")
     assert found.select(KEYS.names).equals(pa.Table.from_batches(batches))
+
+
+def test_writers_of_a_task_share_what_waits_for_row_groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each had 32 MB: a worker that wrote three tables needed 525 MB."""
+    monkeypatch.setattr(partition, "MAX_WAITING_BYTES", 2000)
+    beside: list[PartitionWriter] = []
+
+    def make(out: BinaryIO, schema: pa.Schema) -> ParquetWriter:
+        return ParquetWriter(out, schema, Settings())
+
+    for name in ("a", "b", "c"):
+        PartitionWriter(LocalFiles(tmp_path / name, ".parquet"), KEYS, ["good"], make, beside=beside)
+    most = 0
+    for batch in keyed(200):
+        for writer in beside:
+            writer.write(batch)
+            most = max(most, sum(opened.writer.waiting_bytes for each in beside for opened in each._open.values()))  # type: ignore[attr-defined]
+    for writer in beside:
+        writer.close()
+    assert len(beside) == 3 and 1000 < most <= 2000
 
 
 def test_hours_are_of_utc(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,20 @@ def test_captures_of_all_protocols_have_the_rows_of_one_machine(spark: SparkSess
     for path in paths:
         source = str(path.relative_to(CAPTURES))
         same_rows(found.filter(pc.equal(found["source"], source)), expected([path], demand, source))
+
+
+def test_workers_have_no_pandas(spark: SparkSession) -> None:
+    """It took 30 MB of each."""
+
+    def modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        for batch in batches:
+            found = [{"here": name in sys.modules} for name in ("pandas", "wiredecode.spark.pipeline")]
+            yield pa.RecordBatch.from_pylist(found * len(batch))
+
+    rows = spark.range(1).mapInArrow(modules, "here boolean").collect()
+    assert [row.here for row in rows] == [False, True]
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ TOGETHER = (
     "pravega/append_basic.pcap",
     "tank/tank_04_produce_batches.pcap",
     "liftbridge/30-lb-publish-ack.pcap",
+    "kafka/small.pcap",
 )
 LEVELS = ("frames", "messages", "connections")
 BUCKETS = (1, 2, 7, 64)

@@ -127,6 +127,9 @@ def key_file(path: str) -> Path:
 class BucketReader(LevelsReader):
     """Decodes the packets of a bucket once, into the tables of all levels of ``demand``, as they are on Spark."""
 
+    body_bytes = 12 << 20
+    """Two batches make a row group; with larger ones a worker needs 80 MB more."""
+
     def __init__(
         self, demand: TableDemand, source: str, bucket: int, batches: Iterable[PacketBatch] = (), *, bulk: bool = True
     ) -> None:

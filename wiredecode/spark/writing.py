@@ -86,8 +86,10 @@ class TaskSink:
 
     def __call__(self, items: Iterator[Decoded]) -> Iterator[pa.RecordBatch]:
         store = replace(self.places, schemas={})
+        writers = {level: self.writer(store, level, run) for level, run in self.runs.items()}
         beside: list[PartitionWriter] = []
-        writers = {level: self.writer(store, level, run, beside=beside) for level, run in self.runs.items()}
+        for writer in writers.values():
+            writer.beside = beside
         try:
             for item in items:
                 if isinstance(item, str):

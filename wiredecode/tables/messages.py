@@ -296,8 +296,8 @@ class FrameBatches:
 class MessageBatches:
     """The messages of frames until they make a batch; ``messages`` are those that were collected."""
 
-    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str) -> None:
-        self._messages, self._schema = messages, schema
+    def __init__(self, messages: Messages, schema: pa.Schema, bytes_choice: str, most_bytes: int = BATCH_BYTES) -> None:
+        self._messages, self._schema, self._most_bytes = messages, schema, most_bytes
         self._show = None if bytes_choice == RAW else Builder(BYTES[bytes_choice])
         self._table = MessageTable(schema.names)
         self._size = 0
@@ -324,7 +324,7 @@ class MessageBatches:
         """Whether it is time to take batches."""
         self._table.add(part)
         self._size += part.size
-        return self._table.rows >= BATCH_ROWS or self._size >= BATCH_BYTES
+        return self._table.rows >= BATCH_ROWS or self._size >= self._most_bytes
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Return the added rows; one frame may have more messages than a batch has rows."""

@@ -23,7 +23,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import DecodeAs, protocols
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.frames import style_for
-from wiredecode.tables.messages import CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
+from wiredecode.tables.messages import BATCH_BYTES, CONFIRM_COLUMNS, FrameBatches, HeldMessages, MessageBatches
 from wiredecode.tables.packets import PacketTable
 from wiredecode.tables.schema import (
     OTHER,
@@ -67,6 +67,8 @@ class LevelsReader:
     :meth:`rows` gives what comes of each level, ``schemas`` its columns. ``columns`` are those of the only level.
     ``network``: reassembles, in place of a new one with ``limits``.
     """
+
+    body_bytes = BATCH_BYTES
 
     def __init__(
         self,
@@ -198,7 +200,7 @@ class LevelsReader:
             tables = 1 if self.messages is None else 2
             return FrameBatches(self.schemas[FRAMES], self._bytes_choice, self.totals.failures, tables)
         assert self.messages is not None
-        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice)
+        return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice, self.body_bytes)
 
     def _matches(self, display: Filter, frame: Frame) -> bool:
         """Whether a frame matches; messages of others are dropped."""

@@ -236,17 +236,9 @@ class LakeWriter:
     order: str | None = None
     """The column by which the rows of a row group are sorted."""
 
-    def __init__(
-        self,
-        store: Store,
-        level: str,
-        run: TableRun,
-        *,
-        compression: str | None = None,
-        beside: list[PartitionWriter] | None = None,
-    ) -> None:
+    def __init__(self, store: Store, level: str, run: TableRun, *, compression: str | None = None) -> None:
         self.store, self.level, self.run = store, level, run
-        self.beside = [] if beside is None else beside
+        self.beside: list[PartitionWriter] = []
         self._settings = Settings(compression=compression, order=self.order)
         self._files: dict[str, TableFiles] = {}
         self._writers: dict[str, PartitionWriter] = {}
