@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import socket
 import threading
@@ -24,8 +26,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.cli.conftest import Run
 from tests.metrics.conftest import Replay
+from tests.pcap import write_pcap
 from wiredecode.capture import open_capture
 from wiredecode.metrics.series import DESTINATION, OTHER, SYSTEM, Series, rule
+from wiredecode.testing.packets import Talk
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 BASIC = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
@@ -129,6 +133,18 @@ def test_label_sets_are_bounded_and_told(run: Run) -> None:
     name = "messaging_client_consumed_messages_total"
     assert sum(found[name].values()) == sum(whole[name].values()) and (OTHER,) in found[name]
     assert "--max-series 3:" in bounded.err
+
+
+def test_max_series_alone_bounds_label_sets(run: Run, tmp_path: Path) -> None:
+    """NATS messages to 2,500 subjects: the SDK puts those beyond 2,000 together, under a label of its own."""
+    talk = Talk(server=("10.0.0.2", 4222))
+    packets = [*talk.handshake(), *talk.send(1, b'INFO {"server_id":"x","version":"2.10.0"}\r\n')]
+    said = b'CONNECT {"verbose":false}\r\n' + b"".join(b"PUB t%d.a 1\r\nx\r\n" % number for number in range(2500))
+    write_pcap(tmp_path / "many.pcap", enumerate([*packets, *talk.send(0, said)], 10**18))
+    result = run("metrics", tmp_path / "many.pcap", "--step", "24h", "--max-series", "3000", "-q")
+    found = values(text_string_to_metric_families(result.out), "messaging_destination_name")
+    topics = found["messaging_client_sent_messages_total"]
+    assert len(topics) == sum(topics.values()) == 2500 and "overflow" not in result.out
 
 
 def test_topics_lose_inboxes_and_ids() -> None:
@@ -237,6 +253,19 @@ def test_the_packets_of_a_new_error_are_saved(run: Run, replay: Replay, tmp_path
     assert result.code == 0 and len(saved) == len(errors) > 0
     assert all(code in path.name for code, path in zip(sorted(errors), saved, strict=True))
     assert sum(len(batch) for batch in open_capture([str(saved[0])])) > 0
+
+
+def test_evidence_on_a_full_disk_is_told_and_leaves_no_half_a_file(
+    run: Run, replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("wiredecode.capture.live.pcapng_writer.PcapNgWriter.write", full)
+    replay(KILLED)
+    result = run("metrics", "-i", "lo", "--listen", "127.0.0.1:0", "--save-evidence", tmp_path / "tickets")
+    assert result.code == 0 and result.err.count(".pcapng: No space left on device\n") == 2
+    assert not [*(tmp_path / "tickets").iterdir()]
 
 
 @pytest.mark.parametrize("command", [["metrics", "--listen", "127.0.0.1:0"], ["check"]], ids=lambda words: words[0])

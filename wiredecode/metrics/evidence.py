@@ -12,6 +12,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
+from wiredecode.export.atomic import NewFile
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.limits import Limits
 from wiredecode.protocols.shared.problems import Problem
@@ -60,15 +61,14 @@ class Evidence:
         count = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
+            with NewFile(path) as file:
                 writer = PcapNgWriter(file)
                 for batch in self._batches:
                     part = batch.select(self._rows(batch, problem.paths))
                     writer.write(part, [*self._interfaces])
                     count += len(part)
-                writer.close(None)
         except OSError as error:
-            return f"{path}: cannot be written: {error.strerror}"
+            return f"{path}: {error.strerror}"
         return f"{path}: {count} packets, {problem.name}: {problem.what}"
 
     def _rows(self, batch: PacketBatch, paths: set[tuple[str, ...]]) -> Int64s:

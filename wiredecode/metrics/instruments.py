@@ -42,8 +42,8 @@ UNCONFIRMED = "wiredecode.publish.unconfirmed"
 RESENT, ZERO_WINDOW = "wiredecode.tcp.retransmissions", "wiredecode.tcp.zero_window"
 CAPTURED, MISSING, UNDECODED_BYTES = (f"wiredecode.bytes.{name}" for name in ("captured", "missing", "undecoded"))
 OF_CONNECTIONS = (RESENT, ZERO_WINDOW, CAPTURED, MISSING)
-OF_FRAMES = (SENT, CONSUMED, REFUSALS, CLOSED, UNDECODED_BYTES)
 LEVELS = {CREDIT: "wiredecode.consumer.credit", LAG: "wiredecode.consumer.lag"}
+OF_FRAMES = (SENT, CONSUMED, REFUSALS, CLOSED, UNDECODED_BYTES, *LEVELS.values())
 MESSAGES = {PUBLISH: SENT, DELIVER: CONSUMED}
 Values = Iterable[tuple[Labels, float]]
 Outcomes = TypeVar("Outcomes", Answered, Confirmed)
@@ -95,7 +95,6 @@ class Instruments:
         self._series, self._timeout_ns = series, timeout_ns
         self._counts: dict[str, Counter[Labels]] = {name: Counter() for name in (*OF_FRAMES, *OF_CONNECTIONS)}
         self._gauges = Gauges()
-        self._levels: dict[str, dict[Labels, float]] = {name: {} for name in LEVELS.values()}
         self._open: dict[int, Connection] = {}
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
@@ -134,7 +133,7 @@ class Instruments:
         for what, of, value, _ in self._gauges.read(frame):
             if (name := LEVELS.get(what)) is not None:
                 labels = self._series.labels(name, frame.protocol, more=("wiredecode.consumer", of))
-                self._levels[name][labels] = value
+                self._counts[name][labels] = value
 
     def _begin(self, connection: Connection) -> None:
         self._open[connection.number] = connection
@@ -173,7 +172,7 @@ class Instruments:
     def _observe(self) -> None:
         """Declare everything that readers ask for."""
         counter, gauge = self._meter.create_observable_counter, self._meter.create_observable_gauge
-        of, level, published = self._of, self._level, partial(partial, self._published)
+        of, published = self._of, partial(partial, self._published)
         for declare, name, unit, meaning, values in (
             (counter, SENT, "{message}", "Messages that clients published", of(SENT)),
             (counter, CONSUMED, "{message}", "Messages that were delivered to clients", of(CONSUMED)),
@@ -184,8 +183,8 @@ class Instruments:
             (counter, "wiredecode.requests.unanswered", "{request}", "Requests without an answer", self._unanswered),
             (counter, "wiredecode.publish.failed", "{message}", "Publishes that were refused", published("failed")),
             (counter, UNCONFIRMED, "{message}", "Publishes without a confirm", published("unconfirmed")),
-            (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", level(CREDIT)),
-            (gauge, LEVELS[LAG], "1", "Distance of a consumer or replica to the newest message", level(LAG)),
+            (gauge, LEVELS[CREDIT], "1", "Credit of a consumer", of(LEVELS[CREDIT])),
+            (gauge, LEVELS[LAG], "1", "Distance of a consumer or replica to the newest message", of(LEVELS[LAG])),
             (gauge, "wiredecode.connections.open", "{connection}", "Connections with frames", self._connections),
             (counter, CAPTURED, "By", "TCP payload that was captured", partial(self._facts, CAPTURED)),
             (counter, MISSING, "By", "TCP payload that was not captured", partial(self._facts, MISSING)),
@@ -201,9 +200,6 @@ class Instruments:
 
     def _of(self, name: str) -> Callable[[], Values]:
         return lambda: self._counts[name].copy().items()
-
-    def _level(self, what: str) -> Callable[[], Values]:
-        return lambda: self._levels[LEVELS[what]].copy().items()
 
     def _facts(self, name: str) -> Values:
         """Counts of connections that are over, and of open ones."""

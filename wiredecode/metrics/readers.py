@@ -1,5 +1,6 @@
 """Where metrics go: a page that Prometheus scrapes, an OTLP receiver, or a file in OpenMetrics."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,6 +8,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import ObservableCounter, ObservableGauge
 from opentelemetry.sdk.metrics.export import Metric, MetricReader, MetricsData, PeriodicExportingMetricReader
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric as Family
@@ -16,6 +18,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 METRICS_PATH, TRACES_PATH = "/v1/metrics", "/v1/traces"
 EVERY_MS = 10_000
 """Between two exports by OTLP."""
+UNBOUNDED: Any = dict.fromkeys((ObservableCounter, ObservableGauge), sys.maxsize)
+"""Label sets of a metric: ``Series`` bounds them."""
 
 
 class Reader(MetricReader):
@@ -46,7 +50,7 @@ Point = tuple[tuple[tuple[str, str], ...], float, int, Sample]
 def prometheus() -> tuple[Reader, CollectorRegistry]:
     """A reader, and the registry that shows its metrics."""
     registry = CollectorRegistry()
-    return PrometheusReader(disable_target_info=True, registry=registry, scope_info_enabled=False), registry
+    return PrometheusReader(True, registry=registry, scope_info_enabled=False, cardinality_limits=UNBOUNDED), registry
 
 
 def serve(registry: CollectorRegistry, listen: str) -> str:
@@ -69,7 +73,7 @@ def endpoint_of(url: str, path: str) -> str:
 
 def otlp(url: str) -> Reader:
     """Send metrics to a receiver of OTLP over HTTP every ten seconds. Raises ValueError."""
-    return PeriodicReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS)
+    return PeriodicReader(OTLPMetricExporter(endpoint_of(url, METRICS_PATH)), EVERY_MS, cardinality_limits=UNBOUNDED)
 
 
 @dataclass
