@@ -17,7 +17,7 @@ UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 TOKEN = re.compile(rf"(?<![^.\-_/])(?:{UUID}|[A-Za-z0-9]{{20,}}|\d{{4,}})(?![^.\-_/])")
 """Ids inside topics: UUIDs, long random words with a digit, long numbers."""
 MOST_MADE = 8192
-"""Label sets that are remembered by what they were asked for."""
+"""Label sets that are remembered by the arguments of :meth:`Series.labels`."""
 Rule = tuple[re.Pattern[str], str]
 
 
@@ -53,7 +53,7 @@ class Series:
         self._topic, self._rules = topic_label(rules), rules
         self._known: set[tuple[str, Labels]] = set()
         self._made: dict[tuple[Any, ...], Labels] = {}
-        """The newest label sets by what they were asked for: frames ask for the same ones again and again."""
+        """The newest label sets by arguments: frames ask for the same ones again and again."""
         self._names: dict[str, str] = {}
         self.refused = 0
         """Times that a label set was one too many."""

@@ -23,7 +23,7 @@ PRECISION = 10
 
 
 class Buckets:
-    """How many times are in each interval up to ``bounds``, in seconds; it adds as a :class:`Spread` does."""
+    """A histogram of times with these upper ``bounds``, in seconds; it adds as a :class:`Spread` does."""
 
     __slots__ = ("bounds", "counts", "largest", "smallest", "total_ns")
 
