@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run, run
 from tests.metrics.conftest import Replay, replay
 from tests.support import RABBITMQ
@@ -34,6 +36,18 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
     told += [(event.what, event.problem.name) for event in watch.look(now + 2 * OVER_NS)]
     told += [(event.what, event.problem.name) for event in watch.finish()]
     return told, {each.name for each in watch.problems}
+
+
+def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.check.live.MOST_TIMES", 3)
+    checker = Checker()
+    Watch(checker)
+    demand, capture = Demand(link_responses=False, copies=False), open_capture([str(RABBITMQ / "c43_basic.pcap")])
+    for frame in build_dissector(demand, Limits()).frames(capture):
+        checker.frame(frame)
+    times = max((each.times for each in checker._publishes._confirmed.values()), key=lambda each: each.count)
+    times.percentile(500)
+    assert times.count > 3 >= len(times._values)
 
 
 def test_every_problem_begins_once_and_a_pause_ends() -> None:

@@ -46,6 +46,10 @@ class Checker:
         """The first connections that are over: rules of protocols that come later learn of them."""
         self.coverage = Coverage()
 
+    def bound_times(self, most: int) -> None:
+        """Keep fewer latencies exactly: a live capture may last for days."""
+        self._publishes.most_times = most
+
     def _meet(self, name: str) -> None:
         """The first frame of a protocol: from now on its rules get its frames."""
         checks = checks_of(name)

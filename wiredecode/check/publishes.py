@@ -11,7 +11,7 @@ from wiredecode.dissect.ledger import confirmations
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
-from wiredecode.net.spread import Spread
+from wiredecode.net.spread import MOST_VALUES, Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Report, Rule, inner_values, ref_of
 
@@ -54,7 +54,7 @@ class Slow(NamedTuple):
 class Confirmed:
     """Confirms of one broker for one stream."""
 
-    times: Spread = field(default_factory=Spread)
+    times: Spread
     """Of messages, as ``stats`` counts them."""
     slow: int = 0
     """Frames of messages worth a note; of the worst a heap."""
@@ -115,6 +115,8 @@ class Publishes(Rule):
         super().__init__(report)
         self._waiting: Newest[int, OpenPublish] = Newest(MOST_WAITING)
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
+        self.most_times = MOST_VALUES
+        """Different latencies of a stream that are exact."""
         self._published: Counter[tuple[int, str]] = Counter()
         self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
         """By connection and stream, then by reason."""
@@ -172,8 +174,11 @@ class Publishes(Rule):
         if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
             return  # a frame that waits for uncaptured bytes has a later time than its packets
         key = frame.source, waiting.stream
-        if key in self._confirmed or len(self._confirmed) < MOST_STREAMS:
-            self._confirmed.setdefault(key, Confirmed()).add(frame, waiting, count)
+        confirmed = self._confirmed.get(key)
+        if confirmed is None and len(self._confirmed) < MOST_STREAMS:
+            confirmed = self._confirmed[key] = Confirmed(Spread(self.most_times))
+        if confirmed is not None:
+            confirmed.add(frame, waiting, count)
 
     @staticmethod
     def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:
