@@ -39,8 +39,8 @@ LONG_NAMES = [(words(b"UNSU"), 2, words(b"SUB ")), (words(b"CONN"), 3, words(b"N
 
 PLAIN = re.compile(rb"(H)?(?:PUB ([!-~]{1,1024})|MSG ([!-~]{1,1024}) ([!-~]+)) (?(1)(\d{1,9}) )")
 """A plain message up to its size."""
-PRIVATE = re.compile(rb"_|\$SYS|.*\._")
-"""Inboxes and subjects of the system account: they are read singly."""
+PRIVATE = re.compile(rb"_|\$(?:SYS|JS)|.*\._")
+"""Inboxes and subjects of the system account and of JetStream: they are read singly."""
 VERSION = b"NATS/1.0\r\n"
 BLOCK_LINES = re.compile(rb"NATS/1\.0\r\n(?:[!-9;-~]+:[ -~]*\r\n)*\r\n")
 HEADER = re.compile(rb"([!-9;-~]+): *([ -~]*)\r\n")
