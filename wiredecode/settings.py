@@ -60,7 +60,7 @@ class Settings:
         if name in inside:
             raise SettingsError(f"the saved filter @{name} names itself")
         if name not in self.filters:
-            known = ", ".join(f"@{each}" for each in self.filters) or "none is saved yet"
+            known = ", ".join(f"@{each}" for each in self.filters) or "none yet"
             advice = f"wiredecode config filters.{name} FILTER saves one"
             raise SettingsError(f"no filter is saved as @{name}; there is {known} ({advice})")
         return self._expanded(self.filters[name], (*inside, name))

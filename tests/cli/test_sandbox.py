@@ -65,6 +65,21 @@ def test_commands_do_the_same_in_the_sandbox(
 
 
 @needs_landlock
+def test_saved_filters_and_settings_count_in_the_sandbox(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wiredecode").mkdir()
+    settings = '[filters]\nsecond = "frame.number == 2"\n'
+    (tmp_path / "wiredecode" / "config.toml").write_text('time = "epoch"\n' + settings)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = captures / "rabbitmq-stream" / "c43_basic.pcap"
+    words = ("pcap", file, "-Y", "@second", "--summary", "-q")
+    confined = wiredecode(*words, "--sandbox", cwd=tmp_path)
+    assert (confined.returncode, confined.stdout) == (0, wiredecode(*words, cwd=tmp_path).stdout)
+    assert confined.stdout.strip().startswith(b"1")
+
+
+@needs_landlock
 def test_what_was_not_named_cannot_be_read_written_started_or_called(tmp_path: Path) -> None:
     """Under a user without any rights, and with what a decoder that was taken over would try."""
     tmp_path.chmod(0o755)

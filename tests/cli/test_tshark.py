@@ -67,6 +67,8 @@ WAYS = {
     "-r {f} -R tcp": "-R is -Y here",
     "-r {f} -o tcp.desegment_tcp_streams:FALSE": "--limit",
     "-r {f} -N mnt": "leave -N out",
+    "-r {f} -q -z conv,udp": "wiredecode stats FILE counts",
+    "-r {f} -q -z endpoints,ip": "wiredecode stats FILE counts",
     "-r {f} -O tcp": "-T fields",
     "-r {f} -T psml": "-T pdml",
     "-r {f} -T fields": "-e NAME",

@@ -16,7 +16,7 @@ FIRST, THEN = START_NS, START_NS + 1_234_567_890
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        (Times(), "1.234568"),
+        (Times(), "1.234567"),
         (Times("epoch"), "1700000001.234567"),
         (Times("absolute"), "2023-11-15T07:13:21.234567+09:00"),
         (Times("absolute", utc=True), "2023-11-14T22:13:21.234567Z"),
@@ -35,6 +35,13 @@ def test_delta_counts_from_the_frame_before_even_backwards() -> None:
         "+0.000005 s",
         "-0.000005 s",
     ]
+
+
+@pytest.mark.parametrize("form", ["relative", "delta", "epoch", "absolute"])
+def test_all_forms_tell_the_microsecond_that_is_over_not_the_next_one(form: str) -> None:
+    times = Times(form, utc=True)
+    times.text(1_000_000_000, 1_000_000_000)
+    assert ".999999" in times.text(1_999_999_600, 1_000_000_000)
 
 
 def test_times_before_1970_are_not_cut_to_the_wrong_side() -> None:

@@ -152,6 +152,21 @@ def test_requests_and_responses_are_linked_both_ways(dissector: Path) -> None:
 
 
 @needs_tshark
+def test_where_wireshark_has_a_dissector_of_the_same_name_ours_has_another(dissector: Path, tmp_path: Path) -> None:
+    theirs, capture = tmp_path / "theirs.lua", CAPTURES / "nats" / "04-request-reply.pcap"
+    theirs.write_text('local p = Proto("nats", "Theirs")\np.fields = { ProtoField.uint16("nats.subject", "Subject") }\n')
+    shown = ["-T", "fields", "-e"]
+    ours = ["tshark", "-r", str(capture), "-X", f"lua_script:{dissector}", *shown]
+    both = ["tshark", "-r", str(capture), "-X", f"lua_script:{theirs}", *ours[3:]]
+    alone, beside = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for command in ([*ours, "nats.subject"], [*both, "wiredecode_nats.subject"])
+    )
+    assert beside == alone
+    assert "svc.echo" in alone
+
+
+@needs_tshark
 def test_secrets_are_hidden_until_asked_for(dissector: Path) -> None:
     capture = CAPTURES / "rabbitmq-stream" / "c43_basic.pcap"
     command = [

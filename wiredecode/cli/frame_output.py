@@ -89,7 +89,7 @@ class FrameOptions:
         if self.form is None or self.form == "text":
             lines = self.summary or (self.form is not None and not self.full and not self.hexdump)
             return RECORDS if self.json else LINES if lines else TREES
-        return {"ek": RECORDS, "json": ARRAY, "pdml": PDML}.get(self.form, FIELDS)
+        return {"ek": RECORDS, "json": ARRAY, "pdml": PDML, "fields": FIELDS, "tabs": FIELDS}[self.form]
 
     @property
     def is_records(self) -> bool:

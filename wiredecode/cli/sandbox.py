@@ -20,6 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from wiredecode import settings
 from wiredecode.capture.live.privileges import drop_capabilities
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -47,7 +48,7 @@ NETWORK, SCOPES = 3, 3
 SYSTEM: list[str] = LISTS["files"]["system"]
 """Files that libraries read."""
 TERMINAL = ("/dev/null", "/dev/tty")
-CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+CACHES = ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")
 """Where libraries keep files of their own."""
 INPUTS = frozenset({"files", "file", "keylog", "keylog_dir", "key"})
 OUTPUTS = frozenset({"out", "output", "save", "write", "summary_json"})
@@ -69,6 +70,8 @@ def confine_command(parameters: Mapping[str, Any]) -> None:
     """Confine a command that was given these parameters. Raises NoSandbox."""
     reads = [Path(name) for name in _names(parameters, INPUTS) if name != "-"]
     writes = [Path(name) for name in _names(parameters, OUTPUTS) if name != "-"]
+    with suppress(RuntimeError):  # there is no home
+        reads.append(settings.path())
     confine(reads, writes, live=bool(parameters.get("interface")))
 
 

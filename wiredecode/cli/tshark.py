@@ -198,7 +198,7 @@ def decode_as(value: str) -> str:
 def statistic(wanted: str) -> list[str]:
     """The command, without files, that answers a ``-z``."""
     kind, *rest = wanted.split(",")
-    if kind in ("conv", "endpoints"):
+    if kind in ("conv", "endpoints") and rest[:1] == ["tcp"]:
         return ["stats", "--table", "connections"]
     if kind == "expert":
         return ["check", "--severity", "note"]

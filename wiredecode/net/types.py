@@ -252,11 +252,10 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """Something reassembly saw that a user wants to know; becomes a Finding of the frame at ``offset``.
+    """Something reassembly saw at ``offset`` that a user wants to know; ``ready`` is the moment that made it known.
 
-    ``ready`` is the moment that made it known. A Note may come before or after the Chunk that holds ``offset``; the
-    first frame of the direction that is ready at or after ``ready`` does not depend on how the capture was cut into
-    batches.
+    It becomes a Finding of the first frame of the direction that is ready then or later: the frame at ``offset`` may
+    be written already, and which frame comes next does not depend on batches.
     """
 
     direction: Direction

@@ -156,7 +156,7 @@ def session(
 
 
 def mute_lost_java(server: socketserver.BaseServer) -> None:
-    """Ctrl-C may end Java in the midst of what it tells pyspark's server, which would print a traceback of that."""
+    """Ctrl-C may end Java while it writes to pyspark's server, which would print a traceback."""
     report = server.handle_error
 
     def handle_error(request: Any, client_address: Any) -> None:

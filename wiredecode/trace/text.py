@@ -13,6 +13,7 @@ from wiredecode.frames.who import describe, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.trace.sighting import STORED, Message, Reply, Sighting
+from wiredecode.view.times import seconds_text
 
 PUBLISHED, REPLICATED, DELIVERED = "published", "replicated", "delivered"
 WORDS = {PUBLISH: PUBLISHED, FORWARD: "forwarded", DELIVER: DELIVERED}
@@ -151,7 +152,7 @@ def listed(messages: list[Message], nth: int, first_ns: int, width: int = WIDTH)
     begin = max(0, min(nth - 1 - MOST_LISTED // 2, len(messages) - MOST_LISTED))
     for number, message in enumerate(messages[begin : begin + MOST_LISTED], begin + 1):
         mark = ">" if number == nth else " "
-        head = f"{mark}{number:>4}  {(message.first.time_ns - first_ns) / 1e9:.6f}  frame {message.first.frame}  "
+        head = f"{mark}{number:>4}  {seconds_text(message.first.time_ns - first_ns)}  frame {message.first.frame}  "
         yield shorten(f"{head}{escape(title(message, topic=several))}", width)
     if len(messages) > MOST_LISTED:
         yield f"      {len(messages):,} in all; --nth chooses"

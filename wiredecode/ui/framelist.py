@@ -27,6 +27,7 @@ from wiredecode.ui.store import Row
 from wiredecode.view import theme
 from wiredecode.view.colors import ColorRules
 from wiredecode.view.screen import MAX_TYPE, columns, cut, cut_middle, pad
+from wiredecode.view.times import seconds_text
 
 MOST_LOOKS = 8192
 """Frames whose look is remembered."""
@@ -157,7 +158,7 @@ class Column(NamedTuple):
 
 def _delta(frames: FrameList, row: Row) -> str:
     before = frames.model.rows[row.number - 1].time_ns if row.number > 1 else row.time_ns
-    return f"{(row.time_ns - before) / 1e9:.6f}"
+    return seconds_text(row.time_ns - before)
 
 
 def _clock(frames: FrameList, row: Row) -> str:

@@ -27,12 +27,12 @@ class Times:
     def text(self, time_ns: int, first_ns: int) -> str:
         """``time_ns`` is since the epoch; ``first_ns``: when the capture began."""
         if self.form == "relative":
-            return f"{(time_ns - first_ns) / 1e9:.6f}"
+            return seconds_text(time_ns - first_ns)
         if self.form == "delta":
             before, self._before = self._before, time_ns
-            return f"{(time_ns - (time_ns if before is None else before)) / 1e9:.6f}"
+            return seconds_text(0 if before is None else time_ns - before)
         if self.form == "epoch":
-            return f"{time_ns // 1000 / 1e6:.6f}"
+            return seconds_text(time_ns)
         seconds, rest = divmod(time_ns, SECOND)
         second, zone = _second(seconds, self.utc)
         return f"{second}.{rest // 1000:06d}{zone}"
@@ -47,6 +47,13 @@ class Times:
         if self.form == "delta" and not text.startswith("-"):
             text = f"+{text}"
         return f"{text} s" if self.form in ("relative", "delta") else text
+
+
+def seconds_text(ns: int) -> str:
+    """Seconds with whole microseconds, which are cut off, as in tshark."""
+    micros = ns // 1000
+    seconds, rest = divmod(abs(micros), 1_000_000)
+    return f"{'-' * (micros < 0)}{seconds}.{rest:06d}"
 
 
 USUAL = Times()

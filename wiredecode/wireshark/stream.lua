@@ -25,8 +25,16 @@ link.prefs.secrets = Pref.bool("Show passwords and tokens", false, "They stand i
 function link.prefs_changed() show_secrets = link.prefs.secrets end
 function link.init() conversations = {} end
 
+-- A protocol and the beginning of its fields' names; another one where Wireshark has a dissector of this name.
+local function free_proto(P)
+  local title = "wiredecode " .. P.title
+  local made, proto = pcall(Proto, P.name, title)
+  if made then return proto, "" end
+  return Proto("wiredecode_" .. P.name, title), "wiredecode_"
+end
+
 -- The fields of a protocol as a tree by the parts of their names.
-local function field_tree(proto, declared)
+local function field_tree(proto, declared, prefix)
   local root, list = { kids = {} }, {}
   for _, one in ipairs(declared) do
     local name, title, ftype, names, doc = one[1], one[2], one[3], one[4], one[5]
@@ -35,6 +43,7 @@ local function field_tree(proto, declared)
       node.kids[part] = node.kids[part] or { kids = {}, parent = node }
       node = node.kids[part]
     end
+    name = prefix .. name
     local shape = ftype == "absolute_time" and base.UTC or ftype:find("int") and base.DEC or nil
     if ftype == "none" then
       node.field = ProtoField.none(name, title, doc)
@@ -334,9 +343,9 @@ local function with_proxy(P, size)
 end
 
 local function register(P)
-  local proto = Proto(P.name, "wiredecode " .. P.title)
+  local proto, prefix = free_proto(P)
   P.proto = proto
-  P.nodes = field_tree(proto, P.fields)
+  P.nodes = field_tree(proto, P.fields, prefix)
   P.served = {}
   function P.at(prefix)
     local node = P.nodes
