@@ -154,7 +154,7 @@ def test_requests_and_responses_are_linked_both_ways(dissector: Path) -> None:
 @needs_tshark
 def test_where_wireshark_has_a_dissector_of_the_same_name_ours_has_another(dissector: Path, tmp_path: Path) -> None:
     theirs, capture = tmp_path / "theirs.lua", CAPTURES / "nats" / "04-request-reply.pcap"
-    theirs.write_text('local p = Proto("nats", "Theirs")\np.fields = { ProtoField.uint16("nats.subject", "Subject") }\n')
+    theirs.write_text('Proto("nats", "Theirs").fields = { ProtoField.uint16("nats.subject", "Subject") }')
     shown = ["-T", "fields", "-e"]
     ours = ["tshark", "-r", str(capture), "-X", f"lua_script:{dissector}", *shown]
     both = ["tshark", "-r", str(capture), "-X", f"lua_script:{theirs}", *ours[3:]]
