@@ -21,7 +21,7 @@ from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.codes import Code
-from wiredecode.stats.tables import CONNECTION_FACTS, CONSUMERS, STATISTICS
+from wiredecode.stats.tables import CONSUMERS, STATISTICS
 from wiredecode.tables.schema import declared_columns
 
 WRITTEN = Path(__file__).parent / "protocols"
@@ -128,13 +128,12 @@ def tables() -> Iterator[str]:
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
     for one in (*STATISTICS, CONSUMERS):
-        more = CONNECTION_FACTS if one.name == "connections" else ()
         yield from (
             f"### {one.name}",
             "",
             f"{one.title[0].upper()}{one.title[1:]}.",
             "",
-            ", ".join(map(code, (*one.columns, *more))),
+            ", ".join(map(code, (*one.columns, *one.facts))),
             "",
         )
 

@@ -10,7 +10,7 @@ import pytest
 
 import wiredecode
 from tests.conftest import sampled
-from wiredecode.stats.tables import CONNECTION_FACTS, NAMES
+from wiredecode.stats.tables import NAMES, STATISTICS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,13 +38,12 @@ def wide(level: str) -> pa.Table:
     """All captures as the pipeline's table, with the columns that statistics read."""
     import pyarrow as pa
 
-    from wiredecode.spark.stats import called, marks
-    from wiredecode.stats.tables import STATISTICS
+    from wiredecode.spark import stats
     from wiredecode.tables.portable import converted, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
-    nested = [*marks(), *(name for _, name, _ in called())]
+    nested = stats.nested()
     needed = [name for each in STATISTICS if each.level == level for name in each.needs if name != "layers"]
     names = list(dict.fromkeys(["source", *needed, *(nested if level == "frames" else ())]))
     schema = select(portable_schema(table_schema(level)), names)
@@ -60,15 +59,14 @@ def here() -> dict[str, list[dict[str, Any]]]:
     """The statistics of one machine, capture by capture."""
     from wiredecode.stats import statistics
 
+    facts = {each.name: each.facts for each in STATISTICS}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
     for source in SEVERAL:
         made = statistics(CAPTURES / source, interval="1s")
         for name, table in made.items():
             if name not in found:  # counted frame by frame only
                 continue
-            rows = (
-                table.drop_columns(list(CONNECTION_FACTS)).to_pylist() if name == "connections" else table.to_pylist()
-            )
+            rows = table.drop_columns(list(facts[name])).to_pylist()
             if name == "connections":
                 rows = [row for row in rows if row["client_frames"] or row["server_frames"]]
             found[name] += [{"source": source, **row} for row in rows]

@@ -94,7 +94,7 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
         own = [each for each in told if each.connection is frame.connection]
         for each in own or [each for each in told if "copy_of" not in each.generated]:
             assert each.latency_ns is not None
-            values[*request(frame), broker(each)].append(each.latency_ns)
+            values[*request(frame, each), broker(each)].append(each.latency_ns)
         asked = frame.outcome is None and frame.type in asking.get(frame.protocol or "", ())
         if not answers[frame.number] and (asked or frame.outcome in ("unanswered", "late")):
             silent[*request(frame), broker(frame)] += 1
@@ -113,7 +113,7 @@ def latency(whole: Sequence[Frame]) -> list[Row]:
 
 def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
     """Out of the table of messages; those of a sub-batch have one number, and count once."""
-    confirming = {(name, kind) for name, checks in offers() for kind in checks.publishes}
+    confirming = {(name, kind): how for name, checks in offers() for kind, how in checks.publishes.items()}
     sub_batches = {name: checks.sub_batches for name, checks in offers()}
     by_id = {frame.id: frame for frame in whole}
     values: dict[tuple[Any, ...], list[int]] = defaultdict(list)
@@ -126,6 +126,8 @@ def confirms(whole: Sequence[Frame], messages: Iterable[Row]) -> list[Row]:
         if each["operation"] != "publish" or (frame.protocol, frame.type) not in confirming or number in counted:
             continue
         counted.add(number)
+        if (other := confirming[frame.protocol, frame.type].other_streams) and str(each.get("topic")).startswith(other):
+            continue
         key, outcome = (frame.protocol, each.get("topic"), broker(frame)), each.get("outcome")
         if "copy_of" in frame.generated:
             continue
@@ -155,13 +157,16 @@ def group(topic: str | None) -> str | None:
     return topic
 
 
-def request(frame: Frame) -> tuple[Any, ...]:
+def request(frame: Frame, answer: Frame | None = None) -> tuple[Any, ...]:
     """What a request is called, and its topic."""
     subject = frame.values.get("subject") if frame.protocol == "nats" else None
     if not isinstance(subject, str):
         return frame.protocol, frame.type, None
     api = re.match(r"\$JS\.(.+\.)?API\.(CONSUMER\.MSG\.NEXT\.)?", subject)
-    return frame.protocol, frame.type if api is None else "pull" if api[2] else "JetStream API", group(subject)
+    if api is not None:
+        return frame.protocol, "pull" if api[2] else "JetStream API", group(subject)
+    stored = answer is not None and "stream" in answer.generated
+    return frame.protocol, "JetStream publish" if stored else "request", group(subject)
 
 
 def throughput(messages: Iterable[Row]) -> list[Row]:

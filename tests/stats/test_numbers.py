@@ -14,14 +14,19 @@ pytest.importorskip("pyarrow")
 
 from tests.stats.recount import recounted
 from wiredecode.stats import statistics
-from wiredecode.stats.tables import CONNECTION_FACTS, CONSUMERS, NAMES, STATISTICS, fitting
+from wiredecode.stats.tables import CONSUMERS, NAMES, STATISTICS, fitting
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 RECOUNTED = (
     *("rabbitmq-stream/c43_puberr.pcap", "rabbitmq-stream/c43_subentry.pcap", "rabbitmq-stream/c43_dedup.pcap"),
     *("rabbitmq-stream/d_drop1pct.pcap", "rabbitmq-stream/d_snap96.pcap", "rabbitmq-stream/d_shuffled_dups.pcap"),
     *("nats/14-cluster-routes.pcap", "nats/03-pubsub.snap96.pcap", "liftbridge/30-lb-publish-ack.pcap"),
-    *("cursus/stream.pcap", "cursus/produce.s2c-only.pcap", "tank/tank_d4_midconnection.pcap"),
+    *(
+        "nats/13-jetstream.pcap",
+        "cursus/stream.pcap",
+        "cursus/produce.s2c-only.pcap",
+        "tank/tank_d4_midconnection.pcap",
+    ),
     *("pravega/read_cuts.pcap", "pravega/seed_dialect.pcap"),
 )
 TRUTHS = ("c43_basic", "c43_puberr", "c43_multi", "c43_dedup", "c43_filter", "c43_large", "c43_errors", "c43_amqp")
@@ -42,10 +47,10 @@ def test_tables_are_what_a_recount_finds(name: str) -> None:
     wanted = recounted(CAPTURES / name)
     assert tuple(found) == (*wanted, CONSUMERS.name)
     assert tuple(wanted) == NAMES
-    counted = found["connections"].drop_columns(list(CONNECTION_FACTS)).to_pylist()
-    there = {**found, "connections": [row for row in counted if row["client_frames"] or row["server_frames"]]}
+    there = {each.name: found[each.name].drop_columns(list(each.facts)).to_pylist() for each in STATISTICS}
+    there["connections"] = [row for row in there["connections"] if row["client_frames"] or row["server_frames"]]
     for table, rows in wanted.items():
-        mine = there[table] if isinstance(there[table], list) else there[table].to_pylist()
+        mine = there[table]
         assert sorted(map(plain, mine)) == sorted(map(plain, rows)), table
 
 
@@ -76,7 +81,7 @@ def test_rows_come_in_the_order_that_is_told() -> None:
 def test_columns_are_those_that_are_declared() -> None:
     found = statistics(CAPTURES / "nats" / "03-pubsub.pcap")
     for statistic in STATISTICS:
-        columns = (*statistic.columns, *(CONNECTION_FACTS if statistic.name == "connections" else ()))
+        columns = (*statistic.columns, *statistic.facts)
         assert tuple(found[statistic.name].schema.names) == columns
         assert set(statistic.narrow) <= set(columns)
 
@@ -186,3 +191,14 @@ def test_consumers_are_where_they_say(name: str, rows: list[tuple[object, ...]])
     """A number above 2**63, which one stores for none, is no position."""
     found = statistics(CAPTURES / name, tables=["consumers"])["consumers"].to_pylist()
     assert [tuple(row.values())[1:] for row in found] == rows
+
+
+def test_a_request_to_a_service_is_no_jetstream_publish_and_large_publishes_have_their_transfer_time() -> None:
+    rows = statistics(CAPTURES / "nats/13-jetstream.pcap", tables=["latency"])["latency"].to_pylist()
+    kinds = {row["topic"]: row["request"] for row in rows}
+    assert (kinds["ord.dup"], kinds["$JS.ACK.*"], kinds["$JS.API.INFO"]) == (
+        *("JetStream publish", "request", "JetStream API"),
+    )
+    large = statistics(CAPTURES / "rabbitmq-stream/c43_large.pcap", tables=["confirms"])["confirms"].to_pylist()
+    assert all(row["transfer_max_us"] > 0 and row["first_byte_max_us"] > row["max_us"] for row in large)
+    assert all(row["first_byte_max_us"] <= row["max_us"] + row["transfer_max_us"] for row in large)

@@ -43,7 +43,7 @@ class Checker:
         """By protocol and type: what its frames are shown to."""
         self._ended: deque[tuple[Connection, str | None]] = deque()
         self._over: list[Connection] = []
-        """The first connections that are over: rules of protocols that come later learn of them."""
+        """The first connections that are over, for the rules of protocols that come later."""
         self.coverage = Coverage()
 
     def bound_times(self, most: int) -> None:

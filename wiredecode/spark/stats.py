@@ -61,12 +61,17 @@ def _parts(name: str, has: Callable[[str], bool]) -> dict[str, Any]:
         copies = [f"{mark} is not null" for mark in marks() if has(mark)]
         parts["copied"] = f"({' or '.join(copies) or 'false'})"
         calls = [
-            f"when protocol = '{one}' and startswith({field}, '{each.begin}') and contains({field}, '{each.within}') "
-            f"then '{each.name}'"
+            (f"protocol = '{one}' and startswith({field}, '{each.begin}') and contains({field}, '{each.within}')", each)
             for one, field, each in called()
-            if has(field)
+            if has(field) and (not each.answer or has(answer_column(one, each)))
         ]
-        parts["called"] = f"case {' '.join(calls)} else type end" if calls else "type"
+        plain = [f"when {when} then '{each.name}'" for when, each in calls if not each.answer]
+        shown = [f"when {when} then {repr(each.name) if each.answer else 'null'}" for when, each in calls]
+        answers = {answer_column(one, each): one for one, _, each in called() if each.answer}
+        marked = [f"(protocol = '{one}' and {name} is not null)" for name, one in answers.items() if has(name)]
+        parts["called"] = f"case {' '.join(plain)} else type end" if plain else "type"
+        parts["called_by_answer"] = f"case {' '.join(shown)} end" if marked else "cast(null as string)"
+        parts["marked"] = " or ".join(marked) or "false"
         parts["waits"] = _among("request", ((one, kind) for one, each in checks.items() for kind in each.waits))
         topics = {one: f"layers.{one}.{each.topic}" for one, each in checks.items() if each.topic}
         cases = " ".join(f"when protocol = '{one}' then {_group(field)}" for one, field in topics.items() if has(field))
@@ -104,6 +109,17 @@ def marks() -> list[str]:
 def called() -> list[tuple[str, str, Called]]:
     """Return the distinctions of requests of one type: protocol, column, and the texts to look for in it."""
     return [(one, f"layers.{one}.{each.field}", each) for one, checks in offers() for each in checks.called]
+
+
+def answer_column(protocol: str, each: Called) -> str:
+    """Column of the generated field that an answer must have."""
+    return f"layers.{protocol}.{each.answer}"
+
+
+def nested() -> list[str]:
+    """The columns inside ``layers`` that queries read."""
+    pairs = ((field, answer_column(one, each) if each.answer else field) for one, field, each in called())
+    return list(dict.fromkeys([*marks(), *(name for pair in pairs for name in pair)]))
 
 
 def _among(column: str, pairs: Iterable[tuple[str, str]]) -> str:

@@ -252,10 +252,10 @@ class Counters:
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames received."""
         rows = [*self._counters[statistic.name].rows()]
-        schema = pa.schema([(name, type_of(name)) for name in statistic.columns])
+        columns = [pa.field(name, type_of(name)) for name in statistic.columns]
+        schema = pa.schema([*columns, *map(fact_field, statistic.facts)])
         if self.connections is not None and statistic.name == "connections":
             rows = [*with_facts(rows, self.connections.rows, whole=self.whole)]
-            schema = pa.schema([*schema, *map(fact_field, CONNECTION_FACTS)])
         return table_of(statistic, rows, schema)
 
 

@@ -15,7 +15,7 @@ from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import protocols, requests
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import Publishing
+from wiredecode.protocols.shared.problems import Called, Publishing
 
 MOST_WAITING = 131_072
 """Requests, and frames of published messages, without answer yet that are remembered; the oldest are given up."""
@@ -106,8 +106,16 @@ class OpenRequest:
     side: int
     time_ns: int
     asks: bool
-    elsewhere: list[tuple[str | None, int]] = field(default_factory=list)
-    """Broker and latency of answers on other connections."""
+    calls: list[Called]
+    """Its possible names; its answer decides between them."""
+    elsewhere: list[tuple[RequestKey, int]] = field(default_factory=list)
+    """Latency of answers on other connections."""
+
+    def answered(self, answer: Frame) -> RequestKey:
+        """The key of its answer."""
+        protocol, kind, topic, _ = self.place
+        kind = next((each.name for each in self.calls if not each.answer or each.answer in answer.generated), kind)
+        return protocol, kind, topic, broker(answer)
 
 
 @dataclass(slots=True, eq=False)
@@ -149,11 +157,11 @@ class Latency:
             self._answered.put(frame.id, None)
             return
         checks = self._checks.get(frame.protocol)
-        kind = checks.request(frame) if checks is not None else frame.type
         topic = self._topic(frame.values.get(checks.topic)) if checks is not None and checks.topic else None
-        place = frame.protocol, kind, topic, broker(frame)
+        place = frame.protocol, frame.type if checks is None else checks.request(frame), topic, broker(frame)
+        calls = [] if checks is None else checks.calls(frame)
         asks = frame.expects_response
-        self.open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks))
+        self.open.add(frame.id, OpenRequest(place, frame.connection, frame.side, frame.time_ns, asks, calls))
 
     def _topic(self, topic: Any) -> str | None:
         if not isinstance(topic, str):
@@ -162,27 +170,28 @@ class Latency:
         return within_limit(self._topics, group, group)
 
     def _answer(self, frame: Frame, request: int, latency_ns: int) -> None:
-        waiting, server = self.open.waiting.get(request), broker(frame)
+        waiting = self.open.waiting.get(request)
         if waiting is not None:
+            place = waiting.answered(frame)
             if self._hops or waiting.connection is frame.connection:
-                self._counts[*waiting.place[:3], server].latency.add(latency_ns)
+                self._counts[place].latency.add(latency_ns)
                 del self.open.waiting[request]
-                self._answered.put(request, (waiting.place, waiting.connection))
+                self._answered.put(request, (place, waiting.connection))
             elif "copy_of" not in frame.generated:
-                waiting.elsewhere.append((server, latency_ns))
+                waiting.elsewhere.append((place, latency_ns))
             else:
                 waiting.asks = False
         elif request not in self._answered:
-            self._counts[frame.protocol, None, None, server].latency.add(latency_ns)
+            self._counts[frame.protocol, None, None, broker(frame)].latency.add(latency_ns)
         elif (known := self._answered[request]) is not None:
             self._answered.move_to_end(request)
             if self._hops or known[1] is frame.connection:
-                self._counts[*known[0][:3], server].latency.add(latency_ns)
+                self._counts[*known[0][:3], broker(frame)].latency.add(latency_ns)
 
     def _give_up(self, waiting: OpenRequest) -> None:
         """No answer is expected from now on, on its own connection."""
-        for server, latency_ns in waiting.elsewhere:
-            self._counts[*waiting.place[:3], server].latency.add(latency_ns)
+        for place, latency_ns in waiting.elsewhere:
+            self._counts[place].latency.add(latency_ns)
         always = waiting.place[:2] in self._always
         if waiting.asks and not waiting.elsewhere and (always or reply_captured(waiting)):
             self._counts[waiting.place].unanswered += 1
@@ -208,6 +217,12 @@ class Confirmed:
     """Outcomes of messages that were published to one stream of one broker."""
 
     latency: Spread = field(default_factory=Spread)
+    """From the last byte of a publish ..."""
+    whole: Spread = field(default_factory=Spread)
+    """... and from its first one."""
+    transfer_ns: int = 0
+    """From its first byte to its last: of all publishes, and the longest."""
+    longest_ns: int = 0
     failed: int = 0
     unconfirmed: int = 0
     unknown: int = 0
@@ -231,6 +246,7 @@ class Publication:
 
     connection: Connection
     side: int
+    first_ns: int
     time_ns: int
     messages: list[Published]
 
@@ -247,6 +263,8 @@ class Confirms:
             (name, kind): how for name, checks in offers() for kind, how in checks.publishes.items()
         }
         self._rows: dict[ExchangeKey, Confirmed] = defaultdict(Confirmed) if rows is None else rows
+        self._keeps = rows is None
+        """Whether times from the first byte are kept, too."""
         self.open = OpenRequests(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
@@ -276,7 +294,7 @@ class Confirms:
             found.append(Published(to, count, length, length))
             count += length
         if found:
-            self.open.add(frame.id, Publication(frame.connection, frame.side, frame.time_ns, found))
+            self.open.add(frame.id, Publication(frame.connection, frame.side, frame.first_ns, frame.time_ns, found))
 
     def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
         publication = self.open.waiting[confirmation.request]
@@ -290,6 +308,11 @@ class Confirms:
                 some.to.failed += count
             else:
                 some.to.latency.add(frame.time_ns - publication.time_ns, count)
+                if self._keeps:
+                    transfer_ns = max(publication.time_ns - publication.first_ns, 0)
+                    some.to.whole.add(frame.time_ns - publication.time_ns + transfer_ns, count)
+                    some.to.transfer_ns += transfer_ns * count
+                    some.to.longest_ns = max(some.to.longest_ns, transfer_ns)
         if not any(some.left for some in publication.messages):
             del self.open.waiting[confirmation.request]
 
@@ -317,4 +340,7 @@ class Confirms:
                     "failed": confirmed.failed,
                     "unconfirmed": confirmed.unconfirmed,
                     "unknown": confirmed.unknown,
+                    **{f"first_byte_{name}": value for name, value in confirmed.whole.columns().items()},
+                    "transfer_mean_us": confirmed.transfer_ns / (confirmed.whole.count or 1) / 1e3,
+                    "transfer_max_us": confirmed.longest_ns / 1e3,
                 }

@@ -35,6 +35,8 @@ class Statistic:
     """Columns that rows are sorted by, nulls last; ``-name``: the largest first."""
     preferred: tuple[str, ...] = ()
     """Columns that go after the others, where the terminal is narrow."""
+    facts: tuple[str, ...] = ()
+    """Columns that are known on one machine only, after the others."""
     needs: tuple[str, ...] = ()
     """Columns of tables that it is counted from on Spark ..."""
     query: str = ""
@@ -47,8 +49,7 @@ class Statistic:
 
 
 _TABLES = tomllib.loads((files(__package__) / "statistics.toml").read_text("utf-8"))
-CONNECTION_FACTS: tuple[str, ...] = tuple(_TABLES["connections"].pop("facts"))
-"""Columns of connections that are known on one machine only, after the others."""
+CONNECTION_FACTS: tuple[str, ...] = tuple(_TABLES["connections"]["facts"])
 _SAID: dict[str, dict[str, Any]] = {
     name: {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     for name, table in _TABLES.items()

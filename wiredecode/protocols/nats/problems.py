@@ -408,6 +408,8 @@ CHECKS = Checks(
     called=(
         Called(PULL, "subject", "$JS.", ".API.CONSUMER.MSG.NEXT."),
         Called("JetStream API", "subject", "$JS.", ".API."),
+        Called("JetStream publish", "subject", "", "", answer="stream"),
+        Called("request", "subject", "", ""),
     ),
     topic="subject",
     waits=frozenset({PULL}),

@@ -275,6 +275,8 @@ class Called(NamedTuple):
     field: str
     begin: str
     within: str
+    answer: str = ""
+    """Generated field that its answer must have."""
 
     def fits(self, frame: Frame) -> bool:
         text = frame.values.get(self.field)
@@ -312,10 +314,14 @@ class Checks:
     gauges: tuple[type[Gauge], ...] = ()
     """Readers of credits, lags and the like from its frames, for plots."""
 
+    def calls(self, frame: Frame) -> list[Called]:
+        """Those of :attr:`called` that a request can be, as far as its answer shows it."""
+        return [each for each in self.called if each.fits(frame)]
+
     def request(self, frame: Frame) -> str | None:
-        """Name of a request: its type, or by :attr:`called`."""
+        """Name of a request without answer: its type, or by :attr:`called`."""
         for each in self.called:
-            if each.fits(frame):
+            if not each.answer and each.fits(frame):
                 return each.name
         return frame.type
 
