@@ -115,6 +115,8 @@ NEAR: Mapping[str, Case] = {
     "kafka.rebalance-storm": "kafka/groups.pcap.gz",
     "kafka.fenced": "kafka/groups.pcap.gz",
     "kafka.throttled": "kafka/groups.pcap.gz",
+    "kafka.group-refused": partial(kafka_commit, 27),  # it is to join again
+    "kafka.connection-limit": "kafka/failover.pcap.gz",  # closed by a broker that stops
     "kafka.coordinator-moved": "kafka/groups.pcap.gz",  # not known yet: the first group of a broker
     "kafka.unsupported-version": "kafka/groups.pcap.gz",
     "kafka.acks-none-lost": "kafka/groups.pcap.gz",  # acks=0, and all are stored

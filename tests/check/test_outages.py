@@ -85,6 +85,22 @@ TABLE = (
         *("server.stalled", ("accepted 5 connections and answered nothing", "limit of connections", "continued to")),
         ("publish.unconfirmed",),
     ),
+    Outage("cursus_wrong_token.pcap", "cursus.authentication", ("principal alice was refused: authentication_failed",)),
+    Outage("cursus_too_many_streams.pcap", "cursus.stream-limit", ("refused STREAM: maximum connections (1) reached",)),
+    Outage(
+        "cursus_tls_required.pcap",
+        *("cursus.closed-unanswered", ("closed connections and did not answer 25 commands",)),
+        ("publish.unconfirmed",),
+    ),
+    Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
+    Outage("kafka_no_sasl.pcap", "kafka.sasl-failed", ("billing could not log in", "the listener has no SASL")),
+    Outage("kafka_no_mechanism.pcap", "kafka.sasl-failed", ("does not offer the mechanism of the client",)),
+    Outage("kafka_other_assignor.pcap", "kafka.group-refused", ("new-pod was refused", "shares no assignor")),
+    Outage("kafka_session_timeout.pcap", "kafka.group-refused", ("impatient was refused", "session.timeout.ms")),
+    Outage(
+        "kafka_too_many_connections.pcap", "kafka.connection-limit", ("ended 59 new connections before it answered",)
+    ),
+    Outage("kafka_transaction_timeout.pcap", "kafka.fenced", ("biller (#4) was fenced",)),
     Outage("rabbit_offset_gone.pcap", "rabbitmq_stream.offset-gone", ("offset 5 of r", "begins at 3,337")),
     Outage("rabbit_client_paused.pcap", "rabbitmq_stream.heartbeat", ("2 connections", "12.5 s", "not the network")),
     Outage(
@@ -142,7 +158,10 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"],
+    [
+        *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
+        "kafka_healthy_admin.pcap",
+    ],
 )
 def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name: str) -> None:
     assert problems(name) == []

@@ -33,6 +33,7 @@ REFUSALS = {
     "decode": "the broker cannot read the messages: compare the compression of client and broker",
     "leader": "another broker is the leader now: the client has to look up the leader again",
     "auth": "the client's user may not publish there",
+    "topic_not_found": "the topic was deleted, or was never created",
 }
 """Likely cause of a refusal by a word of its reason."""
 COMPARED = "wrong last sequence"

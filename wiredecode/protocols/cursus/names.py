@@ -78,6 +78,8 @@ ERROR_CLASSES = {code: name for name, codes in NAMES["error-classes"].items() fo
 """Codes whose class does not follow from how they are spelled."""
 
 
+LIMIT_REACHED = "maximum connections"
+"""Beginning of the reason."""
 NOT_LET_IN = words("authentication_failed authentication_required invalid_auth")
 """Errors about who somebody is, not about what they may do."""
 

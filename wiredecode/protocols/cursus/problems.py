@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wiredecode.fields import printable
 from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
@@ -212,7 +213,10 @@ class Admission(Rule):
         if frame.type == "AUTH":
             self._principals.put(number, str(facts.get("principal", "")))
             return
-        error = str(frame.values.get("error_code", ""))
+        error, reason = str(frame.values.get("error_code", "")), str(facts.get("reason", ""))
+        if reason.startswith(names.LIMIT_REACHED):
+            what = f"{frame.source} refused {facts.get('in_reply_to', 'commands')}: {printable(reason)}"
+            self.report.add(CODES["stream-limit"], what, what, frame=frame)
         if error not in names.NOT_LET_IN and names.error_class(error) != "authorization":
             return
         user = self._principals.get(number) or "(none)"

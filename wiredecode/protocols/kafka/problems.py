@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from wiredecode.fields import printable
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
@@ -22,6 +23,8 @@ ALL_RESPONSES = frozenset(message.name for message in RESPONSES.values())
 MOVED = "coordinator-moved"
 SOON_NS = 1_000_000_000
 """A broker that ends a connection within this time after a request refuses that request."""
+MANY_ENDED = 3
+"""Connections that a broker ends before it answered: fewer are a note."""
 
 REFUSALS = names.NAMES["refusals"]
 REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in REFUSALS.items()}
@@ -41,7 +44,7 @@ class Refusals(Rule):
     _lasting: Newest[tuple[str, str], tuple[int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """First and latest time of passing refusals, by client and title."""
     _deleted: Newest[str, str] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """Who deleted a topic, and when."""
+    """By topic: the client that deleted it, and the time."""
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "DeleteTopicsResponse":
@@ -74,6 +77,7 @@ class Refusals(Rule):
         )
         passing = REFUSALS[code].get("passing", False)
         problem = self.report.add(CODES[code], what, what, frame=frame, severity="note" if passing else None)
+        problem.likely = REFUSALS[code].get("likely", {}).get(error, "")
         if passing and self._lasts(frame, what):
             problem.severity = CODES[code].severity
         for topic in topics:
@@ -155,6 +159,7 @@ class Closed(Rule):
 
     def _report(self, sent: Sent, broker: str, how: str, served: bool) -> None:
         who, api = short(sent.place.connection), APIS.get(sent.key, sent.key)
+        sides = sent.place.connection.directions
         offered = self._offers.get(broker, {}).get(sent.key)
         if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
             offered = names.LEAST_PRODUCE, offered[1]
@@ -169,6 +174,11 @@ class Closed(Rule):
         elif not served and sent.key not in (names.API_VERSIONS, names.SASL_HANDSHAKE, names.SASL_AUTHENTICATE):
             what = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
             self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
+        elif not served and sent.key == names.API_VERSIONS and not sides[1 - sent.place.side].captured:
+            problem = self.report.add(CODES["connection-limit"], "", broker, frame=sent.place, severity="note")
+            problem.what = f"{broker} ended {counted(problem.count, 'new connection')} before it answered anything"
+            if problem.count >= MANY_ENDED:
+                problem.severity = problem.code.severity
 
 
 @dataclass(eq=False)

@@ -85,6 +85,8 @@ GAUGES = (Readers,)
 
 MOST_SETUPS = 10_000
 """That may wait for their answer; the oldest are forgotten."""
+SUCCESSORS_NS = 2_000_000_000
+"""A writer whose segment was sealed continues with another one within this time."""
 SETUP_NS = 1_000_000_000
 """A writer is not set up if this much of the capture follows without an answer."""
 MOST_SEGMENTS = 10_000
@@ -157,6 +159,34 @@ class Refusals(Rule):
 
 def segment_of(frame: Frame) -> str:
     return printable(str(frame.values.get("segment", "a segment")))
+
+
+@dataclass(eq=False)
+class Sealed(Rule):
+    """Writers whose segments are sealed and that continue with no other segment of the stream."""
+
+    types = frozenset({"SetupAppend", "DataAppended", "SegmentIsSealed"})
+    _writers: Newest[int, None] = field(default_factory=lambda: Newest(MOST_SETUPS))
+    """Connections on which a client set up appends."""
+    _sealed: Newest[tuple[str, str], FrameRef] = field(default_factory=lambda: Newest(MOST_SETUPS))
+    """By host of the client and stream: the last refusal."""
+
+    def frame(self, frame: Frame) -> None:
+        number, client = frame.connection.number, frame.source if frame.sender == "client" else frame.destination
+        segment = frame.values.get("segment") or frame.generated.get("segment", "")
+        place = client.rpartition(":")[0], printable(str(segment)).rpartition("/")[0]
+        if frame.type == "SetupAppend":
+            self._writers.put(number, None)
+        if frame.type != "SegmentIsSealed":
+            self._sealed.pop(place, None)
+        elif number in self._writers:
+            self._sealed.put(place, ref_of(frame))
+
+    def finish(self) -> None:
+        for (_, stream), place in self._sealed.items():
+            if self.report.last_ns - place.time_ns >= SUCCESSORS_NS:
+                what = f"{short(place.connection)} cannot write to {stream}: it is sealed, and no other segment follows"
+                self.report.add(CODES["stream-sealed"], what, stream, frame=place)
 
 
 class Setups(Rule):
@@ -354,7 +384,7 @@ CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=CODES,
-    rules=(Refusals, Setups, Transactions, Reads),
+    rules=(Refusals, Sealed, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),
     answered=frozenset({"SetupAppend"}),
     publishes=dict.fromkeys(APPENDS, Publishing(("segment",), "event_count")),
