@@ -85,6 +85,7 @@ CRAFTED: Mapping[str, Case] = {
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
     "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
+    "tcp.overlap-differs": partial(crafted.sent_again, b"changed"),
     "tcp.nothing-said": partial(check, CAPTURES.parent / "tests/check/outages/on_http.pcap.gz"),
     "tcp.slow-response": partial(slow_answer, lost=True),
     "capture.clock": partial(crafted.pause, -90.0, 200),
@@ -174,6 +175,7 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.stream-deleted": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.consumer-crash-loop": "rabbitmq-stream/c43_offsets.pcap",
+    "tcp.overlap-differs": partial(crafted.sent_again, b""),
     "tcp.nothing-said": partial(syn, answered=True),  # and not closed
     "tcp.no-handshake": "stories/advertised-refused.pcap",
     "server.stalled": "stories/healthy-tail.pcap",

@@ -75,6 +75,15 @@ def active_consumers(turns: Iterable[int]) -> list[Problem]:
     return rabbitmq(said)
 
 
+# Segments.
+
+
+def sent_again(end: bytes) -> list[Problem]:
+    """A Subscribe comes twice, the second time with another end."""
+    *before, subscribe, answer, heartbeat = packets([*subscribed(1), (CLIENT, layers.Heartbeat())])
+    return check(craft.batches([*before, subscribe, answer, subscribe[: -len(end)] + end, heartbeat]))
+
+
 # Sizes.
 
 

@@ -152,7 +152,9 @@ class Findings(Rule):
                 continue
             if self.refusal_told and finding.group == "response":
                 continue
-            if finding.code in HOLES or finding.group == "reassembly":
+            if finding.code == "overlap-differs":
+                self.report.add(CODES["tcp.overlap-differs"], finding.message, frame=frame, severity=finding.severity)
+            elif finding.code in HOLES or finding.group == "reassembly":
                 self._hole(frame, finding)
             else:
                 name = f"{frame.protocol}.{finding.code}"
