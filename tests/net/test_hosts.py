@@ -13,8 +13,8 @@ from tests.support import RABBITMQ, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.cli.app import app
 from wiredecode.net import Network
+from wiredecode.net.hosts import Hosts, answers
 from wiredecode.net.limits import Limits
-from wiredecode.net.network import Hosts, answers
 from wiredecode.tls import Keyed
 
 QUESTION = b"\x08broker-7\x07example\0"
@@ -69,7 +69,7 @@ def test_what_is_told_before_a_connection_names_it(size: int | None) -> None:
 
 
 def test_only_names_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wiredecode.net.network.MOST_ADDRESSES", 2)
+    monkeypatch.setattr("wiredecode.net.hosts.MOST_ADDRESSES", 2)
     hosts = Hosts(Limits())
     for number, name in enumerate(("a b", "a\n", "-", "", "x" * 300, "good.example.", "better", "late")):
         hosts.add(f"10.0.0.{number}", name)

@@ -448,12 +448,7 @@ class Dissector:
         return True
 
 
-if TYPE_CHECKING:
-    from wiredecode.filter import Filter
-    from wiredecode.net.types import Connection, Event
-    from wiredecode.protocols.registry import DecodeAs
-
-    ConnectionCallback = Callable[[Connection, str | None], None]
+ConnectionCallback = Callable[[Connection, str | None], None]
 
 
 def build_dissector(
