@@ -50,6 +50,15 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
     assert times.count > 3 >= len(times._values)
 
 
+def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was published is counted by connection and subject; the ones used last are kept."""
+    monkeypatch.setattr("wiredecode.check.publishes.MOST_WAITING", 2)
+    checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
+    for frame in build_dissector(Demand(link_responses=False, copies=False), Limits()).frames(capture):
+        checker.frame(frame)
+    assert len(checker._publishes._published) == 2
+
+
 def test_every_problem_begins_once_and_a_pause_ends() -> None:
     told, problems = watched(PAUSED)
     began = [name for what, name in told if what == BEGAN]

@@ -1,7 +1,6 @@
 """Publishes and what answers them, in all protocols: confirmed late, or neither confirmed nor refused."""
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
@@ -118,8 +117,8 @@ class Publishes(Rule):
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self.most_times = MOST_VALUES
         """Different latencies of a stream that are exact."""
-        self._published: Counter[tuple[int, str]] = Counter()
-        self._refused: dict[tuple[int, str], dict[str, Refused]] = {}
+        self._published: Newest[tuple[int, str], int] = Newest(MOST_WAITING)
+        self._refused: Newest[tuple[int, str], dict[str, Refused]] = Newest(MOST_WAITING)
         """By connection and stream, then by reason."""
         self.refused_by: int | None = None
         """The last frame that refused a publish: no other rule reports it."""
@@ -145,7 +144,8 @@ class Publishes(Rule):
         publish.compared = bool(how.compared) and stream.startswith(how.compared)
         if frame.response is None:  # else it was refused before it was sent
             self._waiting.put(frame.id, publish)
-        self._published[frame.connection.number, stream] += count
+        key = frame.connection.number, stream
+        self._published.put(key, self._published.get(key, 0) + count)
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
@@ -167,7 +167,7 @@ class Publishes(Rule):
         if confirmation.refusal is not None:
             if waiting.refusals and not waiting.left:
                 self.refused_by = frame.id
-                self._refuse(self._refused.setdefault(place, {}), waiting, confirmation.refusal)
+                self._refuse(self._refused.get_or_make(place, dict), waiting, confirmation.refusal)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
@@ -215,8 +215,8 @@ class Publishes(Rule):
 
     def _report_refused(self, place: tuple[int, str], refused: Refused) -> None:
         why, who, stream = refused.why, short(refused.place.connection), place[1]
-        to = f" to {stream}" if stream else ""
-        what = f"{refused.messages:,} of {self._published[place]:,} messages that {who} published{to}: {why}"
+        of, to = self._published.get(place, refused.messages), f" to {stream}" if stream else ""
+        what = f"{refused.messages:,} of {of:,} messages that {who} published{to}: {why}"
         severity = "note" if refused.is_usual else "warning" if refused.confirmed else None
         how: Any = {"until_ns": refused.last_ns, "count": refused.messages, "severity": severity}
         problem = self.report.add(CODES["publish.refused"], what, (place, why), frame=refused.place, **how)
@@ -254,7 +254,7 @@ class Publishes(Rule):
     def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
         connection, stream = first.place.connection, first.stream
-        of, to = self._published[key], f" to {stream}" if stream else ""
+        of, to = self._published.get(key, left), f" to {stream}" if stream else ""
         what = f"{left:,} of {of:,} messages that {short(connection)} published{to} have no answer"
         places = [each.place for each in publishes]
         problem = self.report.about(CODES["publish.unconfirmed"], what, key, places, count=left)
