@@ -21,6 +21,7 @@ from wiredecode.fields import (
     compiler,
 )
 from wiredecode.fields.layer import Layer
+from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers import CursusFrame, length
 from wiredecode.protocols.cursus.layers_kinds import TOKEN, DecimalText, Sequence
 
@@ -31,17 +32,8 @@ MAGIC_NUMBER = 0xBA7C
 TIE_MASK, TIE_VALUE = 0xFFFF00FF, 0x00010000
 """A partition that, read as a number, is a one-digit text of the older document with its length in front."""
 
-LABELS = {
-    "cur": "today's layout",
-    "seed": "layout of the older document",
-    "noes": "layout of 2026-04, before event sourcing",
-    "noidem": "layout of 2025-12 to 2026-04, without idempotence",
-    "noacks": "layout of 2025-12, without acks",
-    "nokey": "layout of 2025-12-07, without keys",
-    "first": "first layout, 2025-12",
-}
+LABELS: dict[str, str] = names.NAMES["dialects"]
 """The dialects, in the order in which they are tried."""
-
 
 SHORT = ("nokey", "first")
 """The dialects whose messages have neither an offset nor a key."""

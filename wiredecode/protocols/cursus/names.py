@@ -32,12 +32,7 @@ TEXT, INTEGER, BOOLEAN = "text", "integer", "boolean"
 
 PARAMETERS: dict[str, tuple[str, str]] = {
     **{name: (name, kind) for kind, names in NAMES["parameters"].items() for name in names},
-    "producerId": ("producer_id", TEXT),
-    "memberId": ("member", TEXT),
-    "consumerId": ("consumer_id", TEXT),
-    "autoOffsetReset": ("auto_offset_reset", TEXT),
-    "seqNum": ("seq_num", INTEGER),
-    "isIdempotent": ("is_idempotent", BOOLEAN),
+    **{name: (field, kind) for name, (field, kind) in NAMES["renamed-parameters"].items()},
 }
 """Every parameter of a key=value command: the field it becomes, and its type."""
 
@@ -51,14 +46,7 @@ REPLY_INTEGERS = WORDS["reply-integers"]
 """Fields of OK, ERROR and STREAM_CONTROL replies that are numbers, where they look like numbers."""
 REPLY_BOOLEANS = WORDS["reply-booleans"]
 REPLY_TEXTS = WORDS["reply-texts"]
-REPLY_NAMES = {
-    "producerId": "producer_id",
-    "class": "error_class",
-    "command": "echoed_command",
-    "type": "control_type",
-    "commands": "command_list",
-    "messages": "message_count",
-}
+REPLY_NAMES: dict[str, str] = NAMES["reply-names"]
 """Reply fields whose name in a record is another one."""
 
 PARAMETER_KEYS = {key: name for key, (name, _) in PARAMETERS.items()}
@@ -76,7 +64,6 @@ ROUTING, AVAILABILITY = "routing", "availability"
 
 ERROR_CLASSES = {code: name for name, codes in NAMES["error-classes"].items() for code in codes}
 """Codes whose class does not follow from how they are spelled."""
-
 
 LIMIT_REACHED = "maximum connections"
 """Beginning of the reason."""

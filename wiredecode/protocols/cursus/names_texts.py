@@ -270,13 +270,5 @@ def json_type(value: Any) -> str:
     return "Json"
 
 
-JSON_TYPES = (
-    ("last_offset", "AckResponse"),
-    ("group_name", "GroupStatus"),
-    ("policy", "TopicMetadata"),
-    ("success", "DiscoveryReply"),
-    ("key", "StreamEnvelope"),
-    ("error", "JsonError"),
-    ("partitions", "TopicMetadata"),
-)
+JSON_TYPES: tuple[tuple[str, str], ...] = tuple(names.NAMES["json-types"].items())
 """A member that identifies each kind of JSON reply, in the order in which they are looked for."""

@@ -30,8 +30,7 @@ def judge_request(data: bytes, position: int) -> Evidence:
     """
     if len(data) - position < REQUEST.size:
         front = data[position : position + 8]
-        short = len(front) < 8
-        return Evidence(CUT if short or _is_known(*struct.unpack(">ihh", front)) else BAD)
+        return Evidence(CUT if len(front) < 8 or _is_known(*struct.unpack(">ihh", front)) else BAD)
     size, key, version, correlation, length = REQUEST.unpack_from(data, position)
     if not _is_known(size, key, version) or correlation < 0:
         return Evidence(BAD)

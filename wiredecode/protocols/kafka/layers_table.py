@@ -59,7 +59,6 @@ MESSAGES: dict[str, Message] = {}
 for each in TABLE["messages"]:
     MESSAGES.setdefault(each["name"], Message(each["key"], each["name"], [])).blocks.append(each)
 
-
 REQUESTS, RESPONSES = (
     {each.key: each for name, each in MESSAGES.items() if each.key >= 0 and name.endswith(ending)}
     for ending in ("Request", "Response")

@@ -21,8 +21,6 @@ Place = tuple[str, int | None]
 """Topic and partition."""
 CODES = codes_of("kafka")
 
-# For plots and statistics.
-
 
 class Lags(Gauge):
     """Offsets that groups committed, and how far these are from the end of the partition, by the latest Fetch."""
@@ -74,8 +72,6 @@ class Lags(Gauge):
 def called(place: Place, group: str) -> str:
     return f"{place[0]}[{place[1]}], group {group}"
 
-
-# Rules.
 
 MOST_GROUPS = 100
 """Groups of a partition whose lag is measured."""

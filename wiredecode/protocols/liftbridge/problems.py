@@ -53,14 +53,7 @@ def partition_of(frame: Frame, said: Mapping[str, Any]) -> Partition:
     return Partition(cluster_of(frame), named(said, "stream"), said.get("partition", 0))
 
 
-OPERATIONS = {
-    "report_leader_op": (LEADER, "replica", "{who} reports that {leader} does not lead {of}"),
-    "change_leader_op": (LEADER, "leader", "{leader} leads {of}"),
-    "shrink_isr_op": (REPLICAS, "replica_to_remove", "{who} is out of sync with {of}"),
-    "expand_isr_op": (REPLICAS, "replica_to_add", "{who} is in sync with {of} again"),
-    "create_stream_op": (STREAM, "stream", "stream {of} is created"),
-    "delete_stream_op": (STREAM, "stream", "stream {of} is deleted"),
-}
+OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
 """By field of the request: kind of the change, field of who changes, and what holds from now on."""
 
 

@@ -11,7 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
-from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES
+from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
@@ -21,14 +21,7 @@ CODES = codes_of("pravega")
 
 # For the timeline.
 
-DONE = {
-    "SegmentCreated": "created",
-    "SegmentSealed": "sealed",
-    "SegmentTruncated": "truncated",
-    "SegmentDeleted": "deleted",
-    "SegmentsMerged": "merged",
-    "SegmentPolicyUpdated": "given another policy",
-}
+DONE: dict[str, str] = NAMES["done"]
 
 
 def segment_done(frame: Frame) -> Iterator[Change]:
