@@ -14,28 +14,15 @@ from typer.core import TyperGroup
 from wiredecode.cli.groups import with_groups
 from wiredecode.cli.options import UsageError
 
-GROUPS = {
-    "Capture": "-i -f -p -w --ring-size --ring-seconds --ring-files --duration --via -s -B",
-    "Selection": "-n --address --port -Y -c --from --to --follow-file --side --table --interval",
-    "Output": "-o --whole-connections --format --level --columns --partition-by --overwrite --compression "
-    "--csv-formulas --row-group --summary --json -T -e -E "
-    "--csv -x --hex -V --full --raw --messages --time --utc --bytes --ranges --show-secrets --color --summary-json",
-    "Decoding": "-d -2 --gap-timeout --gap-buffer --limit --keylog --keylog-dir --resolve",
-    "General": "--sandbox -q -v -h --help --version",
-}
-"""Heading to the options below it, each by its first name, in this order; others are above all."""
+_TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
+TREE: dict[str, Any] = _TABLES.pop("wiredecode")
+"""Texts of ``wiredecode`` itself, and what all commands have in common."""
+GROUPS: dict[str, str] = TREE["groups"]
+"""Heading to the options below it."""
 OTHERS = "Options"
-
-
-RENAMED = {
-    "--hole-timeout": "--gap-timeout",
-    "--max-buffer": "--gap-buffer",
-    "--bytes": "--body-bytes",
-}
-"""Options by former names, which still work where a command has no option of that name."""
-
-
-UNCONFINED = {"via": "starts no programs", "otlp": "opens no connections"}
+RENAMED: dict[str, str] = TREE["renamed"]
+"""Options by former names."""
+UNCONFINED: dict[str, str] = TREE["unconfined"]
 """Options that do not work in a sandbox."""
 
 
@@ -132,9 +119,6 @@ class Entry(NamedTuple):
         return typer.main.get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
 
 
-_TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
-TREE: dict[str, str] = _TABLES.pop("wiredecode")
-"""Texts of ``wiredecode`` itself."""
 COMMANDS = {name: Entry(**table) for name, table in _TABLES.items()}
 
 

@@ -10,11 +10,12 @@ from typing import ClassVar
 
 from rich.text import Text
 from rich.tree import Tree
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
 from wiredecode.fields.layer import Range
 from wiredecode.frames.frame import Frame
+from wiredecode.ui import keys
 from wiredecode.ui.lines import Lines
 from wiredecode.view import theme
 from wiredecode.view.hexdump import ROW, Dump
@@ -81,7 +82,7 @@ def span_of(text: Text) -> Range | None:
 class TreePane(Lines):
     """The tree of a frame; Space folds."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "fold", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("tree")]
 
     def __init__(self) -> None:
         super().__init__(id="tree")
@@ -149,10 +150,7 @@ class TreePane(Lines):
 class BytePane(Lines):
     """The bytes of a frame; the cursor is on one byte."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", "byte before", show=False),
-        Binding("right,l", "step(1)", "next byte", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("bytes")]
 
     BAR = False
 

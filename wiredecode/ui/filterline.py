@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input
@@ -14,6 +14,7 @@ from textual.widgets import Input
 from wiredecode.filter import FilterError, compile_filter
 from wiredecode.frames.escape import escape
 from wiredecode.settings import Settings, SettingsError, write
+from wiredecode.ui import keys
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
 PROMPTS = {
@@ -55,11 +56,7 @@ class Completion(Suggester):
 class Entry(Input):
     """One line of input; while nothing is asked, it shows the filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+c", "leave", "leave", show=False),
-        Binding("up", "earlier(-1)", "before", show=False),
-        Binding("down", "earlier(1)", "after", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("entry")]
 
     @dataclass
     class Entered(Message):

@@ -4,10 +4,9 @@ import tomllib
 from importlib.resources import files
 from typing import NamedTuple
 
+from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding
-
-from wiredecode.ui.lines import link
 
 
 class Key(NamedTuple):
@@ -25,15 +24,22 @@ class Key(NamedTuple):
 
 
 _GROUPS = tomllib.loads((files(__package__) / "keys.toml").read_text("utf-8"))
+_BINDINGS: dict[str, list[list[str]]] = _GROUPS.pop("bindings")
 IN_PANES = "In every pane"
 PANES: list[list[str]] = _GROUPS.pop(IN_PANES)
 """Keys of panes, and their meanings."""
 KEYS = tuple(Key(group, *row) for group, rows in _GROUPS.items() for row in rows)
 
 
-def bindings() -> list[Binding]:
-    """Of the main screen."""
-    return [Binding(key.keys, key.action, key.what, show=False) for key in KEYS]
+def bindings(place: str | None = None) -> list[Binding]:
+    """Of a pane or another screen, by its name in ``keys.toml``, or of the main screen."""
+    rows = [(key.keys, key.action, key.what) for key in KEYS] if place is None else _BINDINGS[place]
+    return [Binding(names, action, what, show=False) for names, action, what in rows]
+
+
+def link(text: str, action: str) -> Text:
+    """A text that does an action of the screen when it is clicked."""
+    return Text(text, Style(meta={"@click": f"screen.{action}"}))
 
 
 def bottom() -> Text:

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from wiredecode.frames.escape import LIKE, escape
+from wiredecode.ui import keys
 
 CURSOR, UNFOCUSED = Style(reverse=True), Style(bold=True, underline=True)
 """Seen without colours, too."""
@@ -34,17 +35,7 @@ class Lines(ScrollView, can_focus=True):
     Lines { overflow: hidden hidden; }
     Lines:focus { border-title-style: reverse; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "up", show=False),
-        Binding("down,j", "move(1)", "down", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "page down", show=False),
-        Binding("home,g", "edge(-1)", "first", show=False),
-        Binding("end,G", "edge(1)", "last", show=False),
-        Binding("left,h", "aside(-1)", "left", show=False),
-        Binding("right,l", "aside(1)", "right", show=False),
-        Binding("enter", "choose", "open", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("lines")]
 
     BAR: ClassVar[bool] = True
     """Whether the line with the cursor is highlighted."""
@@ -224,11 +215,6 @@ def changed(before: Strip, now: Strip) -> tuple[int, int]:
 
 def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
     return [(letter, segment.style) for segment in strip for letter in segment.text]
-
-
-def link(text: str, action: str) -> Text:
-    """A text that does an action of the screen when it is clicked."""
-    return Text(text, Style(meta={"@click": f"screen.{action}"}))
 
 
 class TextLine(Widget):

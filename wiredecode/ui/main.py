@@ -29,7 +29,7 @@ from wiredecode.ui.detail import BytePane, TreePane
 from wiredecode.ui.filterline import Entry
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines, TextLine, link
+from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.live import Live
 from wiredecode.ui.model import CaptureModel, Loader
 from wiredecode.ui.reports import MAKERS, OF_FRAME
@@ -241,7 +241,7 @@ class MainScreen(Screen[None]):
         self.problem_line.display = kind == filterline.FILTER and bool(recent) and self.entry.has_focus
         line = Text("recent  ")
         for at, text in enumerate(recent):
-            line.append(" │ " if at else "").append(link(escape(text), f"recent({at})"))
+            line.append(" │ " if at else "").append(keys.link(escape(text), f"recent({at})"))
         self.problem_line.show(line)
 
     def action_recent(self, at: int) -> None:

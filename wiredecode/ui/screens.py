@@ -6,14 +6,14 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from wiredecode.frames.escape import escape
 from wiredecode.ui import keys
 from wiredecode.ui.framelist import COLUMNS, column
 from wiredecode.ui.jobs import Job
-from wiredecode.ui.lines import Lines, TextLine, link
+from wiredecode.ui.lines import Lines, TextLine
 from wiredecode.ui.reports import ReportLine
 from wiredecode.view import theme
 
@@ -46,7 +46,7 @@ class Listing(Lines):
 class BackScreen(Screen[int]):
     """A screen that q and Esc leave; it gives the frame to go to, or 0."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,q,b", "leave", "back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("screen")]
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class ReportScreen(BackScreen):
         frames = self.lines.made[at].frames if at < len(self.lines.made) else ()
         leads = f"Enter: frame {frames[0]:,}  " if frames else ""
         line = Text(f" {self.heading} │ {f'{text}  ' if text else leads}")
-        self.bottom.show(line.append(link("Esc: back", "leave")))
+        self.bottom.show(line.append(keys.link("Esc: back", "leave")))
 
     def made(self, job: Job) -> None:
         """The lines are ready, or could not be made; the user may have left."""
@@ -140,14 +140,7 @@ class ReportScreen(BackScreen):
 class ColumnsScreen(Screen[list[str]]):
     """The columns of the list: which, and in what order. Gives the names, none for what fits the width."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "choose", "choose", show=False),
-        Binding("less_than_sign,left", "order(-1)", "earlier", show=False),
-        Binding("greater_than_sign,right", "order(1)", "later", show=False),
-        Binding("d", "usual", "as usual", show=False),
-        Binding("enter,q", "take", "take", show=False),
-        Binding("escape,ctrl+c", "dismiss", "back", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings("columns")]
     HELP = " Columns │ Space: take or leave  < >: order  d: as usual  Enter: done  Esc: back"
 
     def __init__(self, chosen: Sequence[str]) -> None:
@@ -206,4 +199,4 @@ class HelpScreen(BackScreen):
             heading = not what
             rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
         self.lines.fill([ReportLine(row) for row in rows])
-        self.bottom.show(Text(" Help │ ").append(link("Esc: back", "leave")))
+        self.bottom.show(Text(" Help │ ").append(keys.link("Esc: back", "leave")))
