@@ -18,6 +18,8 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
+from wiredecode.protocols.shared.data import data_of
+
 MAX_DEPTH = 32
 """Compound, array and described values inside one another, the section's own value being the first level."""
 MAX_ELEMENTS = 1 << 18
@@ -125,9 +127,7 @@ def _fixed(
     return Constructor(code, type_, encoding, Category.FIXED, _WIDTHS[code >> 4], decode, plain)
 
 
-def _number(
-    code: int, type_: str, encoding: str, layout: str, plain: Callable[[Any, Show], Json] | None = None
-) -> Constructor:
+def _number(code: int, type_: str, encoding: str, layout: str) -> Constructor:
     packer = struct.Struct(">" + layout)
     unpack = packer.unpack
     return Constructor(
@@ -137,7 +137,7 @@ def _number(
         Category.FIXED,
         packer.size,
         lambda payload: unpack(payload)[0],
-        plain,
+        _SHOWN_AS.get(type_),
         packer,
     )
 
@@ -150,12 +150,17 @@ def _opaque(code: int, type_: str, encoding: str) -> Constructor:
     return _fixed(code, type_, encoding, bytes, _shown)
 
 
-def _sized(code: int, type_: str, encoding: str, category: Category, text: bool = False) -> Constructor:
+def _sized(code: int, type_: str, encoding: str) -> Constructor:
     """A type with a size field: 1 byte where the code has an even high nibble, else 4."""
-    width = 4 if code & 0x10 else 1
-    if text:
+    width, category = 4 if code & 0x10 else 1, _COMPOUND.get(type_, Category.VARIABLE)
+    if type_ in ("string", "symbol"):
         return Constructor(code, type_, encoding, category, width, _text)
     return Constructor(code, type_, encoding, category, width, bytes, _shown)
+
+
+TABLES = data_of("shared", "amqp.toml")
+_COMPOUND = {"list": Category.LIST, "map": Category.MAP, "array": Category.ARRAY}
+_SHOWN_AS: dict[str, Callable[[Any, Show], Json]] = {"float": _float, "double": _float, "timestamp": _timestamp}
 
 
 def _known() -> list[Constructor]:
@@ -167,39 +172,11 @@ def _known() -> list[Constructor]:
         _constant(0x43, "uint", "uint0", 0),
         _constant(0x44, "ulong", "ulong0", 0),
         Constructor(0x45, "list", "list0", Category.LIST, 0, bytes),
-        _number(0x50, "ubyte", "ubyte", "B"),
-        _number(0x51, "byte", "byte", "b"),
-        _number(0x52, "uint", "smalluint", "B"),
-        _number(0x53, "ulong", "smallulong", "B"),
-        _number(0x54, "int", "smallint", "b"),
-        _number(0x55, "long", "smalllong", "b"),
-        _number(0x56, "boolean", "boolean", "?"),
-        _number(0x60, "ushort", "ushort", "H"),
-        _number(0x61, "short", "short", "h"),
-        _number(0x70, "uint", "uint", "I"),
-        _number(0x71, "int", "int", "i"),
-        _number(0x72, "float", "ieee-754", "f", _float),
         _fixed(0x73, "char", "utf32", _char),
-        _opaque(0x74, "decimal32", "ieee-754"),
-        _number(0x80, "ulong", "ulong", "Q"),
-        _number(0x81, "long", "long", "q"),
-        _number(0x82, "double", "ieee-754", "d", _float),
-        _number(0x83, "timestamp", "ms64", "q", _timestamp),
-        _opaque(0x84, "decimal64", "ieee-754"),
-        _opaque(0x94, "decimal128", "ieee-754"),
         _fixed(0x98, "uuid", "uuid", _uuid),
-        _sized(0xA0, "binary", "vbin8", Category.VARIABLE),
-        _sized(0xB0, "binary", "vbin32", Category.VARIABLE),
-        _sized(0xA1, "string", "str8-utf8", Category.VARIABLE, text=True),
-        _sized(0xB1, "string", "str32-utf8", Category.VARIABLE, text=True),
-        _sized(0xA3, "symbol", "sym8", Category.VARIABLE, text=True),
-        _sized(0xB3, "symbol", "sym32", Category.VARIABLE, text=True),
-        _sized(0xC0, "list", "list8", Category.LIST),
-        _sized(0xD0, "list", "list32", Category.LIST),
-        _sized(0xC1, "map", "map8", Category.MAP),
-        _sized(0xD1, "map", "map32", Category.MAP),
-        _sized(0xE0, "array", "array8", Category.ARRAY),
-        _sized(0xF0, "array", "array32", Category.ARRAY),
+        *(_number(int(code, 0), *row) for code, row in TABLES["numbers"].items()),
+        *(_opaque(int(code, 0), *row) for code, row in TABLES["opaque"].items()),
+        *(_sized(int(code, 0), *row) for code, row in TABLES["sized"].items()),
     ]
 
 
@@ -209,7 +186,7 @@ def _unassigned(code: int) -> Constructor | None:
         return None
     if code < 0xA0:
         return _opaque(code, "unknown", f"unknown-{code:02x}")
-    return _sized(code, "unknown", f"unknown-{code:02x}", Category.VARIABLE)
+    return _sized(code, "unknown", f"unknown-{code:02x}")
 
 
 def _table() -> tuple[Constructor | None, ...]:
@@ -261,36 +238,18 @@ class Section:
         return previous is None or self.rank > previous.rank or (self.repeats and previous is self)
 
 
-def _section(descriptor: int, rank: int, name: str, type_: str, fields: str = "", repeats: bool = False) -> Section:
+def _section(name: str, descriptor: int, rank: int, kind: str, fields: str = "", repeats: bool = False) -> Section:
     spelled = {"sequence": "amqp-sequence", "value": "amqp-value"}.get(name, name.replace("_", "-"))
-    codes = frozenset(row.code for row in CONSTRUCTORS if row and type_ in ("*", row.type))
+    codes = frozenset(row.code for row in CONSTRUCTORS if row and kind in ("*", row.type))
     shown = {"list": "structure" if fields else "array of arrays", "binary": "array of bytes", "*": "any"}
     named = [each.partition(":") for each in fields.split()]
     names, types = tuple(name for name, _, _ in named), tuple(said or "string" for _, _, said in named)
     return Section(
-        descriptor, name, f"amqp:{spelled}:{type_}", rank, codes, shown.get(type_, type_), names, types, repeats
+        descriptor, name, f"amqp:{spelled}:{kind}", rank, codes, shown.get(kind, kind), names, types, repeats
     )
 
 
-SECTIONS: tuple[Section, ...] = (
-    _section(
-        0x70, 0, "header", "list",
-        "durable:boolean priority:uint8 ttl:uint32 first_acquirer:boolean delivery_count:uint32",
-    ),
-    _section(0x71, 1, "delivery_annotations", "map"),
-    _section(0x72, 2, "message_annotations", "map"),
-    _section(
-        0x73, 3, "properties", "list",
-        "message_id:any user_id:bytes to subject reply_to correlation_id:any content_type content_encoding"
-        " absolute_expiry_time:timestamp creation_time:timestamp group_id group_sequence:uint32 reply_to_group_id",
-    ),
-    _section(0x74, 4, "application_properties", "map"),
-    _section(0x75, BODY, "data", "binary", repeats=True),
-    _section(0x76, BODY, "sequence", "list", repeats=True),
-    _section(0x77, BODY, "value", "*"),
-    _section(0x78, 6, "footer", "map"),
-)  # fmt: skip
-
+SECTIONS = tuple(_section(name, **table) for name, table in TABLES["sections"].items())
 BY_DESCRIPTOR: dict[int | str, Section] = {
     key: section for section in SECTIONS for key in (section.descriptor, section.symbol)
 }
