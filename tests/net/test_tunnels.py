@@ -53,6 +53,10 @@ def tunnels() -> dict[str, Wrap]:
         data = bytes(frame)
         return Raw(data[:12] + b"\x89\x26\x80\x01\x02\x03" + data[12:])
 
+    def e_tagged(frame: Any) -> Any:
+        data = bytes(frame)
+        return Raw(data[:12] + b"\x89\x3f\x80\x01\x02\x03\x04\x05" + data[12:])
+
     return {
         "vxlan": lambda frame: four / vxlan / whole(frame),
         "vxlan over ipv6": lambda frame: six / vxlan / whole(frame),
@@ -97,6 +101,7 @@ def tunnels() -> dict[str, Wrap]:
         "mpls of ethernet": lambda f: link / label / EoMCW() / whole(f),
         "pppoe": lambda f: link / PPPoE(sessionid=0x1234) / PPP(proto=0x0021) / ip(f),
         "vn-tag": vn_tagged,
+        "e-tag": e_tagged,
         "vxlan in gre in ip": lambda f: (
             four / IP(src="10.9.8.7", dst="10.6.5.4") / GRE(proto=0x0800) / four[IP] / vxlan / whole(f)
         ),

@@ -23,7 +23,8 @@ IS_CARRIER = np.isin(np.arange(256), sorted(CARRIERS))
 
 ETHERNET = 0x6558
 """Transparent Ethernet bridging: an Ethernet frame (RFC 1701)."""
-MPLS, MPLS_MULTICAST, PPPOE, VN_TAG, PROVIDER_BACKBONE = 0x8847, 0x8848, 0x8864, 0x8926, 0x88E7
+MPLS, MPLS_MULTICAST, PPPOE, PROVIDER_BACKBONE = 0x8847, 0x8848, 0x8864, 0x88E7
+VN_TAG, E_TAG = 0x8926, 0x893F
 ERSPAN, ERSPAN_III = 0x88BE, 0x22EB
 VXLAN_PORTS = (4789, 8472)
 """IANA's (RFC 7348), and the one of Linux before it was assigned, which Flannel and others still use."""
@@ -167,7 +168,8 @@ _LINKS: dict[int, Callable[[Layers, Octets], Inside]] = {
     MPLS: _mpls,
     MPLS_MULTICAST: _mpls,
     PPPOE: _pppoe,
-    VN_TAG: lambda part, octets: (part.at + 6, octets.u16(part.at + 4)),  # IEEE 802.1BR: four bytes, the ethertype
+    VN_TAG: lambda part, octets: (part.at + 6, octets.u16(part.at + 4)),  # Cisco: four bytes, the ethertype
+    E_TAG: lambda part, octets: (part.at + 8, octets.u16(part.at + 6)),  # IEEE 802.1BR: six bytes, the ethertype
     PROVIDER_BACKBONE: lambda part, octets: (part.at + 4, np.full(len(part.at), ETHERNET, np.int64)),  # IEEE 802.1ah
     ETHERNET: lambda part, octets: (part.at + 14, octets.u16(part.at + 12)),
 }
