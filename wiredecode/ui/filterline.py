@@ -17,15 +17,6 @@ from wiredecode.settings import Settings, SettingsError, write
 from wiredecode.ui import keys
 
 FILTER, NUMBER, WORD, BYTES, FILE = "filter", "number", "word", "bytes", "file"
-PROMPTS = {
-    FILTER: "filter; Tab completes, an empty one shows all",
-    NUMBER: "frame, or a time: 12.5s, +0.5s, 12:30:01, 2026-01-31T12:00:00Z",
-    WORD: "search for text in types and details",
-    BYTES: "search in bytes: digits as de ad be ef, or text, in quotes if it looks like digits",
-    FILE: "save as .pcapng, .json records, .parquet table, .svg the screen",
-}
-
-
 MOST_KEPT = 20
 """Filters that are remembered, and kept between runs."""
 SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")

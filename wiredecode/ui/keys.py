@@ -25,6 +25,8 @@ class Key(NamedTuple):
 
 _GROUPS = tomllib.loads((files(__package__) / "keys.toml").read_text("utf-8"))
 _BINDINGS: dict[str, list[list[str]]] = _GROUPS.pop("bindings")
+PROMPTS: dict[str, str] = _GROUPS.pop("prompts")
+"""By kind of question, what to type."""
 IN_PANES = "In every pane"
 PANES: list[list[str]] = _GROUPS.pop(IN_PANES)
 """Keys of panes, and their meanings."""

@@ -231,7 +231,7 @@ class MainScreen(Screen[None]):
         text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
         self.entry.ask(kind, text or self.words.get(kind, ""))
         self._asks()
-        self.say(filterline.PROMPTS[kind])
+        self.say(keys.PROMPTS[kind])
 
     def _asks(self) -> None:
         """Name what is typed; below it, if that is a filter, the last ones."""

@@ -3,33 +3,29 @@
 import re
 
 from wiredecode.fields.credentials import is_secret_name, is_secret_value
+from wiredecode.protocols.shared.data import data_of
 
 CLIENT, ROUTE, GATEWAY, LEAF = "client", "route", "gateway", "leaf"
 LINKS = (CLIENT, ROUTE, GATEWAY, LEAF)
 """Kinds of connections; each has its own grammar."""
 
-OPERATIONS = (
-    *("INFO", "CONNECT", "PUB", "HPUB", "SUB", "UNSUB", "MSG", "HMSG", "PING", "PONG", "+OK", "-ERR"),
-    *("RS+", "RS-", "LS+", "LS-", "A+", "A-", "RMSG", "LMSG"),
-)
-COUNTED = frozenset({"PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG"})
+NAMES = data_of("nats", "names.toml")
+OPERATIONS: tuple[str, ...] = (*NAMES["operations"]["client"], *NAMES["operations"]["link"])
+COUNTED = frozenset(NAMES["operations"]["counted"])
 """Operations with a counted body; the count is always the last field of the line."""
 CLIENT_SENDS = frozenset({"PUB", "HPUB", "SUB", "UNSUB"})
 SERVER_SENDS = frozenset({"MSG", "+OK"})
 """On client links."""
-LINK_OPERATIONS = frozenset({"RS+", "RS-", "LS+", "LS-", "A+", "A-", "RMSG", "LMSG"})
+LINK_OPERATIONS = frozenset(NAMES["operations"]["link"])
 """Only between servers."""
 
 NO_RESPONDERS = 503
 FIRST_ERROR = 400
 """Lowest status code of a failed request."""
 
-HARMLESS_ERRORS = (
-    "invalid subject",
-    "invalid publish subject",
-    "permissions violation",
-    "maximum subscriptions exceeded",
-)
+ERRORS = {name: tuple(beginnings) for name, beginnings in NAMES["errors"].items()}
+"""Beginnings, in lower case, of -ERR texts by what they mean, in the order in which they are looked for."""
+HARMLESS_ERRORS: tuple[str, ...] = tuple(NAMES["harmless"]["errors"])
 """Beginnings, in lower case, of -ERR texts after which the server keeps the connection."""
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}

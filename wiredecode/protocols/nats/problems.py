@@ -152,16 +152,6 @@ GAUGES = (ConsumerPlaces,)
 
 # Rules.
 
-KINDS = (
-    (("authorization violation", "authentication", "user authentication", "account authentication"), "authentication"),
-    (("permissions violation",), "permissions"),
-    (("stale connection",), "stale"),
-    (("slow consumer",), "slow-consumer"),
-    (("server shutdown",), "lame-duck"),
-    (("maximum payload",), "max-payload"),
-    (("maximum ",), "limit"),
-)
-"""Texts of -ERR, in lower case."""
 CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
 """After these the server closes the connection: why it ended is known."""
 MOST_SUBSCRIPTIONS = 1024
@@ -176,7 +166,7 @@ MANY_PINGS = 2
 def kind_of(text: str) -> str:
     """The code of an -ERR."""
     lower = text.lower()
-    return next((name for beginnings, name in KINDS if lower.startswith(beginnings)), "server-error")
+    return next((name for name, beginnings in names.ERRORS.items() if lower.startswith(beginnings)), "server-error")
 
 
 @dataclass(slots=True)

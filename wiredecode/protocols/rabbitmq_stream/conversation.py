@@ -256,12 +256,6 @@ class RabbitMQConversation(Conversation):
                 frame.generate("stream", printable(request.values["stream"]))
             bindings.answer(number, frame.values.get("response_code") == names.OK)
 
-    def _declared_publisher(self, frame: Frame) -> None:
-        self._declared(frame, self.publishers, "publisher_id")
-
-    def _subscribed(self, frame: Frame) -> None:
-        self._declared(frame, self.subscriptions, "subscription_id")
-
     def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
         """A declaration whose stream was truncated: the id's former stream no longer holds."""
         self.whole = False
@@ -410,14 +404,14 @@ class RabbitMQConversation(Conversation):
         **dict.fromkeys(names.CORRELATED, _add_request),
         **dict.fromkeys(names.RESPONSES, _answer),
         0x0001: _declare_publisher,
-        0x8001: _declared_publisher,
+        0x8001: lambda self, frame: self._declared(frame, self.publishers, "publisher_id"),
         PUBLISH: _publish,
         CONFIRM: _publish_confirm,
         0x0004: _publish_error,
         0x0006: _delete_publisher,
         0x8006: _deleted_publisher,
         0x0007: _subscribe,
-        0x8007: _subscribed,
+        0x8007: lambda self, frame: self._declared(frame, self.subscriptions, "subscription_id"),
         0x0008: _deliver,
         0x0009: _credit,
         0x8009: _credited,

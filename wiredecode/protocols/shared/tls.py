@@ -49,12 +49,8 @@ MOST_NAMES = 64
 Facts = dict[str, Any]
 
 
-def version_name(number: int) -> str:
-    return VERSIONS.get(number, f"0x{number:04x}")
-
-
-def cipher_name(number: int) -> str:
-    return CIPHERS.get(number, f"0x{number:04x}")
+def name_of(number: int, names: Mapping[int, str]) -> str:
+    return names.get(number, f"0x{number:04x}")
 
 
 def _protocols(data: bytes) -> list[str]:
@@ -89,11 +85,11 @@ def client_hello(data: bytes) -> Facts:
     resumes = PSK in found or found.get(SESSION_TICKET) or (session and SUPPORTED_VERSIONS not in found)
     return {
         "server_name": _server_name(found[SERVER_NAME]) if SERVER_NAME in found else None,
-        "versions": [version_name(number) for number in versions[:MOST_NAMES]],
+        "versions": [name_of(number, VERSIONS) for number in versions[:MOST_NAMES]],
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "resumption": "offered" if resumes else None,
         "early_data": "offered" if EARLY_DATA in found else None,
-        "ciphers": [cipher_name(number) for number in ciphers[:MOST_NAMES]],
+        "ciphers": [name_of(number, CIPHERS) for number in ciphers[:MOST_NAMES]],
         "session": session,
     }
 
@@ -103,8 +99,8 @@ def server_hello(data: bytes) -> Facts:
     hello = handshake.server_hello(data)
     found = hello.extensions
     return {
-        "version_chosen": version_name(hello.version),
-        "cipher": cipher_name(hello.cipher),
+        "version_chosen": name_of(hello.version, VERSIONS),
+        "cipher": name_of(hello.cipher, CIPHERS),
         "alpn": _protocols(found[ALPN]) if ALPN in found else None,
         "session": hello.session,
         "psk": PSK in found,
