@@ -402,7 +402,6 @@ def settings() -> Settings:
 MOST_SECONDS = 1e9
 """Some 30 years: nanoseconds of such times fit into 64 bits."""
 
-
 FORMER_LIMITS = {"hole_seconds": "gap_seconds"}
 
 

@@ -29,10 +29,8 @@ STANDARD_INPUT = STANDARD_OUTPUT = "-"
 MAX_ROWS = 1_000
 """Of a table on a terminal."""
 
-
 SHOWN = ("table", "vertical", "markdown")
 """Formats for people."""
-
 
 SqlFormat = Literal["table", "vertical", "markdown", "csv", "json", "ndjson", "parquet"]
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 RING_MIB, RING_FILES = 256, 8
 """A live capture that is not saved by -w keeps this many files of this size while the screen is open."""
 
-
 THIS_HOST = "127.0.0.1:0"
 """A free port, for this host only."""
 SERVED = "TEXTUAL_DRIVER"

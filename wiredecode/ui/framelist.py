@@ -194,7 +194,6 @@ COLUMNS = {
     "details": Column("key facts and findings", 0, lambda frames, row: row.details),
 }
 
-
 TIMES = {"absolute": COLUMNS["clock"], "delta": COLUMNS["delta"], "epoch": COLUMNS["epoch"]}
 """Columns that replace seconds since the first packet, by the setting ``time``."""
 

@@ -122,7 +122,6 @@ PART_FRAMES = 4096
 AHEAD, KEPT_FRAMES = 24, 128
 """Frames after a shown one that are read with it, and number of frames that are remembered."""
 
-
 OnEnd = Callable[["Connection", str | None], None]
 Look = Callable[[PacketBatch], None]
 

@@ -37,7 +37,6 @@ def holds_credential(data: bytes) -> bool:
 
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
-
 Reach = Callable[[bytes, int, int], int]
 """Where something ends: ``(data, position, end of the frame) -> its end``."""
 

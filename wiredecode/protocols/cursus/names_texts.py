@@ -29,7 +29,6 @@ MOST_SPELLED = 8
 MAX_OFFSETS = 65_536
 """Longest list of offsets that is taken apart."""
 
-
 OTHER = "other_fields"
 """Keys that the protocol does not know."""
 IGNORED = "ignored_words"

@@ -54,7 +54,6 @@ COLUMN_TYPES = {
     "cursus_compressed.data": "binary",
 }
 
-
 SEARCH_BYTES = 256 * 1024
 """While searching, a frame longer than this is believed only when its start decides alone."""
 RECOGNISE_BYTES, RECOGNISE_BYTES_ELSEWHERE = 256 * 1024, 32 * 1024

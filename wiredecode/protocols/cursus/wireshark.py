@@ -78,7 +78,6 @@ KINDS: dict[type[Kind], Any] = {
     Sequence: lambda writer, kind: ("sequence", {}),
 }
 
-
 SCRIPT = Script(
     source_beside(__file__).replace("@TEXTS@", source_beside(__file__, "_texts")),
     tables,

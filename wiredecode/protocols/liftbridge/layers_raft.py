@@ -279,7 +279,6 @@ LAYERS: tuple[type[Layer], ...] = (
     Snapshot,
 )
 
-
 AnyAnswer = response(
     "AnyAnswer", *{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values()
 )

@@ -42,7 +42,6 @@ DEFAULT_NAMESPACE = "liftbridge-default"
 RAFT_MARK = ".raft.metadata."
 """Between the namespace and the purpose, in subjects of the metadata group."""
 
-
 WHO = ("leader", "replica", "replica_to_add", "replica_to_remove", "group_id", "consumer_id")
 """Fields of operations that name servers and members."""
 MOST_SPELLED = 4

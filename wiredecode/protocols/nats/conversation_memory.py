@@ -42,7 +42,6 @@ KEY = re.compile(r"(\$JS\.(?:[^.]+\.)?API\.DIRECT\.GET\.KV_[^.]+\.)?\$KV\.([^.]+
 OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
 """Bucket, chunk or metadata, and id of the object or its name in base64."""
 
-
 ACK = "$JS.ACK."
 """Beginning of the subject for an ack of a delivered message."""
 ACKNOWLEDGED = re.compile(

@@ -30,11 +30,7 @@ HARMLESS_ERRORS: tuple[str, ...] = tuple(NAMES["harmless"]["errors"])
 
 GATEWAY_COMMANDS = {1: "gossip", 2: "all subscriptions start", 3: "all subscriptions complete"}
 
-HARMLESS_SYSTEM = re.compile(
-    r"\$SYS\.(?:REQ\.SERVER\.[^.]+\.(?:STATSZ|HEALTHZ|IDZ|SUBSZ|ROUTEZ|GATEWAYZ|JSZ)|REQ\.SERVER\.PING(?:\.STATSZ)?|"
-    r"REQ\.SERVER\.PING\.(?:HEALTHZ|IDZ|SUBSZ|ROUTEZ|GATEWAYZ|JSZ)|SERVER\.[^.]+\.(?:STATSZ|SHUTDOWN|LAMEDUCK)|"
-    r"(?:ACCOUNT\.[^.]+\.SERVER|SERVER\.ACCOUNT\.[^.]+)\.CONNS)"
-)
+HARMLESS_SYSTEM = re.compile(rf"\$SYS\.(?:{'|'.join(NAMES['harmless']['system'])})")
 """Subjects of the system account that carry no credentials; others may: claims, requests for log-in, who connected."""
 PAYLOAD_VERSION = b"NATS/1.0"
 

@@ -13,7 +13,7 @@ from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
-from wiredecode.protocols.pravega.names import CLIENT_TYPES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
+from wiredecode.protocols.pravega.names import CLIENT_TYPES, NAMES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
 from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
@@ -36,7 +36,6 @@ HELLO, KEEPALIVE = -127, 100
 INSIDE = (layers.Event, layers.PartialEvent, layers.Padding)
 """Only inside append data; at top level a mistake, or the proposal's messages."""
 
-
 CURRENT: dict[int, type[WireMessage]] = {
     kind.fields_desc[0].default: kind
     for kind in vars(layers).values()
@@ -53,9 +52,7 @@ EAGER: dict[int, tuple[type[WireMessage], ...]] = {
 KNOWN = frozenset(CURRENT) | frozenset(OLDER)
 BULKY = frozenset({-6, -2, 0, 3, 4, 5, 7, 9, 10, 58, 74, 75, 76, 78, 79, 83, 84, 85, 86, 87, 89, 90, 91})
 """Codes of messages that may be long."""
-WEAK_TYPES = frozenset(
-    {"KeepAlive", "AppendBlock", "DataAppended", "Event", "PartialMessage", "Padding", "PartialEvent"}
-)
+WEAK_TYPES = frozenset(NAMES["evidence"]["weak"])
 """Messages that many other bytes look like."""
 
 

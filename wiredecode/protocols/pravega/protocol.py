@@ -16,7 +16,6 @@ from wiredecode.protocols.shared.proxy import BehindProxy
 
 GENERATED = generated_of("pravega")
 
-
 HELLO = bytes.fromhex("ffffff8100000008")
 HELLO_BYTES = 16
 MESSAGES_TO_BELIEVE = 2

@@ -299,12 +299,7 @@ class MissingStreams(problems.Rule):
     """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
     were deleted."""
 
-    types = frozenset(
-        {
-            *("Create", "Delete", "DeclarePublisher", "Subscribe", "MetadataResponse", "MetadataUpdate"),
-            *("PublishError", "DeclarePublisherResponse", "SubscribeResponse"),
-        }
-    )
+    types = frozenset(names.NAMES["types"]["missing-streams"])
     _missing: dict[tuple[str, str], problems.FrameRef] = field(default_factory=dict)
     """By name and virtual host."""
     _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)

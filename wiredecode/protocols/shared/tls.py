@@ -41,7 +41,6 @@ ALERTS = {int(number): (name, meaning) for number, (name, meaning) in NAMES["ale
 CIPHERS = numbered(NAMES["ciphers"])
 """Those that are decrypted, and what clients offer beside them; others show their number."""
 
-
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
 MOST_NAMES = 64
 """Names of one list that are shown."""
@@ -162,14 +161,12 @@ READERS: dict[str, Callable[[bytes], Facts]] = {
     "EncryptedExtensions": encrypted_extensions,
 }
 
-
 NAME = "tls"
 CLOSE_NOTIFY, USER_CANCELED = 0, 90
 TYPES = (*RECORDS.values(), *MESSAGES.values(), RETRY)
 """Types of frames of TLS: a handshake by its first message."""
 
 GENERATED = generated_of("shared", "tls.toml")
-
 
 IN_ORDER = [name.removeprefix(f"{NAME}.") for name in GENERATED]
 DECRYPTED = {"decrypted": True}

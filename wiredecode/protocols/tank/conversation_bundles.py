@@ -31,7 +31,6 @@ FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecod
 NO_TIME = rfc3339_ms(0)
 """Meaning of "same timestamp" on the first message of a bundle."""
 
-
 Bundled = dict[str, Any]
 """A bundle: its record, or its values."""
 

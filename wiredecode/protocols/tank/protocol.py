@@ -20,7 +20,6 @@ GENERATED = generated_of("tank")
 COLUMN_TYPES = {"tank.topic": "string", "tank.partition": "uint16"}
 """Fields of some messages that others have too, by their subjects."""
 
-
 WEAK_FRAMES_WHEN_SURE = 3
 """The same where there is TANK before."""
 SEARCH_BYTES = 256 * 1024
