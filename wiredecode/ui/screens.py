@@ -194,9 +194,6 @@ class HelpScreen(BackScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        rows = []
-        for shown, what in keys.text():
-            heading = not what
-            rows.append(Text(shown, theme.HEAD) if heading else Text(f"  {shown:<14} {what}"))
+        rows = [Text(f"  {shown:<14} {what}") if what else Text(shown, theme.HEAD) for shown, what in keys.text()]
         self.lines.fill([ReportLine(row) for row in rows])
         self.bottom.show(Text(" Help │ ").append(keys.link("Esc: back", "leave")))

@@ -187,7 +187,7 @@ class Message(TaggedLayer):
             self.ranges[name] = (self.ranges.get(name, (start, 0))[0], stop)
             return stop
         if name in self.fields:
-            self._supersede(data, name)
+            self._unknown(data, *self.ranges[name], self.places[name])  # the last occurrence counts
         self.places[name] = len(self.shape)
         if isinstance(kind, Scalar):
             raw, stop = read_varint(name, data, position, end)
@@ -249,11 +249,6 @@ class Message(TaggedLayer):
         self.ranges["unknown_fields"] = (min(first, start), max(last, unknown.stop))
         self.members += 1
         return unknown.stop
-
-    def _supersede(self, data: bytes, name: str) -> None:
-        """The last occurrence of a single field counts: the one before is kept among the unknown fields."""
-        start, stop = self.ranges[name]
-        self._unknown(data, start, stop, self.places[name])
 
     # Building.
 

@@ -383,8 +383,10 @@ class NatsConversation(Conversation):
             self._await_ok(frame)
         if "size" not in values:
             return
-        if values["size"] > (self.max_payload or MAX_BODY_BYTES) and frame.all_seen(1 - frame.side):
-            self._find_size(frame, values["size"])
+        most = self.max_payload or MAX_BODY_BYTES
+        if values["size"] > most and frame.all_seen(1 - frame.side):
+            message = f"a payload of {values['size']} bytes, the server takes {most}"
+            frame.find("warning", "protocol", "max-payload", message, "size")
         if values["subject"][:1] == "$":
             name_stored(frame, values)
         if "reply" in values:
@@ -456,10 +458,6 @@ class NatsConversation(Conversation):
     def _route_sub(self, frame: Frame) -> None:
         if self.account and "account" not in frame.values:
             frame.generate("account", printable(self.account))
-
-    def _find_size(self, frame: Frame, size: int) -> None:
-        message = f"a payload of {size} bytes, the server takes {self.max_payload or MAX_BODY_BYTES}"
-        frame.find("warning", "protocol", "max-payload", message, "size")
 
     def _unknown(self, frame: Frame) -> None:
         if frame.is_cut:

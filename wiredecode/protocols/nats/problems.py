@@ -304,7 +304,8 @@ class Clients(Rule):
         if reader is None:
             return
         if reader.plain is not None:
-            self._not_tls(connection, reader.plain)
+            what = f"{short(connection)} speaks without TLS, and the server requires it"
+            self.report.add(CODES["tls-required"], what, connection.number, frame=reader.plain)
             return
         for side in (0, 1):
             self._silent(connection, reader, side)
@@ -322,11 +323,6 @@ class Clients(Rule):
             begin = health.directions[client].zero_intervals[0][0]
             how = "it does not read as fast as the server sends"
             self._slow(connection, reader, how, Place(connection, begin), "warning")
-
-    def _not_tls(self, connection: Connection, place: FrameRef) -> None:
-        """A client continued in the clear, and the server sent nothing after that."""
-        what = f"{short(connection)} speaks without TLS, and the server requires it"
-        self.report.add(CODES["tls-required"], what, connection.number, frame=place)
 
     def _slow(
         self, connection: Connection, reader: Reader, how: str, at: Frame | Place, severity: str | None = None

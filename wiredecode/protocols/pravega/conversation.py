@@ -76,7 +76,8 @@ class PravegaConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.talk = NAME, None
-        lost = self._follow(frame)
+        lost = frame.offset != self.reached.get(frame.side, 0)  # or bytes before it belonged to no frame
+        self.reached[frame.side] = frame.offset + frame.length
         if not frame.offset and proxy.decode(self, frame, style):
             return
         if frame.stop - frame.start < HEADER.size:
@@ -91,7 +92,10 @@ class PravegaConversation(Conversation):
             message = "both dialects have a message like this, and no earlier message decides between them"
             frame.find("note", "protocol", "dialect-undecided", message)
             if frame.is_cut or code not in READS:
-                self._read_in_doubt(frame, style)
+                decoder_of(InDoubt).read(frame, style)
+                if frame.layers:
+                    frame.layers[NAME].pop("message_type", None)  # its number is known
+                frame.sender = self.sender(frame)
                 return
         proposed = self.dialect is not None and self.dialect != names.WIRE
         decoder = self._read_proposed(frame, code, style) if proposed else self._read_shipped(frame, code, style)
@@ -112,13 +116,7 @@ class PravegaConversation(Conversation):
         if talk is not None:
             add_messages(frame, talk.events, talk.single, out)
 
-    # Where the bytes are, who sends them.
-
-    def _follow(self, frame: Frame) -> bool:
-        """Whether bytes of this direction were lost, or belonged to no frame, before this one."""
-        expected = self.reached.get(frame.side, 0)
-        self.reached[frame.side] = frame.offset + frame.length
-        return frame.offset != expected
+    # Who sends what.
 
     def _learn_sides(self, frame: Frame, name: str) -> None:
         if name in names.CLIENT_TYPES:
@@ -149,12 +147,6 @@ class PravegaConversation(Conversation):
         if frame.is_cut:
             return self.early
         return any(self._fits(frame, proposal(name).get(code)) for name in self.presets)
-
-    def _read_in_doubt(self, frame: Frame, style: Style | None) -> None:
-        decoder_of(InDoubt).read(frame, style)
-        if frame.layers:
-            frame.layers[NAME].pop("message_type", None)  # its number is known
-        frame.sender = self.sender(frame)
 
     def _agrees(self, frame: Frame, code: int) -> bool:
         """Whether the message raises no doubt about the dialect, judged cheaply."""
