@@ -42,9 +42,7 @@ class Plots:
         counts, width = bins.counts(MOST_BINS, self.last_ns)
         with self._axes(label) as (axes, out):
             for color, column in zip(LINES, columns, strict=False):
-                seconds, values = self._steps(bins, counts[:, column] / (width / 1e9), width)
-                axes.step(seconds, values, where="post", color=color, linewidth=1.2)
-                axes.fill_between(seconds, values, step="post", color=color, alpha=0.12, linewidth=0)
+                self._step(axes, bins, counts[:, column] / (width / 1e9), width, color)
             axes.set_ylim(bottom=0)
         return out[0], width
 
@@ -53,9 +51,7 @@ class Plots:
         counts, width = bins.counts(MOST_BINS, self.last_ns)
         with self._axes("connections") as (axes, out):
             opened = np.cumsum(counts[:, up]) - np.concatenate([[0], np.cumsum(counts[:-1, down])])
-            seconds, values = self._steps(bins, opened, width)
-            axes.step(seconds, values, where="post", color=LINES[0], linewidth=1.2)
-            axes.fill_between(seconds, values, step="post", color=LINES[0], alpha=0.12, linewidth=0)
+            self._step(axes, bins, opened, width, LINES[0])
             axes.set_ylim(bottom=0)
         return out[0]
 
@@ -106,9 +102,12 @@ class Plots:
         """Seconds at which bins begin."""
         return ((bins.first_ns or 0) - self.first_ns + np.arange(count) * width) / 1e9
 
-    def _steps(self, bins: Bins, values: Any, width: int) -> tuple[Any, Any]:
-        """Values that a step line needs to end where the last bin does."""
-        return self._starts(bins, len(values) + 1, width), np.append(values, values[-1] if len(values) else 0)
+    def _step(self, axes: Any, bins: Bins, values: Any, width: int, color: str) -> None:
+        """Draw a step line that ends where the last bin does, and fill the area below it."""
+        seconds = self._starts(bins, len(values) + 1, width)
+        values = np.append(values, values[-1] if len(values) else 0)
+        axes.step(seconds, values, where="post", color=color, linewidth=1.2)
+        axes.fill_between(seconds, values, step="post", color=color, alpha=0.12, linewidth=0)
 
     @contextmanager
     def _axes(self, label: str) -> Iterator[tuple[Any, list[str]]]:

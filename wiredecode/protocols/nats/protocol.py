@@ -16,7 +16,7 @@ from wiredecode.protocols.nats import transport_websocket as websocket
 from wiredecode.protocols.nats.conversation import TRANSPORT_TITLES, NatsConversation
 from wiredecode.protocols.nats.conversation_memory import Memory
 from wiredecode.protocols.nats.layers_decoders import GRAMMARS, LAYERS
-from wiredecode.protocols.nats.names import LINKS
+from wiredecode.protocols.nats.names import LINKS, NAMES
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared import tls
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 IDENTIFY_BYTES = 256 * 1024
 """A direction that starts late and shows no operation within this many bytes is another protocol."""
 GREETING = re.compile(rb"(INFO|CONNECT)[ \t]*\{", re.IGNORECASE)
-MARKS = {
-    b"INFO": frozenset({"server_id", "max_payload", "version", "proto"}),
-    b"CONNECT": frozenset({"verbose", "pedantic", "lang", "server_id", "auth_token", "headers"}),
-}
+MARKS = {operation.encode(): frozenset(members) for operation, members in NAMES["marks"].items()}
 """Members that identify NATS, and the number of them needed."""
 NEEDED = {b"INFO": 2, b"CONNECT": 1}
 

@@ -21,9 +21,7 @@ APPENDS = frozenset({"AppendBlockEnd", "ConditionalAppend", "ConditionalBlockEnd
 FAILURES = frozenset(NAMES["failures"]["any-request"])
 """Replies that refuse any request."""
 
-CLIENT_TYPES = (
-    frozenset(SUCCESSES) | APPENDS | {"AppendBlock", "ReadSegment", "BeginAppendBlock", "EndAppendBlock", "Event"}
-)
+CLIENT_TYPES = frozenset(SUCCESSES).union(APPENDS, NAMES["evidence"]["client"])
 SERVER_TYPES = frozenset(SUCCESSES.values()) | FAILURES | {"DataAppended", "SegmentRead"}
 """Messages that only one side sends; Hello, KeepAlive and Partial Message do not count."""
 
