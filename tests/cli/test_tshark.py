@@ -147,10 +147,11 @@ def test_fields_are_those_of_the_records(run: Run) -> None:
 
 
 def test_a_field_with_what_a_terminal_obeys_is_escaped_and_quotes_are_doubled(run: Run) -> None:
-    from wiredecode.view.fieldlines import quoted, seconds
+    from wiredecode.view.fieldlines import quoted
+    from wiredecode.view.times import seconds_text
 
     assert quoted('a"b', '"') == '"a""b"'
-    assert (seconds(-1), seconds(1_234_567_890)) == ("-0.000000001", "1.234567890")
+    assert (seconds_text(-1, 9), seconds_text(1_234_567_890, 9)) == ("-0.000000001", "1.234567890")
     path = CAPTURES / "nats/06-headers.pcap"
     out = run("-r", path, "-q", "-T", "fields", "-e", "nats.payload", "-e", "frame", "--bytes", "text").out
     assert all(character.isprintable() or character in "\t\n" for character in out)

@@ -155,7 +155,7 @@ def test_writers_of_a_task_share_what_waits_for_row_groups(monkeypatch: pytest.M
     for batch in keyed(200):
         for writer in beside:
             writer.write(batch)
-            most = max(most, sum(opened.writer.waiting_bytes for each in beside for opened in each._open.values()))  # type: ignore[attr-defined]
+            most = max(most, sum(opened.writer.waiting_bytes for each in beside for opened in each._open.values()))
     for writer in beside:
         writer.close()
     assert len(beside) == 3 and 1000 < most <= 2000

@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - stays open, and pathlib takes a while
     if isinstance(sys.stdout.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: what a signal interrupts would be cut short
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
-        sys.stdout = open(1, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 - stays open
     if arguments is not None:
         from wiredecode.cli.app import run
 

@@ -6,7 +6,7 @@ first. Histograms are an exception in the SDK, which only records single values:
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -62,7 +62,7 @@ class Recorded(dict[Any, Outcomes]):
     def __missing__(self, key: Any) -> Outcomes:
         labels = self._labels(**dict(zip(self._names, key, strict=True)))
         if (made := self.by_labels.get(labels)) is None:
-            made = self.by_labels[labels] = self._make(Buckets(BUCKETS))  # type: ignore[arg-type]
+            made = self.by_labels[labels] = self._make(Buckets(BUCKETS))  # type: ignore[arg-type] # it adds as a Spread does
         if len(self) < self._most:
             self[key] = made
         return made
@@ -93,7 +93,7 @@ class Instruments:
         self.problems: Callable[[], Iterable[Problem]] = tuple
         self.messages = Messages()
         self._series, self._timeout_ns = series, timeout_ns
-        self._counts: dict[str, Counter[Labels]] = {name: Counter() for name in (*OF_FRAMES, *OF_CONNECTIONS)}
+        self._counts = {name: defaultdict[Labels, float](int) for name in (*OF_FRAMES, *OF_CONNECTIONS)}
         self._gauges = Gauges()
         self._open: dict[int, Connection] = {}
         self._seen: Counter[tuple[str, str, str]] = Counter()
@@ -165,7 +165,7 @@ class Instruments:
         self._provider.shutdown()
 
     def _count(self, name: str, value: float, *labels: Any, **more: Any) -> None:
-        self._counts[name][self._series.labels(name, *labels, **more)] += value  # type: ignore[assignment]
+        self._counts[name][self._series.labels(name, *labels, **more)] += value
 
     # Reading.
 
@@ -205,7 +205,7 @@ class Instruments:
         """Counts of connections that are over, and of open ones."""
         found = self._counts[name].copy()
         for connection in [*self._open.values()]:
-            found[((SYSTEM, spoken(connection)),)] += facts(connection)[name]  # type: ignore[assignment]
+            found[((SYSTEM, spoken(connection)),)] += facts(connection)[name]
         return found.items()
 
     def _unanswered(self) -> Values:

@@ -32,7 +32,7 @@ class Reader(MetricReader):
         scope, *scopes = first.scope_metrics
         scope = replace(scope, metrics=[*self.histograms(), *scope.metrics])
         whole = MetricsData([replace(first, scope_metrics=[scope, *scopes]), *others])
-        super()._receive_metrics(whole, timeout_millis, **more)  # type: ignore[safe-super]
+        super()._receive_metrics(whole, timeout_millis, **more)  # type: ignore[safe-super] # of the reader beside it
 
 
 class PrometheusReader(Reader, PrometheusMetricReader):

@@ -12,6 +12,7 @@ from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.view.summary import SummaryLines
+from wiredecode.view.times import seconds_text
 
 NAMED = {"/t": "\t", "/s": " "}
 QUOTES = {"d": '"', "s": "'", "n": ""}
@@ -81,7 +82,7 @@ class FieldLines:
         columns: dict[str, Callable[[Frame], str]] = {
             "number": lambda frame: str(frame.number),
             "no.": lambda frame: str(frame.number),
-            "time": lambda frame: seconds(frame.time_ns - self.clock.first_ns),
+            "time": lambda frame: seconds_text(frame.time_ns - self.clock.first_ns, 9),
             "source": lambda frame: frame.source,
             "destination": lambda frame: frame.destination,
             "protocol": lambda frame: frame.protocol,
@@ -90,7 +91,7 @@ class FieldLines:
         }
         return {
             **{f"_ws.col.{name}": get for name, get in columns.items()},
-            "frame.time_epoch": lambda frame: seconds(frame.time_ns),
+            "frame.time_epoch": lambda frame: seconds_text(frame.time_ns, 9),
             "frame.protocols": lambda frame: ":".join([frame.protocol, *(i.layer.filter_name for i in frame.inner)]),
         }
 
@@ -124,18 +125,12 @@ class FieldLines:
         if isinstance(value, int):
             if field.type is Type.TIME:
                 return rfc3339(value)
-            return seconds(value) if field.type is Type.DURATION else str(value)
+            return seconds_text(value, 9) if field.type is Type.DURATION else str(value)
         if isinstance(value, Finding):
             return escape(f"{value.severity}: {value.message}")
         if isinstance(value, dict):  # a structure: its fields have names of their own
             return field.name
         return escape(str(value))
-
-
-def seconds(ns: int) -> str:
-    """A time as tshark has it: seconds with nine digits."""
-    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"
 
 
 def quoted(text: str, quote: str) -> str:

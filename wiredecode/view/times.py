@@ -49,11 +49,10 @@ class Times:
         return f"{text} s" if self.form in ("relative", "delta") else text
 
 
-def seconds_text(ns: int) -> str:
-    """Seconds with whole microseconds, which are cut off, as in tshark."""
-    micros = ns // 1000
-    seconds, rest = divmod(abs(micros), 1_000_000)
-    return f"{'-' * (micros < 0)}{seconds}.{rest:06d}"
+def seconds_text(ns: int, digits: int = 6) -> str:
+    """Seconds with so many digits after the point; the rest is cut off, as in tshark."""
+    whole, rest = divmod(abs(ns // 10 ** (9 - digits)), 10**digits)
+    return f"{'-' * (ns < 0)}{whole}.{rest:0{digits}d}"
 
 
 USUAL = Times()
