@@ -10,7 +10,8 @@ import pytest
 
 import wiredecode
 from wiredecode.capture import open_capture
-from wiredecode.dissect.dissector import Demand, Dissector
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, remember, short

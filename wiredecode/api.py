@@ -210,19 +210,21 @@ class Dissection:
         ``messages`` gets theirs before they come; ``connections`` gets every connection when it is over.
         """
         display, packets = self._display(), open_capture(self.paths)
-        wanted = {"link_responses": False, "messages": messages}
+        wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
         over = None if connections is None else connections.end
-        dissector = self._dissector(wanted, filters=[display], analyse=over is not None, on_over=over)
+        dissector = self._dissector(wanted, display, on_over=over)
         frames = dissector.frames(packets if display is None else display.watch(packets))
         for frame in self._whole(frames):
             yield frame, display is None or display.matches(frame)
 
-    def _dissector(self, wanted: dict[str, Any], **how: Any) -> Dissector:
-        """A dissector whose totals are those of the run; ``how``: as for ``build_dissector``."""
-        from wiredecode.dissect.dissector import Demand, build_dissector
+    def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
+        """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.net import Network
 
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, **wanted)
-        made = self._reader_in_use = build_dissector(demand, self.limits, **how)
+        made = self._reader_in_use = Dissector(demand.for_filters(*filters), Network(self.limits), **how)
         return made
 
     def _display(self) -> Filter | None:

@@ -19,7 +19,8 @@ from scapy.sessions import DefaultSession
 
 from wiredecode.api import decoding
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.net import Connection
@@ -139,7 +140,7 @@ class Session(DefaultSession):
     def __init__(self, *args: Any, decode_as: Mapping[int, str] = MappingProxyType({}), **options: Any) -> None:
         """``decode_as``: what is spoken on ports, as in ``wiredecode.read``; ``options``: of :class:`Demand`."""
         super().__init__(*args)
-        self.dissector = build_dissector(Demand(link_responses=False, decode_as=decoding(decode_as), **options))
+        self.dissector = Dissector(Demand(link_responses=False, decode_as=decoding(decode_as), **options))
         self.count = 0
         self.headers: dict[int, Packet] = {}
 

@@ -13,8 +13,8 @@ from tests.support import RABBITMQ
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker
 from wiredecode.check.live import BEGAN, ENDED, OVER_NS, Watch
-from wiredecode.dissect.dissector import Demand, build_dissector
-from wiredecode.net.limits import Limits
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 
 __all__ = ["replay", "run"]
 
@@ -26,8 +26,8 @@ def watched(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
     """What was told of a capture while it went on, and the problems of a check of all of it."""
     checker = Checker()
     watch, told, now = Watch(checker), [], 0
-    demand = Demand(link_responses=False, copies=False)
-    for frame in build_dissector(demand, Limits(), analyse=True, on_end=checker.end).frames(open_capture([str(path)])):
+    demand = Demand(link_responses=False, copies=False, analyse=True)
+    for frame in Dissector(demand, on_end=checker.end).frames(open_capture([str(path)])):
         if not checker.report.first_ns:
             checker.report.first_ns = frame.time_ns
         checker.frame(frame)
@@ -43,7 +43,7 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
     checker = Checker()
     Watch(checker)
     demand, capture = Demand(link_responses=False, copies=False), open_capture([str(RABBITMQ / "c43_basic.pcap")])
-    for frame in build_dissector(demand, Limits()).frames(capture):
+    for frame in Dissector(demand).frames(capture):
         checker.frame(frame)
     times = max((each.times for each in checker._publishes._confirmed.values()), key=lambda each: each.count)
     times.percentile(500)
@@ -54,7 +54,7 @@ def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
     """What was published is counted by connection and subject; the ones used last are kept."""
     monkeypatch.setattr("wiredecode.check.publishes.MOST_WAITING", 2)
     checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
-    for frame in build_dissector(Demand(link_responses=False, copies=False), Limits()).frames(capture):
+    for frame in Dissector(Demand(link_responses=False, copies=False)).frames(capture):
         checker.frame(frame)
     assert len(checker._publishes._published) == 2
 
@@ -70,9 +70,8 @@ def test_asking_again_and_again_changes_no_verdict() -> None:
         found = set()
         for often in (False, True):
             checker = Checker()
-            dissector = build_dissector(
-                Demand(link_responses=False, copies=False), Limits(), analyse=True, on_end=checker.end
-            )
+            demand = Demand(link_responses=False, copies=False, analyse=True)
+            dissector = Dissector(demand, on_end=checker.end)
             for number, frame in enumerate(dissector.frames(open_capture([str(path)]))):
                 checker.frame(frame)
                 if often and number % 257 == 0:

@@ -11,7 +11,8 @@ from tests.ui.support import CAPTURES
 from wiredecode import read
 from wiredecode.capture import open_capture
 from wiredecode.cli.options import Decoding
-from wiredecode.dissect.dissector import Demand, build_dissector
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.ui import model as module
 from wiredecode.ui import store
 from wiredecode.ui.jobs import Job
@@ -141,7 +142,7 @@ def test_a_pcapng_file_is_read_on_from_where_a_state_was() -> None:
 @pytest.mark.parametrize("name", ["stories/broker-stopped.pcap", "nats/22-port-reuse-abort.pcap", NAMES[0]])
 def test_the_list_of_connections_says_who_ended_them_as_follow_does(name: str) -> None:
     survey = Survey()
-    dissector = build_dissector(Demand(link_responses=False), analyse=True, on_end=survey.end)
+    dissector = Dissector(Demand(link_responses=False, analyse=True), on_end=survey.end)
     for frame in dissector.frames(open_capture([CAPTURES / name])):
         survey.see(frame)
     made, found = whole(CAPTURES / name), list[ReportLine]()

@@ -11,8 +11,8 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
-from wiredecode.dissect.dissector import Demand, build_dissector
-from wiredecode.net.limits import Limits
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000
@@ -104,12 +104,8 @@ def watch(
     only = " or ".join(f"tcp port {port}" for port in ports)
     sniffer = Sniffer(RingSource(LiveOptions(interface, only, False, SNAPLEN, BUFFER_MIB)))
     checker, seen = Checker(), Seen()
-    dissector = build_dissector(
-        Demand(link_responses=False, copies=False, decode_as=decode_as or {}),
-        Limits(),
-        analyse=True,
-        on_end=checker.end,
-    )
+    demand = Demand(link_responses=False, copies=False, decode_as=decode_as or {}, analyse=True)
+    dissector = Dissector(demand, on_end=checker.end)
     failures: list[Exception] = []
 
     def read() -> None:

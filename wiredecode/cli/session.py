@@ -41,8 +41,8 @@ TOTALS_WIDTH = 120
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by this much: reading continues this far beyond ``--to``."""
 ALWAYS = Span()
-WATCHED = ("analyse", "on_end", "on_over", "on_events")
-"""Arguments of ``build_dissector`` beside the demand."""
+WATCHED = ("on_end", "on_over", "on_events")
+"""Arguments of :class:`Dissector` beside the demand."""
 
 
 class Session:
@@ -104,23 +104,25 @@ class Session:
         two_passes: bool = False,
         **wanted: Any,
     ) -> Self:
-        """Build the session and its dissector; ``wanted``: as for :func:`build_dissector` and :class:`Demand`.
+        """Build the session and its dissector; ``wanted``: as for :class:`Dissector` and :class:`Demand`.
 
         No request waits for its answer, and plain messages are not compared with others, unless ``display``, ``colors``
         (a filter that only colours output) or ``wanted`` ask for that. ``two_passes``: requests that wait know answers
         that come too late for one pass.
         """
-        from wiredecode.dissect.dissector import Demand, build_dissector, find_answers, with_filters
+        from wiredecode.dissect.demand import Demand
+        from wiredecode.dissect.dissector import Dissector, find_answers
+        from wiredecode.net import Network
 
         watched = {name: wanted.pop(name) for name in WATCHED if name in wanted}
         ports, limits = settings.decoding.ports, settings.decoding.limits
         demand = Demand(**{"link_responses": False, "copies": False, "decode_as": ports, **wanted})
-        demand = with_filters(demand, display, colors)
+        demand = demand.for_filters(display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
             raise UsageError(READ_ONCE)
         if two_passes and demand.link_responses and isinstance(source, list):
             demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
-        dissector = build_dissector(demand, limits, filters=(display, colors), **watched)
+        dissector = Dissector(demand, Network(limits), **watched)
         return cls(source, dissector, settings.verbosity, count=count, span=span, display=display)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:

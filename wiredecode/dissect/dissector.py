@@ -7,9 +7,9 @@ its sides as they happened and numbers do not depend on how the capture was read
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -20,8 +20,9 @@ import numpy as np
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dissect.accounts import Accounts
+from wiredecode.dissect.demand import DEFAULT, Demand
 from wiredecode.dissect.identify import Candidates
-from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
+from wiredecode.dissect.ledger import LIMIT, KnownOutcome, Ledger
 from wiredecode.dissect.order import FrameOrder, Order, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
@@ -37,64 +38,20 @@ from wiredecode.protocols.base import Conversation
 from wiredecode.tls import Decryption, Keyed, KeyLog
 
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Style
     from wiredecode.filter import Filter
     from wiredecode.frames.block import FrameBlock
-    from wiredecode.frames.message import Messages
-    from wiredecode.protocols.base import Protocol
     from wiredecode.protocols.registry import DecodeAs
-
-
-@dataclass(frozen=True)
-class Demand:
-    """Products that a :class:`~wiredecode.dissect.dissector.Dissector` makes of a capture."""
-
-    style: Style | None = None
-    """Style of the JSON-ready record of every frame (``Frame.layers``); None: there are no records."""
-    recorded: frozenset[str] | None = None
-    """Protocols of whose frames records are made; None: of all."""
-    link_responses: bool = True
-    """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
-    wait_ns: int = WAIT_NS
-    """Time, in capture time, that requests wait for their response; live captures wait less."""
-    copies: bool = True
-    """Messages get the frame that they are a copy of, also if only their contents show it."""
-    answers: Mapping[int, KnownOutcome] | None = None
-    """Outcomes that an earlier pass found for requests that wait longer than that, or None without such a pass."""
-    late: dict[int, KnownOutcome] | None = None
-    """Collects the same, for a later pass."""
-    messages: Messages | None = None
-    """Collects the published and delivered messages; the caller empties it."""
-    blocks: bool = False
-    """Only messages are wanted: long stretches of plain frames may come as blocks, out of :meth:`Dissector.mixed`."""
-    select: Filter | None = None
-    """Frames that will be shown, if there are no blocks: no records are made of frames that it excludes."""
-    alone: bool = False
-    """Frames of ``select`` are shown alone: frames of connections that it excludes are only numbered, if
-    this does not change the output, and totals are not wanted."""
-    stable_ids: bool = False
-    """Records call connections and frames by ids (:mod:`wiredecode.frames.frame`), and packets by their times."""
-    decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
-    """Protocols of ports, chosen by the user."""
-    decrypt: bool = True
-    """Use the TLS secrets that captures bring."""
-    protocols: tuple[Protocol, ...] | None = None
-    """These protocols are tried; None: all that are known."""
-
-    def __post_init__(self) -> None:
-        if self.blocks and self.select is not None:
-            raise ValueError("blocks come whole: nothing selects among their frames")
 
 
 PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
 """Frames that are decoded together, about: with blocks, and without, where each is an object."""
 LEAST_PART_BYTES = 256 * 1024
 """Captured bytes of packets that are looked at together, at least and first."""
-DEFAULT = Demand()
+ConnectionCallback = Callable[[Connection, str | None], None]
 
 
 class Dissector:
-    """Dissects one capture as ``demand`` says; ``network`` reassembles its connections.
+    """Dissects one capture as ``demand`` and its filter say; ``network`` reassembles its connections.
 
     Without blocks take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with blocks :meth:`mixed`.
 
@@ -108,12 +65,13 @@ class Dissector:
         demand: Demand = DEFAULT,
         network: Network | None = None,
         *,
-        on_end: Callable[[Connection, str | None], None] | None = None,
-        on_over: Callable[[Connection, str | None], None] | None = None,
+        on_end: ConnectionCallback | None = None,
+        on_over: ConnectionCallback | None = None,
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
-        self.demand, self.network = demand, network or Network()
-        if demand.select is not None and demand.select.needs_analysis:
+        self.demand = demand = demand.for_filters()
+        self.network = network or Network()
+        if demand.analyse:
             self.network.analyse()
         limits = self.network.limits
         keys = limits.keys if isinstance(limits, Keyed) else None
@@ -136,7 +94,7 @@ class Dissector:
         self._number = 0
         self._part_bytes = LEAST_PART_BYTES
 
-    def watch_connections(self, over: Callable[[Connection, str | None], None]) -> None:
+    def watch_connections(self, over: ConnectionCallback) -> None:
         """Before the first packet: call ``over`` as ``on_over`` is called, with TCP analysis."""
         self.network.analyse()
         before = self._on_over
@@ -161,9 +119,9 @@ class Dissector:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}
 
-    def resume(self, demand: Demand, on_over: Callable[[Connection, str | None], None] | None = None) -> None:
+    def resume(self, demand: Demand, on_over: ConnectionCallback | None = None) -> None:
         """Continue after pickling; ``demand`` is as it was, ``on_over`` if it is another."""
-        self.demand, self._on_over, self._readers = demand, on_over or self._on_over, {}
+        self.demand, self._on_over, self._readers = demand.for_filters(), on_over or self._on_over, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
         """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
@@ -448,44 +406,6 @@ class Dissector:
         return True
 
 
-ConnectionCallback = Callable[[Connection, str | None], None]
-
-
-def build_dissector(
-    demand: Demand,
-    limits: Limits | None = None,
-    *,
-    filters: Sequence[Filter | None] = (),
-    analyse: bool = False,
-    network: Network | None = None,
-    on_end: ConnectionCallback | None = None,
-    on_over: ConnectionCallback | None = None,
-    on_events: Callable[[list[Event]], None] | None = None,
-) -> Dissector:
-    """Return a dissector for ``demand``, which also provides the fields that ``demand.select`` and ``filters`` read.
-
-    ``analyse``: with TCP analysis, which ``on_end`` and ``on_over`` (see :class:`Dissector`) do not need by themselves.
-    ``network``: reassembles, in place of a new one with ``limits``.
-    """
-    analyse = analyse or any(each.needs_analysis for each in filters if each is not None)
-    network = network or Network(limits or Limits(), analyse=analyse)
-    demand = with_filters(demand, *filters)
-    return Dissector(demand, network, on_end=on_end, on_over=on_over, on_events=on_events)
-
-
-def with_filters(demand: Demand, *filters: Filter | None) -> Demand:
-    """Return ``demand`` with what ``demand.select`` and other filters need to decide about a frame."""
-    for each in (demand.select, *filters):
-        if each is not None:
-            demand = replace(
-                demand,
-                style=each.style(demand.style),
-                link_responses=demand.link_responses or each.needs_responses,
-                copies=demand.copies or each.needs_copies,
-            )
-    return demand
-
-
 def find_answers(
     packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
 ) -> Mapping[int, KnownOutcome]:
@@ -496,6 +416,6 @@ def find_answers(
     found: dict[int, KnownOutcome] = {}
     demand = Demand(late=found, copies=False, decode_as=decode_as, stable_ids=stable_ids)
     with suppress(CaptureError):
-        for _ in build_dissector(demand, limits).frames(packets):
+        for _ in Dissector(demand, Network(limits)).frames(packets):
             pass
     return found

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.export.job import Export, Pass
 from wiredecode.fields.layer import Style
 from wiredecode.frames.columns import KEYS
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.record import BYTES, JsonArray, dumps, record, record_line
+from wiredecode.net import Network
 from wiredecode.protocols.catalogue import catalogue, generated_entries, known_columns
 from wiredecode.protocols.registry import protocols
 
@@ -35,7 +37,7 @@ class RecordExport(Export):
             decode_as=job.decode_as,
             stable_ids=job.stable_ids,
         )
-        dissector = build_dissector(demand, job.limits)
+        dissector = Dissector(demand, Network(job.limits))
         self.open()
         return dissector
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect.dissector import Demand, Dissector, build_dissector
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.filter import Filter
 from wiredecode.filter.tables import TableFilter
@@ -132,9 +133,10 @@ class LevelsReader:
             stable_ids=stable_ids,
             answers=answers,
             decode_as=decode_as or {},
+            analyse=CONNECTIONS in schemas,
         )
-        over, analyse = (None, False) if self._ended is None else (self._over, True)
-        self.dissector = build_dissector(demand, limits, analyse=analyse, network=network, on_over=over)
+        over = self._over if CONNECTIONS in schemas else None
+        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_over=over)
         """At level ``packets`` it has nothing to do."""
 
     @property

@@ -19,7 +19,8 @@ from typing import Any
 from zlib import compress, decompress
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dissect.dissector import Demand, Dissector, build_dissector, with_filters
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
 from wiredecode.frames.frame import Frame
@@ -237,14 +238,12 @@ class CaptureModel:
 
     def demand(self, **wanted: Any) -> Demand:
         """Demand on the dissector; ports are decoded by the user's choice."""
-        return with_filters(Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted}))
+        return Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted})
 
-    def dissector(
-        self, demand: Demand, *, analyse: bool = False, on_end: OnEnd | None = None, on_over: OnEnd | None = None
-    ) -> Dissector:
+    def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_over: OnEnd | None = None) -> Dissector:
         """A dissector with the limits and secrets that the user gave."""
         over = None if on_over is None else Ends(on_over).over
-        return build_dissector(demand, self.limits, analyse=analyse, on_end=Ends(on_end).over, on_over=over)
+        return Dissector(demand, Network(self.limits), on_end=Ends(on_end).over, on_over=over)
 
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None
