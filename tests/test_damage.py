@@ -99,7 +99,7 @@ def test_where_packets_are_lost_again_and_again(capture: Path) -> None:
         "replies in turn",
         "a reset behind lost bytes",
         "notices of the same contents",
-        "a hole to the end",
+        "a gap to the end",
         "a refusal",
         "an id",
         "a read goes on",
@@ -118,7 +118,7 @@ def test_packets_that_change_places_change_no_frame(first: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["pravega/read_cuts.pcap", "rabbitmq-stream/c43_errors.pcap", "cursus/negotiate.pcap"])
-def test_behind_a_hole_that_is_given_up_requests_come_before_their_answers(name: str) -> None:
+def test_behind_a_gap_that_is_given_up_requests_come_before_their_answers(name: str) -> None:
     """One packet of the client is lost: both sides wait for it, and are then numbered in the order of their times."""
     packets = read(CAPTURES / name)
     whole = dissect(packets)

@@ -1,4 +1,4 @@
-"""The whole stack on damaged and foreign traffic: accounting, holes, late starts, one direction, other protocols."""
+"""The whole stack on damaged and foreign traffic: accounting, gaps, late starts, one direction, other protocols."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_loss_of_packets(name: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["c43_basic", "c43_multi", "c43_filter", "c43_sac"])
 def test_loss_of_segments_cut_anywhere(name: str, seed: int) -> None:
-    """Holes hide headers, and every frame that lies outside of them is found all the same."""
+    """Gaps hide headers, and every frame that lies outside of them is found all the same."""
     base, batch = whole(name)
     chance = random.Random(f"{name}{seed}")
     one_in = chance.choice([5, 10, 20, 100])
@@ -145,7 +145,7 @@ def test_the_loss_tests_lose_something() -> None:
     assert run.of(None)
 
 
-def test_a_hole_names_its_bytes() -> None:
+def test_a_gap_names_its_bytes() -> None:
     frames = [BY_NAME[name].raw for name in ("V44", "V42", "V44", "V42", "V44", "V42", "V53")]
     packed = craft([Part(1, 0, raw) for raw in frames], every(1460))
     del packed[3 + 2]
@@ -164,7 +164,7 @@ def test_a_hole_names_its_bytes() -> None:
     assert run.totals.missing == 31
 
 
-def test_a_hole_inside_a_known_frame_costs_only_that_frame() -> None:
+def test_a_gap_inside_a_known_frame_costs_only_that_frame() -> None:
     body = bytes(1000)
     published = struct.pack(">HHBIQI", 2, 1, 0, 1, 1, len(body)) + body
     raw = struct.pack(">I", len(published)) + published
@@ -283,19 +283,19 @@ def test_first_bytes_lost_and_the_rest_starts_inside_a_frame() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
-def test_first_frame_after_a_hole_at_every_phase(cut: int) -> None:
-    """A hole that ends anywhere inside a frame: the next frame is the first one that is reported."""
+def test_first_frame_after_a_gap_at_every_phase(cut: int) -> None:
+    """A gap that ends anywhere inside a frame: the next frame is the first one that is reported."""
     frames = [BY_NAME[name].raw for name in ("V44", "V45", "V42", "V53", "V44", "V50")]
     stream = BY_NAME["V01"].raw + b"".join(frames)
-    hole = len(BY_NAME["V01"].raw)
+    gap = len(BY_NAME["V01"].raw)
     talk = Talk()
     start = talk.handshake()
-    packed = [*start, *talk.send(0, stream[:hole]), talk.packet(0, stream[hole + cut :], talk.seq[0] + cut)]
+    packed = [*start, *talk.send(0, stream[:gap]), talk.packet(0, stream[gap + cut :], talk.seq[0] + cut)]
     run = dissect(batches(packed))
-    place = hole
+    place = gap
     expected = []
     for raw in frames:
-        if place >= hole + cut:
+        if place >= gap + cut:
             expected.append(place)
         place += len(raw)
     assert [frame.offset for frame in run.frames if frame.status == "ok"] == [0, *expected]

@@ -52,7 +52,7 @@ def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
     return Chunk(owner.directions[0], offset, b"".join(data for _, data in sent), ends, numbers, times, numbers, times)
 
 
-def behind_a_hole(*sent: tuple[int, bytes]) -> list[Any]:
+def behind_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
     """What comes out where 30 bytes are missing before these packets."""
     owner, out = connection(), []
     framer = Framer(owner.directions[0], Letters(), out, True)  # type: ignore[arg-type]
@@ -61,9 +61,9 @@ def behind_a_hole(*sent: tuple[int, bytes]) -> list[Any]:
     return out
 
 
-def test_frames_behind_a_hole_are_ready_with_the_packet_that_recognised_them_and_none_before() -> None:
+def test_frames_behind_a_gap_are_ready_with_the_packet_that_recognised_them_and_none_before() -> None:
     sent = [(2, b"xx<ab"), (3, b"<cd"), (4, b"<ef"), (7, b"<gh"), (9, b"<ij")]
-    undecoded, *frames = behind_a_hole(*sent)
+    undecoded, *frames = behind_a_gap(*sent)
     assert (undecoded.status, undecoded.ready, undecoded.time_ns) == ("undecoded", 4, 2000)
     assert [frame.data for frame in frames] == [b"<ab", b"<cd", b"<ef", b"<gh", b"<ij"]
     assert [frame.ready for frame in frames] == [4, 4, 4, 7, 9], "packet 4 brought the third frame in a row"
@@ -71,14 +71,14 @@ def test_frames_behind_a_hole_are_ready_with_the_packet_that_recognised_them_and
     assert [frame.packets for frame in frames] == [[2], [3], [4], [7], [9]]
 
 
-def test_bytes_behind_a_hole_are_cut_in_ever_larger_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_behind_a_gap_are_cut_in_ever_larger_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts, split = [], Letters.split
     monkeypatch.setattr(Letters, "split", lambda self, data: cuts.append(data) or split(self, data))
     sent = [(number, b"<%02d" % (number % 100)) for number in range(2, 258)]
-    assert [frame.ready for frame in behind_a_hole(*sent)] == [4, 4, *range(4, 258)]
+    assert [frame.ready for frame in behind_a_gap(*sent)] == [4, 4, *range(4, 258)]
     assert len(cuts) < 10
     sent[60] = 62, b"xx"
-    found = [(frame.status, frame.ready) for frame in behind_a_hole(*sent)]
+    found = [(frame.status, frame.ready) for frame in behind_a_gap(*sent)]
     before, after = (
         [("ok", ready) for ready in (4, 4, *range(4, 62))],
         [("ok", ready) for ready in (65, 65, *range(65, 258))],
@@ -118,7 +118,7 @@ class Long(Letters):
         return Split([*range(30, len(data) + 1, 30)], 30)
 
 
-def around_a_hole(*sent: tuple[int, bytes]) -> list[Frame]:
+def around_a_gap(*sent: tuple[int, bytes]) -> list[Frame]:
     """10 bytes of a frame of 30 in packet 1, then 10 that are missing, then these packets."""
     owner, out = connection(), []
     framer = Framer(owner.directions[0], Long(), out, True)  # type: ignore[arg-type]
@@ -134,8 +134,8 @@ def told(frame: Frame) -> tuple[Any, ...]:
     return frame.offset, frame.length, frame.missing, frame.status, frame.packets, frame.ready, *times
 
 
-def test_a_frame_with_a_hole_has_the_packets_behind_it_up_to_its_end_and_the_next_one_has_the_rest() -> None:
-    found = around_a_hole((4, bytes(6)), (5, bytes(4) + b"<ab"), (6, bytes(20)), (7, bytes(7)), (8, b"<" + bytes(29)))
+def test_a_frame_with_a_gap_has_the_packets_behind_it_up_to_its_end_and_the_next_one_has_the_rest() -> None:
+    found = around_a_gap((4, bytes(6)), (5, bytes(4) + b"<ab"), (6, bytes(20)), (7, bytes(7)), (8, b"<" + bytes(29)))
     assert [told(frame) for frame in found] == [
         (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000),
         (30, 30, 0, "ok", [5, 6, 7], 7, 5000, 7000),
@@ -144,10 +144,10 @@ def test_a_frame_with_a_hole_has_the_packets_behind_it_up_to_its_end_and_the_nex
     assert found[1].data == b"<ab" + bytes(27)
 
 
-def test_a_frame_with_a_hole_ends_where_its_packet_does() -> None:
-    (frame,) = around_a_hole((4, bytes(6)), (5, bytes(4)))
+def test_a_frame_with_a_gap_ends_where_its_packet_does() -> None:
+    (frame,) = around_a_gap((4, bytes(6)), (5, bytes(4)))
     assert told(frame) == (0, 30, 10, "partial", [1, 4, 5], 5, 1000, 5000)
-    frame, after = around_a_hole((4, bytes(10)), (5, b"<" + bytes(29)))
+    frame, after = around_a_gap((4, bytes(10)), (5, b"<" + bytes(29)))
     assert (frame.packets, frame.ready, told(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
 
 

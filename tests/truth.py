@@ -155,7 +155,7 @@ def cut_short(run: Run, base: Run) -> list[str]:
 
 
 def damaged(path: Path, run: Run, base_path: Path) -> list[str]:
-    """All frames whose bytes are there, holes named, nothing invented."""
+    """All frames whose bytes are there, gaps named, nothing invented."""
     base, whole = capture(base_path), seen(packets_of(base_path))
     there = seen(packets_of(path))
     wrong, lost = lossy(base, run, there, whole.origin)
@@ -163,10 +163,10 @@ def damaged(path: Path, run: Run, base_path: Path) -> list[str]:
     base_bytes = base.totals.framed + base.totals.undecoded
     ours = run.totals.framed + run.totals.undecoded + run.totals.missing
     if ours != base_bytes and there.origin == whole.origin:
-        wrong.append(f"{ours} bytes in frames, spans and holes; {base_bytes} were sent")
-    holes = sum(finding.code in ("hole", "frame-cut") for frame in run.frames for finding in frame.findings)
-    if run.totals.missing and not holes:
-        wrong.append("no finding names the holes")
+        wrong.append(f"{ours} bytes in frames, spans and gaps; {base_bytes} were sent")
+    gaps = sum(finding.code in ("hole", "frame-cut") for frame in run.frames for finding in frame.findings)
+    if run.totals.missing and not gaps:
+        wrong.append("no finding names the gaps")
     return wrong
 
 

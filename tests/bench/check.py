@@ -41,7 +41,7 @@ def examine(name: str, folder: Path, megabytes: float = MEGABYTES) -> dict[str, 
     found = {"frames": frames, "messages": messages.count, "connections": totals.connections, "packets": totals.packets}
     right = all(made[key] == value for key, value in found.items()) and totals.closes and totals.connections >= 8
     right = right and not findings and not doubtful and not lost and not totals.missing and not totals.limits
-    if CASES[name].loss:  # decoded around its holes; nothing may be invented
+    if CASES[name].loss:  # decoded around its gaps; nothing may be invented
         right = totals.closes and totals.missing > 0 and frames <= int(made["frames"]) + doubtful
     right = right and protocols == set(CASES[name].protocols)
     if CASES[name].midstream:  # what was said before is not known: requests, ids, and where the first frame starts

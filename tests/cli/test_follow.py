@@ -122,7 +122,7 @@ def test_raw_has_both_sides_as_they_were_complete(run: Run, captures: Path) -> N
     assert len(found) == len(expected)
 
 
-def test_holes_are_told_and_not_filled(run: Run, captures: Path) -> None:
+def test_gaps_are_told_and_not_filled(run: Run, captures: Path) -> None:
     path = captures / "rabbitmq-stream" / "d_drop1pct.pcap"
     found = run("follow", path, "-n", 2, "--raw", "-q")
     assert "1,448 bytes of 127.0.0.1:44488 are left out at stream offset 63,985: not captured" in found.err

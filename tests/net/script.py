@@ -73,7 +73,7 @@ class Outcome:
         return [e for e, d in chosen if (d.connection.number, d.side) == (connection, side)]
 
     def data(self, connection: int = 1, side: int = 0) -> bytes:
-        """The bytes of one direction, joined over its holes."""
+        """The bytes of one direction, joined over its gaps."""
         return b"".join(e.data for e in self.of(connection, side) if isinstance(e, Chunk))
 
     def notes(self) -> list[tuple[int, int, str]]:

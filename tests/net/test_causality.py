@@ -50,7 +50,7 @@ def test_a_response_before_its_request_is_ready_after_it(size: int | None) -> No
 
 
 @SIZES
-def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_hole(size: int | None) -> None:
+def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_gap(size: int | None) -> None:
     packets = ping_pong(2)
     del packets[5]  # the second request
     timed = [*((0.0, packet) for packet in packets), *((2.0 + at / 100, packet) for at, packet in enumerate(filler()))]
@@ -103,7 +103,7 @@ def test_client_known_from_the_syn_ack_alone_is_not_waited_for(size: int | None)
 
 
 @SIZES
-def test_acked_bytes_behind_a_hole_are_waited_for(size: int | None) -> None:
+def test_acked_bytes_behind_a_gap_are_waited_for(size: int | None) -> None:
     talk = Talk()
     start, (first, second) = talk.handshake(), talk.send(0, content(0, 20), 10)
     answer = talk.send(1, content(0, 20))
@@ -113,7 +113,7 @@ def test_acked_bytes_behind_a_hole_are_waited_for(size: int | None) -> None:
 
 
 @SIZES
-def test_a_hole_given_up_counts_as_reached(size: int | None) -> None:
+def test_a_gap_given_up_counts_as_reached(size: int | None) -> None:
     talk = Talk()
     start, (_, second) = talk.handshake(), talk.send(0, content(0, 20), 10)
     answer = talk.send(1, content(0, 20))
@@ -258,8 +258,8 @@ def test_syn_flags_do_not_wait() -> None:
 
 
 @SIZES
-def test_what_was_acknowledged_before_a_hole_opened_is_not_counted(size: int | None) -> None:
-    """A segment that waited for the other side shows a hole when that ends; the ACK just before does not count."""
+def test_what_was_acknowledged_before_a_gap_opened_is_not_counted(size: int | None) -> None:
+    """A segment that waited for the other side shows a gap when that ends; the ACK just before does not count."""
     talk = Talk()
     start, _ = talk.handshake(), talk.send(0, content(0, 20), 10)
     talk.seq[1] += 10  # a request that was not captured

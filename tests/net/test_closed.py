@@ -75,7 +75,7 @@ def test_a_connection_that_goes_on_after_a_reset_is_one_connection(size: int | N
 
 
 @SIZES
-def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | None) -> None:
+def test_the_tail_behind_a_gap_comes_out_before_it_is_forgotten(size: int | None) -> None:
     talk = Talk()
     first, _, third = talk.send(0, content(0, 30), 10)
     packets = at(0.0, [first, third, *talk.close(), *[OTHER] * 50])
@@ -89,7 +89,7 @@ def test_the_tail_behind_a_hole_comes_out_before_it_is_forgotten(size: int | Non
 
 @SIZES
 @pytest.mark.parametrize("later", [0.5, 4.0, 6.0, 17.0, 60.0])
-def test_a_hole_behind_which_both_sides_closed_is_filled_later(later: float, size: int | None) -> None:
+def test_a_gap_behind_which_both_sides_closed_is_filled_later(later: float, size: int | None) -> None:
     """Both closed at once; the last segment before a FIN was lost on the way and is sent again."""
     talk = Talk()
     opening = talk.handshake()
@@ -110,7 +110,7 @@ def test_a_hole_behind_which_both_sides_closed_is_filled_later(later: float, siz
 
 
 @SIZES
-def test_a_closed_connection_lasts_until_its_last_hole_was_given_up(size: int | None) -> None:
+def test_a_closed_connection_lasts_until_its_last_gap_was_given_up(size: int | None) -> None:
     """The receiver acknowledged the lost bytes with its own FIN: nobody sends them again."""
     talk = Talk()
     opening = talk.handshake()

@@ -34,7 +34,7 @@ def test_port_reuse_with_the_same_isn_after_fin(size: int | None) -> None:
 
 
 @SIZES
-def test_port_reuse_without_fin_gives_up_the_holes_of_the_old_connection(size: int | None) -> None:
+def test_port_reuse_without_fin_gives_up_the_gaps_of_the_old_connection(size: int | None) -> None:
     old = incarnation(1000, 30, close=False)
     del old[4]
     outcome = run(batches(old + incarnation(90000, 20), size))
@@ -135,7 +135,7 @@ def test_the_connection_seen_longest_ago_is_forgotten_first(size: int | None) ->
     assert forgotten == [(1001, 5), (1000, 7), (1002, 7), (1003, 7), (1001, 7)]
 
 
-def test_a_forgotten_connection_gives_up_its_hole() -> None:
+def test_a_forgotten_connection_gives_up_its_gap() -> None:
     first, _, third = Talk().send(0, content(0, 30), 10)
     other = Talk(client=("10.0.0.9", 9)).ack(0)
     assert lines(run(batches([first, third, other]), Limits(connections=1)))[1] == "0-10 [10-20] 20-30"

@@ -162,7 +162,7 @@ def test_snapshot_length_cuts_a_packet_of_total_length_0(size: int | None) -> No
 
 
 @SIZES
-def test_an_ip_length_beyond_the_frame_invents_no_hole(size: int | None) -> None:
+def test_an_ip_length_beyond_the_frame_invents_no_gap(size: int | None) -> None:
     packets = [ethernet(ipv4(segment, total=1000)) for _, segment in SEGMENTS]
     assert run(batches(packets, size)).line() == "0-400"
 
@@ -230,7 +230,7 @@ def test_fragments_of_two_datagrams_mixed(size: int | None) -> None:
 
 
 @SIZES
-def test_a_cut_fragment_is_a_hole_in_the_middle(size: int | None) -> None:
+def test_a_cut_fragment_is_a_gap_in_the_middle(size: int | None) -> None:
     packets = fragments(tcp(content(0, 100), seq=0), [0, 48, 80])
     part = next(batches(packets, linktype=101))
     part.captured[1] -= 10

@@ -75,7 +75,7 @@ def cut(rng: random.Random, packets: list[bytes], spacing_ns: int) -> Iterator[P
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_any_order_gives_the_stream_its_holes_and_the_packet_of_every_byte(seed: int) -> None:
+def test_any_order_gives_the_stream_its_gaps_and_the_packet_of_every_byte(seed: int) -> None:
     rng = random.Random(seed)
     stream = rng.randbytes(rng.choice([50, 500, 2500]))
     drop, differ = rng.choice([(0, 0), (0.1, 0), (0, 0.1), (0.1, 0.1)])
@@ -246,7 +246,7 @@ def _is_bytes(line: Any) -> bool:
 @pytest.mark.parametrize("case", ["default", "short", "bytes", "segments", "closed"])
 @pytest.mark.parametrize("seed", seeds(4, quick=2))
 def test_connections_apart_are_as_together(seed: int, case: str) -> None:
-    """On a cluster a connection is alone: holes and waits end in the same order, and bytes have the same times.
+    """On a cluster a connection is alone: gaps and waits end in the same order, and bytes have the same times.
 
     Also if the clock is set back between its packets.
     """

@@ -1,4 +1,4 @@
-"""TCP reassembly: a script of segments in, a line of bytes, holes and notes out (see script.py)."""
+"""TCP reassembly: a script of segments in, a line of bytes, gaps and notes out (see script.py)."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ CASES = {
     "reversed": ("S d40:10 d30:10 d20:10 d10:10 d0:10", "0-50"),
     "swap before bulk": (f"S d10:10 d0:10 {IN_BULK[13:]}", "0-400"),
     "bulk sent twice": (f"S {IN_BULK} {IN_BULK}", "0-400"),
-    "bulk behind a hole that is filled": (f"S {IN_BULK[6:]} d0:10", "0-400"),
-    "bulk behind a hole that is never filled": (f"S {IN_BULK[6:]}", "[0-10] 10-400"),
+    "bulk behind a gap that is filled": (f"S {IN_BULK[6:]} d0:10", "0-400"),
+    "bulk behind a gap that is never filled": (f"S {IN_BULK[6:]}", "[0-10] 10-400"),
     "retransmission": ("S d0:10 d0:10 d10:10 d0:10", "0-20"),
     "retransmission of several at once": ("S d0:10 d10:10 d0:30", "0-30"),
     "retransmission that starts inside": ("S d0:10 d5:10 d12:8", "0-20"),
-    "retransmission behind a hole": ("S d10:10 d10:10 d0:10", "0-20"),
-    "overlap over two buffered segments and the holes between": ("S d5:5 d15:5 d0:30 d30:1", "0-31"),
+    "retransmission behind a gap": ("S d10:10 d10:10 d0:10", "0-20"),
+    "overlap over two buffered segments and the gaps between": ("S d5:5 d15:5 d0:30 d30:1", "0-31"),
     "overlap with a buffered segment on the left": ("S d10:10 d15:10 d0:10", "0-25"),
     "overlap with a buffered segment on the right": ("S d15:10 d10:10 d0:10", "0-25"),
     "buffered segment covers a new one": ("S d10:30 d15:5 d0:10", "0-40"),
     "differing overlap of delivered bytes": ("S d0:10 x0:10 d10:5", "0-15 !overlap-differs"),
     "differing overlap of a part": ("S d0:10 x5:5 d10:5", "0-15 !overlap-differs"),
     "differing overlap of buffered bytes": ("S d10:10 x10:10 d0:10", "0-20 !overlap-differs"),
-    "two differing bytes that wait behind a hole": ("S d10:10 x12:2 d0:10", "0-20 !overlap-differs"),
+    "two differing bytes that wait behind a gap": ("S d10:10 x12:2 d0:10", "0-20 !overlap-differs"),
     "differing overlap after bulk": (f"S {IN_BULK} x395:5", "0-400 !overlap-differs"),
-    "hole never filled": ("S d0:10 d20:10", "0-10 [10-20] 20-30"),
-    "two holes never filled": ("S d0:10 d20:10 d40:5", "0-10 [10-20] 20-30 [30-40] 40-45"),
-    "hole at the start": ("S d10:10", "[0-10] 10-20"),
-    "hole filled in the last moment": ("S d0:10 @1 d20:10 @2 d10:10", "0-30"),
-    "hole filled too late": ("S d0:10 @1 d20:10 @2.001 d10:10", "0-10 [10-20] 20-30 !late-data"),
-    "hole filled twice too late": ("d0:10 d20:10 @2 d10:5 d15:5 d10:10", "0-10 [10-20] 20-30 !late-data"),
-    "late filler longer than its hole": ("d0:10 d20:10 @2 d10:25", "0-10 [10-20] 20-35 !late-data"),
-    "second hole has its own time": (
+    "gap never filled": ("S d0:10 d20:10", "0-10 [10-20] 20-30"),
+    "two gaps never filled": ("S d0:10 d20:10 d40:5", "0-10 [10-20] 20-30 [30-40] 40-45"),
+    "gap at the start": ("S d10:10", "[0-10] 10-20"),
+    "gap filled in the last moment": ("S d0:10 @1 d20:10 @2 d10:10", "0-30"),
+    "gap filled too late": ("S d0:10 @1 d20:10 @2.001 d10:10", "0-10 [10-20] 20-30 !late-data"),
+    "gap filled twice too late": ("d0:10 d20:10 @2 d10:5 d15:5 d10:10", "0-10 [10-20] 20-30 !late-data"),
+    "late filler longer than its gap": ("d0:10 d20:10 @2 d10:25", "0-10 [10-20] 20-35 !late-data"),
+    "second gap has its own time": (
         "d0:5 @1 d10:5 @1.9 d20:5 @2.5 d15:5 @3 d5:5",
         "0-5 [5-10] 10-25 !late-data",
     ),
-    "a hole halved keeps its time": (
+    "a gap halved keeps its time": (
         "d0:5 @1 d20:5 @1.9 d10:5 @2.5 d15:5 d5:5",
         "0-5 [5-10] 10-15 [15-20] 20-25 !late-data !late-data",
     ),
@@ -58,13 +58,13 @@ CASES = {
     "fin with data outstanding that comes": ("S d0:10 F20 d10:10", "0-20"),
     "fin with data outstanding that never comes": ("S d0:10 F20", "0-10 [10-20]"),
     "fin outstanding and given up": ("S d0:10 F20 @3 d10:10", "0-10 [10-20] !late-data"),
-    "fin behind a hole": ("S d0:10 d20:10 F30 d10:10", "0-30"),
+    "fin behind a gap": ("S d0:10 d20:10 F30 d10:10", "0-30"),
     "fin retransmitted": ("S d0:10 F10 F10 F0:10", "0-10"),
     "keep-alive after fin": ("S d0:10 F10 x10:1 a10", "0-10"),
     "data after fin": ("S d0:10 F10 d10:5 d15:5", "0-20 !data-after-fin"),
     "keep-alive without a byte": ("S d0:10 a9 d10:10", "0-20"),
     "keep-alive with a byte": ("S d0:10 x9:1 d10:10 x19:1", "0-20"),
-    "keep-alive with a byte while a hole is open": ("S d0:10 d20:10 x29:1 d10:10", "0-30"),
+    "keep-alive with a byte while a gap is open": ("S d0:10 d20:10 x29:1 d10:10", "0-30"),
     "window probe with the next byte": ("S d0:10 d10:1 d10:1 d10:10", "0-20"),
     "reset": ("S d0:10 R10", "0-10"),
     "data after reset": ("S d0:10 R10 d10:10 d20:10", "0-30 !data-after-reset"),
@@ -77,9 +77,9 @@ CASES = {
     "syn after the first data": ("d0:10 S d10:10", "0-20"),
     "cut": ("S c0:10/4 d10:10", "0-4 <4-10> 10-20"),
     "cut to nothing": ("S c0:10/0 d10:10", "<0-10> 10-20"),
-    "cut behind a hole": ("S c10:10/4 d20:10 d0:10", "0-14 <14-20> 20-30"),
+    "cut behind a gap": ("S c10:10/4 d20:10 d0:10", "0-14 <14-20> 20-30"),
     "cut, then supplied in full": ("S c0:10/4 d0:10 d10:10", "0-4 <4-10> 10-20 !late-data"),
-    "cut behind a hole, then supplied in full": ("S c10:10/4 d10:10 d0:10", "0-14 <14-20>"),
+    "cut behind a gap, then supplied in full": ("S c10:10/4 d10:10 d0:10", "0-14 <14-20>"),
     "full, then cut": ("S d0:10 c0:10/4 d10:10", "0-20"),
     "cut and overlapping": ("S d0:10 c5:10/2 d15:5", "0-10 <10-15> 15-20"),
     "cut to an overlap": ("S d0:10 c5:10/7 d15:5", "0-12 <12-15> 15-20"),
@@ -100,7 +100,7 @@ def test_script(case: str, size: int | None) -> None:
 
 
 @pytest.mark.parametrize("isn", [2**32 - 1, 2**32 - 2, 2**32 - 6, 2**32 - 15, 2**31 - 6, 0])
-@pytest.mark.parametrize("case", ["in order", "in bulk", "one swap", "bulk sent twice", "fin behind a hole"])
+@pytest.mark.parametrize("case", ["in order", "in bulk", "one swap", "bulk sent twice", "fin behind a gap"])
 def test_wraparound(case: str, isn: int) -> None:
     script, expected = CASES[case]
     for size in (None, 1):
@@ -138,7 +138,7 @@ def test_every_piece_names_the_packet_that_carried_it_and_the_one_that_made_it_r
         assert ready_ns - time_ns == (ready - packet) * 1_000_000
 
 
-def test_behind_a_hole_that_was_given_up_bytes_have_their_place_there_and_their_own_time() -> None:
+def test_behind_a_gap_that_was_given_up_bytes_have_their_place_there_and_their_own_time() -> None:
     outcome = play("S d0:10 d20:10 d30:10 @5 d40:10")
     assert [(end, ready) for end, _, _, ready, _ in outcome.pieces()] == [(10, 2), (30, 5), (40, 5), (50, 5)]
     assert all(time_ns == ready_ns for _, _, time_ns, _, ready_ns in outcome.pieces())
@@ -154,7 +154,7 @@ def test_delivered_bytes_are_compared_as_far_back_as_the_limit_says_and_no_furth
         assert notes == ([(32, at, "overlap-differs")] if differs else [])
 
 
-def test_the_watermark_never_waits_for_a_hole() -> None:
+def test_the_watermark_never_waits_for_a_gap() -> None:
     talk = Talk()
     first, second, third, fourth = talk.send(0, bytes(40), size=10)
     network, marks = Network(), []
@@ -164,9 +164,9 @@ def test_the_watermark_never_waits_for_a_hole() -> None:
     assert marks == [2, 3, 4, 5, 6]
 
 
-def test_a_hole_is_given_up_when_only_other_connections_have_packets() -> None:
-    hole, other = Talk(), Talk(client=("10.0.0.9", 1))
-    first, _, third = hole.send(0, content(0, 30), size=10)
+def test_a_gap_is_given_up_when_only_other_connections_have_packets() -> None:
+    gap, other = Talk(), Talk(client=("10.0.0.9", 1))
+    first, _, third = gap.send(0, content(0, 30), size=10)
     packets = [(0.0, first), (0.1, third), (2.0, other.ack(0)), (2.2, other.ack(0)), (2.3, other.ack(0))]
     for size in (1, 2, 5):
         network = Network()
@@ -177,9 +177,9 @@ def test_a_hole_is_given_up_when_only_other_connections_have_packets() -> None:
         assert network.watermark == 6
 
 
-def test_a_hole_is_given_up_by_the_clock_of_a_live_capture() -> None:
-    hole = Talk()
-    first, _, third = hole.send(0, content(0, 30), size=10)
+def test_a_gap_is_given_up_by_the_clock_of_a_live_capture() -> None:
+    gap = Talk()
+    first, _, third = gap.send(0, content(0, 30), size=10)
     network = Network()
     (part,) = batches([(0.0, first), (0.1, third)])
     network.feed(part)
@@ -208,14 +208,14 @@ def test_times_that_go_back(script: str, expected: str, size: int | None) -> Non
     ("limits", "name"),
     [(Limits(buffered_bytes=25), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],
 )
-def test_a_budget_of_a_direction_gives_up_its_first_hole(limits: Limits, name: str, size: int | None) -> None:
+def test_a_budget_of_a_direction_gives_up_its_first_gap(limits: Limits, name: str, size: int | None) -> None:
     outcome = play("S d0:10 d20:10 d40:10 d60:10 d30:10 d10:10", size, limits=limits)
     assert outcome.line() == "0-10 [10-20] 20-50 [50-60] 60-70 !limit-reached !late-data"
     assert outcome.network.limits_hit == {name: 1}
 
 
 @pytest.mark.parametrize("size", [None, 1, 100, 1000, 1023])
-def test_the_budget_of_all_directions_gives_up_the_oldest_hole(size: int | None) -> None:
+def test_the_budget_of_all_directions_gives_up_the_oldest_gap(size: int | None) -> None:
     talks = [Talk(client=("10.0.0.1", 1000 + i)) for i in range(3)]
     packets = []
     for talk in talks:
@@ -230,7 +230,7 @@ def test_the_budget_of_all_directions_gives_up_the_oldest_hole(size: int | None)
     assert outcome.network.limits_hit == {"buffered_total": 1}
 
 
-def test_ten_thousand_segments_before_each_other_behind_one_hole() -> None:
+def test_ten_thousand_segments_before_each_other_behind_one_gap() -> None:
     """Each segment of the reversed stream goes before all others; quadratic work would take minutes."""
     talk = Talk()
     packets = talk.send(0, bytes(10_000), size=1)
@@ -257,7 +257,7 @@ def test_other_side_of_a_reset_may_still_send() -> None:
 
 
 def test_syn_ack_tells_where_the_client_starts() -> None:
-    """SYN/ACK before SYN, first client segment lost: the hole at the start is seen all the same."""
+    """SYN/ACK before SYN, first client segment lost: the gap at the start is seen all the same."""
     talk = Talk(isn=(ISN, 5000))
     packets = [talk.packet(1, seq=5000, flags=SYN | ACK), talk.packet(0, content(10, 10), seq=ISN + 11)]
     outcome = run(batches(packets))

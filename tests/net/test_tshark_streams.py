@@ -131,7 +131,7 @@ def test_streams_are_those_of_tshark(name: str, tmp_path: Path) -> None:
     assert found == [of_tshark(path, stream) for stream in range(len(found))]
 
 
-def test_the_first_copy_that_was_captured_counts_also_behind_a_hole() -> None:
+def test_the_first_copy_that_was_captured_counts_also_behind_a_gap() -> None:
     """tshark takes the copy that it needs first; here the differing one is told (overlap-differs)."""
     talk, packets = opened()
     copies = [(20, 20, 0), (10, 30, 1), (0, 10, 0)]

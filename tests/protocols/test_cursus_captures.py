@@ -110,7 +110,7 @@ def test_a_damaged_capture_invents_nothing(name: str) -> None:
 
 
 def test_pairs_survive_lost_bytes() -> None:
-    """A hole inside a frame of known length hides no frame, so the order still tells what answers what."""
+    """A gap inside a frame of known length hides no frame, so the order still tells what answers what."""
     assert pairs(run_of(FOLDER / "produce.drop1pct.pcap")) == pairs(run_of(FOLDER / "produce.pcap"))
 
 

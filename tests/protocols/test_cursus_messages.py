@@ -197,7 +197,7 @@ def test_a_batch_with_a_length_too_many() -> None:
     assert column(talk((C, cmd("LIST")), (C, broken)), "body") == [b"first"]
 
 
-def test_a_hole_in_the_middle_of_a_batch() -> None:
+def test_a_gap_in_the_middle_of_a_batch() -> None:
     bodies = [bytes([index]) * 300 for index in range(12)]
     sent = packets((C, batch("cur", *bodies)), (C, batch("cur", b"z")), size=1000)
     del sent[5]  # handshake, two segments, and then this one

@@ -188,7 +188,7 @@ def test_a_message_that_was_not_captured_ends_what_it_belonged_to() -> None:
     assert all(not frame.findings for frame in frames[3:])
 
 
-def test_a_message_with_a_hole_ends_what_it_belonged_to() -> None:
+def test_a_message_with_a_gap_ends_what_it_belonged_to() -> None:
     frames = carried(to_callee(HEARTBEAT[:30], HEARTBEAT[30:], HEARTBEAT, VOTE), lost=[-5], size=100)
     assert [frame.type for frame in frames][-2:] == ["AppendEntries", "RequestVote"]
     assert "raft-unaligned" not in [code for frame in frames for _, code in codes(frame)]

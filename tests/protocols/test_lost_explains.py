@@ -64,7 +64,7 @@ def test_a_frame_before_was_lost_that_could_explain_it(lost: str, told: set[str]
 
 @SIZES
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_nats_subscription_in_a_hole(lost: bool, size: int | None) -> None:
+def test_a_nats_subscription_in_a_gap(lost: bool, size: int | None) -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
     packets = [*talk.handshake(), *talk.send(0, hello)]
@@ -80,7 +80,7 @@ def test_a_nats_subscription_in_a_hole(lost: bool, size: int | None) -> None:
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_payload_that_an_info_in_a_hole_may_allow(lost: bool) -> None:
+def test_a_payload_that_an_info_in_a_gap_may_allow(lost: bool) -> None:
     talk = Talk(server=("10.0.0.2", 4222))
     info = b'INFO {"server_id":"S","version":"2.10.0","max_payload":%d,"proto":1}\r\n'
     hello = b'CONNECT {"verbose":false,"pedantic":false,"lang":"go","version":"1.0","protocol":1}\r\n'
@@ -107,7 +107,7 @@ def test_a_writer_whose_set_up_was_cut_has_no_segment(snaplen: int) -> None:
 @SIZES
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_an_answer_that_was_lost_at_the_end_does_not_accuse(acknowledged: bool, size: int | None) -> None:
-    """Nothing comes behind it that would show the hole, but the other side acknowledged its bytes."""
+    """Nothing comes behind it that would show the gap, but the other side acknowledged its bytes."""
     talk = Talk(server=("10.0.0.2", 4222))
     packets = talk.handshake()
     packets += talk.send(1, b'INFO {"server_id":"N"}\r\n')

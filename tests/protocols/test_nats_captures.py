@@ -167,7 +167,7 @@ def test_traffic_of_other_protocols_is_not_claimed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [5, 9, 14])
-def test_an_s2_stream_goes_on_after_a_hole(lost: int) -> None:
+def test_an_s2_stream_goes_on_after_a_gap(lost: int) -> None:
     whole = read(NATS / "50-server-links.pcap")
     route = [part for part in dialogue(outer(whole)) if part.connection == 2]
     made = craft(route, every(300), 6222)
@@ -198,7 +198,7 @@ def test_operations_inside_chunks_are_frames_of_their_own() -> None:
     assert len(inside) > 250
     for frame in inside:
         way = frame.connection.number, frame.side
-        assert frame.offset == reached.get(way, 0), "the plain bytes of a direction, without holes"
+        assert frame.offset == reached.get(way, 0), "the plain bytes of a direction, without gaps"
         reached[way] = frame.offset + frame.length
         chunk = by_number[frame.generated["inside"]]
         assert chunk.type in ("S2 chunk", "WebSocket frame")

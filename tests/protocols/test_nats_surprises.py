@@ -407,7 +407,7 @@ def test_garbage_without_lines_is_searched_once(wrapped: bool) -> None:
     assert grows_with_length_only(search, 150)
 
 
-def test_answers_are_not_counted_across_a_hole() -> None:
+def test_answers_are_not_counted_across_a_gap() -> None:
     """A PONG may be the answer to any PING when one was lost."""
     ping, pong, more = b"PING\r\n", b"PONG\r\n", b"MSG a 1 2\r\nhi\r\n" * 4
     said = [(S, INFO), (C, QUIET), (C, ping), (C, ping), (S, pong), (S, pong + more), (C, ping), (S, pong)]

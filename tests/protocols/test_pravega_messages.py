@@ -159,7 +159,7 @@ def test_an_event_in_two_conditional_blocks() -> None:
     assert [(row.frame, row.offset, row.body) for row in found] == [(5, 0, b"a" * 30), (6, 38, b"b" * 30)]
 
 
-def test_a_hole_in_the_middle_of_a_block() -> None:
+def test_a_gap_in_the_middle_of_a_block() -> None:
     bodies = [bytes([65 + index]) * 300 for index in range(12)]
     data = b"".join(map(event, bodies))
     sent = packets(*OPENING, (0, block(data)), (0, block_end(len(data), count=12, last=12)), size=1000)

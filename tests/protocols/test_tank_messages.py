@@ -208,7 +208,7 @@ def test_a_chunk_that_ends_inside_a_bundle() -> None:
     assert [(row.offset, row.body) for row in found] == [(5, b"a"), (6, b"b"), (7, b"c")]
 
 
-def test_a_hole_in_the_middle_of_a_bundle() -> None:
+def test_a_gap_in_the_middle_of_a_bundle() -> None:
     bodies = [bytes([index]) * 400 for index in range(12)]
     data = produce((b"foo", [(0, plain(*map(message, bodies)))]))
     after = produce((b"foo", [(0, plain(message(b"z")))]))

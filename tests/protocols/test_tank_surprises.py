@@ -477,7 +477,7 @@ def test_the_first_frames_in_mid_stream_are_found_on_any_port() -> None:
     assert verdict == Verdict(len(BY_NAME["V25b"].data) - 50, client=False)
 
 
-# After holes.
+# After gaps.
 
 
 def test_a_search_answers_the_same_however_the_bytes_arrive() -> None:
@@ -514,7 +514,7 @@ def test_patterns_full_of_possible_headers_are_searched_once_and_not_believed(pa
     assert not Tank().search(data, final=True).found
 
 
-def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
+def test_a_gap_in_a_bundle_hides_only_what_it_hides() -> None:
     request = produce((b"foo", [(0, THREE), (1, plain(message(b"x" * 100), message(b"y" * 100)))]))
     for end, bundles in ((len(request) - 20, 2), (50, 1)):
         talk = conversation()
@@ -542,7 +542,7 @@ def test_a_hole_in_a_bundle_hides_only_what_it_hides() -> None:
         assert codes(frame) == []
 
 
-def test_a_hole_in_a_chunk_is_no_partial_bundle() -> None:
+def test_a_gap_in_a_chunk_is_no_partial_bundle() -> None:
     data = consumed([sized(THREE, THREE)])[:-10]
     talk = conversation()
     frame = Frame(talk.connection, 1, data, 0, len(data), 0, len(data) + 10, 10, [1], 1, 1, 1, "partial", is_cut=True)

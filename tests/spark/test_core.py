@@ -264,7 +264,7 @@ def test_a_damaged_file_is_reported_with_name_and_place() -> None:
         ({"levels": ["frames", "messages"], "columns": ["time"]}, "one level"),
         ({"columns": ["tiem"]}, "time"),
         ({"decode_as": {1: "amqp"}}, "amqp"),
-        ({"limits": {"holes": 1}}, "holes"),
+        ({"limits": {"gaps": 1}}, "gaps"),
         ({"filter": "frame.number == 1"}, r"frame\.number"),
     ],
 )

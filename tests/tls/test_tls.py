@@ -194,7 +194,7 @@ def test_a_resumed_session(folder: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("suite", [None, "AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "AES128-SHA"], ids=str)
-def test_behind_a_hole_it_goes_on_at_the_next_record(suite: str | None, folder: Path) -> None:
+def test_behind_a_gap_it_goes_on_at_the_next_record(suite: str | None, folder: Path) -> None:
     pair = Pair(folder, suite)
     handshake = len(pair.wire) + 4  # packets of TCP's handshake, and INFO
     for side, data in nats():

@@ -34,8 +34,8 @@ SETTLED_NS = 1_000_000_000
 """Bytes missing this long after the first byte of a connection that began earlier were not sent before that byte."""
 MOST_SLOW = 100
 """Per connection."""
-HOLES = frozenset({"hole", "no-frame", "header-cut"})
-"""Findings of frames that a hole explains."""
+GAP_CODES = frozenset({"hole", "no-frame", "header-cut"})
+"""Findings of frames that a gap explains."""
 CAPTURE_ENDS = "frame-cut"
 """Where nothing is missing before: the capture ends inside a frame, as many do."""
 
@@ -154,15 +154,15 @@ class Findings(Rule):
                 continue
             if finding.code == "overlap-differs":
                 self.report.add(CODES["tcp.overlap-differs"], finding.message, frame=frame, severity=finding.severity)
-            elif finding.code in HOLES or finding.group == "reassembly":
-                self._hole(frame, finding)
+            elif finding.code in GAP_CODES or finding.group == "reassembly":
+                self._gap(frame, finding)
             else:
                 name = f"{frame.protocol}.{finding.code}"
                 key = (finding.severity, finding.message if finding.group == "response" else None)
                 code = code_of(finding.code, finding.group)
                 self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
 
-    def _hole(self, frame: Frame, finding: Finding) -> None:
+    def _gap(self, frame: Frame, finding: Finding) -> None:
         """Bytes that are not in the capture, or frames that cannot be decoded for that reason."""
         connection = frame.connection
         missing = any(direction.missing and not may_be_before(direction) for direction in connection.directions)
@@ -171,11 +171,11 @@ class Findings(Rule):
         )
         if late and not missing:
             self.report.add(CODES["capture.late-start"], "connections began before the capture", frame=frame)
-        elif missing or (frame.missing and finding.code in HOLES):
+        elif missing or (frame.missing and finding.code in GAP_CODES):
             what = "frames are not whole: bytes of theirs were not captured"
             self.report.add(CODES["capture.loss"], what, frame=frame)
         else:
-            code = CODES["frame.malformed" if finding.code in HOLES else "frame.other"]
+            code = CODES["frame.malformed" if finding.code in GAP_CODES else "frame.other"]
             name = f"{frame.protocol}.{finding.code}"
             severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
             self.report.add(code, finding.message, frame=frame, severity=severity, name=name)

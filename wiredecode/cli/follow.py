@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wiredecode.net.types import Event
     from wiredecode.view.follow import ConnectionFilter
     from wiredecode.view.theme import TreeOptions
-MAX_HOLES = 10
+MAX_GAPS = 10
 """Gaps that are reported individually."""
 
 
@@ -251,8 +251,8 @@ class Following:
     def _raw(self, frames: Iterable[Frame]) -> None:
         for _ in frames:  # reading them feeds the payload
             pass
-        if self.gaps > MAX_HOLES:
-            complain(f"and {self.gaps - MAX_HOLES:,} more gaps")
+        if self.gaps > MAX_GAPS:
+            complain(f"and {self.gaps - MAX_GAPS:,} more gaps")
 
     def _payload(self, events: list[Event]) -> None:
         from wiredecode.view.follow import payload
@@ -269,6 +269,6 @@ class Following:
                 session.output.write(what)
                 continue
             self.gaps += 1
-            if self.gaps <= MAX_HOLES:
+            if self.gaps <= MAX_GAPS:
                 who = what.direction.connection.endpoints[what.direction.side]
                 complain(f"{what.length:,} bytes of {who} are left out at stream offset {what.offset:,}: {what.reason}")

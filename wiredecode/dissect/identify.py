@@ -275,7 +275,7 @@ class Identifier:
         return known if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
     def _interrupt(self, side: int, cut: bool = False) -> Identified | None:
-        """One side ends, at a hole (``cut``: by a snapshot length) or for good: decide on what there is."""
+        """One side ends, at a gap (``cut``: by a snapshot length) or for good: decide on what there is."""
         prefix, self.prefixes[side] = self.prefixes[side], None
         if prefix is None:
             return None

@@ -154,7 +154,7 @@ class Tracker:
         return taken
 
     def can_decode(self, frame: Frame) -> bool:
-        """Whether a frame with holes, or a stretch of undecoded bytes, says what it is."""
+        """Whether a frame with gaps, or a stretch of undecoded bytes, says what it is."""
         return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
     def _begin(self, known: Identified) -> None:

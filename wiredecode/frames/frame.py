@@ -155,11 +155,11 @@ class Frame:
     start: int
     """Where it begins in ``buffer``."""
     stop: int
-    """Where it ends in ``buffer``, or where its first hole is."""
+    """Where it ends in ``buffer``, or where its first gap is."""
     offset: int
     """Stream offset of its first byte, in its direction."""
     length: int
-    """Size on the wire, holes included."""
+    """Size on the wire, gaps included."""
     missing: int
     """Bytes of it that were not captured."""
     packets: list[int]
@@ -260,7 +260,7 @@ class Frame:
 
     @property
     def data(self) -> bytes:
-        """The captured bytes, up to the first hole."""
+        """The captured bytes, up to the first gap."""
         return self.buffer[self.start : self.stop]
 
     @property
@@ -326,7 +326,7 @@ class Frame:
 
         Then the oldest request that waits need not be the one that it answers.
         """
-        return self.connection.directions[1 - self.side].holes.at(self.ready)
+        return self.connection.directions[1 - self.side].gaps.at(self.ready)
 
     # For people: of frames that wiredecode.read gives.
 

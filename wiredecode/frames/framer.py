@@ -1,7 +1,7 @@
-"""One direction of one connection: cutting its bytes into frames, across chunks and around holes.
+"""One direction of one connection: cutting its bytes into frames, across chunks and around gaps.
 
 A stream is in one of three states: *in step* (the next byte starts a frame), *inside* a frame of known length of which
-bytes are missing, or *searching* for the next frame after a hole or after bytes that cannot be a frame. A hole whose
+bytes are missing, or *searching* for the next frame after a gap or after bytes that cannot be a frame. A gap whose
 length is known costs only the frame it lies in; one that hides the start of a frame costs a search.
 """
 
@@ -73,7 +73,7 @@ UNDECODED_SHOWN = 4096
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of a stream that becomes one record: a frame with holes, or bytes that could not be decoded."""
+    """A stretch of a stream that becomes one record: a frame with gaps, or bytes that could not be decoded."""
 
     offset: int
     data: bytes = b""
@@ -139,7 +139,7 @@ class Framer:
         """Size of the frame at ``base``, once its header is known."""
         self.pieces = PacketMap()
         self.span: Span | None = None
-        """The frame with holes in it, or the undecoded bytes, being collected."""
+        """The frame with gaps in it, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
         """Findings for the next record, besides its own."""
         self.framed = self.undecoded = 0
@@ -414,7 +414,7 @@ class Framer:
                 self._close_span(UNDECODED, self.now)
         self._consume(data, length)
 
-    # Frames with holes.
+    # Frames with gaps.
 
     def _interrupt(self, closed: str = "", time_ns: int = 0) -> None:
         """The contiguous bytes end here, or all that were sent: decide about the rest."""

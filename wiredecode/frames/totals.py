@@ -34,7 +34,7 @@ class Totals:
     """Bytes of connections of other protocols, by likely protocol and server port."""
     other_connections: Counter[tuple[str, int]] = field(default_factory=Counter)
     missing: int = 0
-    """Bytes of holes: not captured, counted apart."""
+    """Bytes of gaps: not captured, counted apart."""
     frames: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Frames by protocol, type and status."""
     late_requests: int = field(default=0, compare=False)

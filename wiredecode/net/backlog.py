@@ -50,7 +50,7 @@ class Arrival(NamedTuple):
 
 
 @dataclass(slots=True)
-class Hole:
+class PastGap:
     """A gap that was given up, remembered to distinguish late bytes from duplicates."""
 
     start: int

@@ -91,8 +91,8 @@ class Tracked:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits: for a hole to be filled, or for the other direction."""
-        return any(stream.has_hole for stream in self.streams) or (self.hold is not None and self.hold.held > 0)
+        """Whether something waits: for a gap to be filled, or for the other direction."""
+        return any(stream.has_gap for stream in self.streams) or (self.hold is not None and self.hold.held > 0)
 
     def now(self, clock: int) -> int:
         """Its own time when it is ``clock`` for the capture, after its last packet."""
@@ -123,8 +123,8 @@ class Tracked:
                 if stream.may_expire(due) and (deadline := stream.deadline()) is not None and deadline < due:
                     due, chosen = deadline, stream
             oldest = hold.oldest() if hold is not None and hold.held else None
-            if oldest is not None and oldest.origin.clock + first.hole_ns < due:
-                due, chosen = oldest.origin.clock + first.hole_ns, hold
+            if oldest is not None and oldest.origin.clock + first.gap_ns < due:
+                due, chosen = oldest.origin.clock + first.gap_ns, hold
             if chosen is None:
                 return
             self.give_up(chosen, self.end_of_wait(int(due), number, past), out)
@@ -180,7 +180,7 @@ def arrive(tracked: Tracked, side: int, segment: Segment, origin: Origin, out: l
     deliver(tracked, side, segment, origin, out)
     if hold is not None and hold.held:
         hold.release(origin, out)
-    if stream.has_hole:  # which may have been acknowledged for long
+    if stream.has_gap:  # which may have been acknowledged for long
         tracked.expire(origin.clock, place(origin.ready) + 1, out, past=True)
 
 

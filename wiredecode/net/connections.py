@@ -53,8 +53,8 @@ class Connections:
         self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
         self._recent: OrderedDict[Tracked, None] = OrderedDict()
         self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
-        self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for holes that may be filled
-        self.hole_ns = int(limits.gap_seconds * 1e9)
+        self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for gaps that may be filled
+        self.gap_ns = int(limits.gap_seconds * 1e9)
         self.closed_ns = int(max(limits.closed_seconds, limits.gap_seconds) * 1e9)
         self.shared = ReassemblyContext(limits, limits_hit)
         self.count = 0

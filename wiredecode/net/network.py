@@ -1,7 +1,7 @@
 """Packets to streams: `Network` takes batches of packets and gives the bytes of every TCP direction in order.
 
 The headers of a batch are decoded as columns; then its segments are put into their streams one by one. Nothing is done
-for a connection without packets in the batch, unless it waits for a hole.
+for a connection without packets in the batch, unless it waits for a gap.
 """
 
 import heapq
@@ -41,13 +41,13 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
     rows = zip(zip(*flows, strict=True), clock[s.row].tolist(), *rest, strict=True)
     buffer, extra, find, seen = s.buffer, s.extra, connections.find, connections.seen
     streams: dict[Reassembler, None] = {}
-    holed = connections.shared.holed
+    with_gap = connections.shared.with_gap
     for key, here, place, seq, ack, flags, start, captured, length, number, time_ns, ready, ready_ns in rows:
         found = find(key)
         if found is not None and flags & CONTROL == ACK and length == captured and start >= 0:
             tracked, side = found
             stream, other = tracked.streams[side], tracked.streams[1 - side]
-            waits = holed and (stream in holed or other in holed)
+            waits = with_gap and (stream in with_gap or other in with_gap)
             if not (waits or tracked.ends or (length and (not stream.in_order(seq) or other.lacks(ack)))):
                 now = tracked.clock.at(ready_ns)
                 seen(tracked, side, now, here)
@@ -57,12 +57,12 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
                     stream.extend(seq, buffer[start : start + length], number, time_ns, at_packet(ready), ready_ns)
                     streams[stream] = None
                 continue
-        own = Clock(connections.hole_ns) if found is None else found[0].clock
+        own = Clock(connections.gap_ns) if found is None else found[0].clock
         now = over = own.at(ready_ns)
         packet = OwnPacket(key, own, now, here, ready, ready_ns)
         if found is not None and place:  # others may have shown before that nothing more was to be expected
             over = max(now, found[0].now(int(clock[place - 1]) - SILENT_NS))
-        if found is not None and holed:
+        if found is not None and with_gap:
             found[0].expire(over, ready, out)
         tracked, side = connections.find_or_open(packet, over, out)
         if flags & (SYN | RST) == SYN:
@@ -80,7 +80,7 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
                 streams[tracked.streams[1 - side]] = None
             if flags & (FIN | RST):
                 seen(tracked, side, now, here)
-        if holed and flags & (ACK | RST) and not flags & SYN:
+        if with_gap and flags & (ACK | RST) and not flags & SYN:
             tracked.streams[1 - side].acknowledged(ack, flags, ready, now)
     for stream in streams:
         stream.flush(out)
@@ -212,7 +212,7 @@ class Network:
             self._analyser.analyse(segments, owners, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
-        """Live capture: no packet came up to ``time_ns``; give up the holes whose time is over.
+        """Live capture: no packet came up to ``time_ns``; give up the gaps whose time is over.
 
         Also those that were not acknowledged, after `Limits.live_seconds`. All events are ready with the next packet.
         """
@@ -234,11 +234,11 @@ class Network:
 
     def _waiting(self) -> list[Tracked]:
         connections = self._connections
-        found = (connections.find(stream.acked_by) for stream in connections.shared.holed)
+        found = (connections.find(stream.acked_by) for stream in connections.shared.with_gap)
         return list(dict.fromkeys(each[0] for each in found if each is not None))
 
     def finish(self) -> list[Event]:
-        """End of the capture: every hole is given up, what waits comes out, and all connections are forgotten."""
+        """End of the capture: every gap is given up, what waits comes out, and all connections are forgotten."""
         out: list[Event] = []
         self._connections.finish(self._last, out)
         if self._analyser is not None:
@@ -254,7 +254,7 @@ class Network:
             if len(self._connections) + count - begin > limits.connections:
                 over = int(np.searchsorted(clock, int(clock[begin]) + self._connections.closed_ns, "right"))
                 end = min(end, begin + max(limits.connections, 1), over)
-            buffered = sum(stream.buffered for stream in self._connections.shared.holed)
+            buffered = sum(stream.buffered for stream in self._connections.shared.with_gap)
             if buffered + int(batch.captured[begin:].sum()) > limits.buffered_total:
                 end = min(end, _edge(batch, begin, TOTAL_CHECK_PACKETS))
             if self._connections.closed + count - begin > limits.closed_connections:
@@ -265,14 +265,14 @@ class Network:
     def _expire(self, clock: int, out: list[Event]) -> None:
         """End the waits that are over at ``clock`` of the capture, as far as it advances for each connection."""
         shared = self._connections.shared
-        for tracked in self._waiting() if shared.holed else ():
+        for tracked in self._waiting() if shared.with_gap else ():
             tracked.expire(max(tracked.last, tracked.now(clock)), shared.until, out)
         self._connections.forget_closed(clock, out)
 
     def _bound_total(self, clock: int, out: list[Event]) -> None:
         """End the oldest waits, wherever they are, while too much waits after the last packet, at ``clock``."""
-        limit, holed = self.limits.buffered_total, self._connections.shared.holed
-        total = sum(stream.buffered for stream in holed)
+        limit, with_gap = self.limits.buffered_total, self._connections.shared.with_gap
+        total = sum(stream.buffered for stream in with_gap)
         if total <= limit:
             return
         queue: list[tuple[int, int, int, Reassembler | AckHold, Tracked]] = []

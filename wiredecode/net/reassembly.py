@@ -1,4 +1,4 @@
-"""One direction of a TCP connection: segments in, contiguous bytes and holes out (RFC 9293 section 3.10.7.4).
+"""One direction of a TCP connection: segments in, contiguous bytes and gaps out (RFC 9293 section 3.10.7.4).
 
 The first copy of a byte wins. Positions are stream offsets, which do not wrap; a sequence number is made a
 position once, where it enters.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.backlog import AckHistory, Acks, Arrival, Backlog, Hole, Origin, tail
+from wiredecode.net.backlog import AckHistory, Acks, Arrival, Backlog, Origin, PastGap, tail
 from wiredecode.net.limits import Limits
 from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
@@ -27,8 +27,8 @@ class ReassemblyContext:
 
     limits: Limits
     limits_hit: Counter[str]
-    holed: "dict[Reassembler, None]" = field(default_factory=dict)
-    """Streams in which something waits, for a hole to be filled or for the other direction."""
+    with_gap: "dict[Reassembler, None]" = field(default_factory=dict)
+    """Streams in which something waits, for a gap to be filled or for the other direction."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The clock of the capture at each packet, and their numbers."""
@@ -56,8 +56,8 @@ class Reassembler:
 
     __slots__ = (
         *("_acks", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
-        *("_holes", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
-        *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "hole_ns", "isn"),
+        *("_past_gaps", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
+        *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "gap_ns", "isn"),
         *("limits", "missed", "offset", "over", "shown"),
     )
 
@@ -78,7 +78,7 @@ class Reassembler:
         self.shown: AckHistory | None = None
         """Acknowledgements of segments that had to wait for it."""
         self.limits = limits = shared.limits
-        self.hole_ns = int(limits.gap_seconds * 1e9)
+        self.gap_ns = int(limits.gap_seconds * 1e9)
         self.held_segments = 0
         """Segments of this direction that wait for the other one (see causality.py)."""
         self._held = 0  # their captured bytes
@@ -94,7 +94,7 @@ class Reassembler:
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and the acknowledgements since
         self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of bytes held by the last gap
-        self._holes: deque[Hole] | None = None
+        self._past_gaps: deque[PastGap] | None = None
         self._fin: int | None = None  # position after the last byte
         self._fin_origin: Origin | None = None
         self._reset: Origin | None = None
@@ -138,7 +138,7 @@ class Reassembler:
         return 0 if opened is None else max(place(opened.ready), place(opened.ended) - 1)
 
     @property
-    def has_hole(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether a segment waits after a gap."""
         return self._backlog is not None
 
@@ -204,7 +204,7 @@ class Reassembler:
             return
         self._fin, self._fin_origin = self.offset + ahead, origin
         if ahead:
-            self._behind_hole(origin).mark(self._fin, origin, self.offset)
+            self._behind_gap(origin).mark(self._fin, origin, self.offset)
         self._end(out)
 
     def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
@@ -230,29 +230,29 @@ class Reassembler:
         self._note(code, message, origin, out)
 
     def may_expire(self, clock: float) -> bool:
-        """Whether the first hole may be over at ``clock``: a quick look."""
-        return self._opened is not None and clock > self._opened.clock + self.hole_ns
+        """Whether the first gap may be over at ``clock``: a quick look."""
+        return self._opened is not None and clock > self._opened.clock + self.gap_ns
 
     def deadline(self) -> int | None:
-        """The time, ns by the clock of the connection, after which the first hole is given up; None: not known."""
+        """The time, ns by the clock of the connection, after which the first gap is given up; None: not known."""
         backlog, acks = self._backlog, self._acks
         if backlog is None or acks is None:
             return None
-        since = acks.since(self._hole_end(backlog))
+        since = acks.since(self._gap_end(backlog))
         oldest = backlog.oldest(self.offset)
-        if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.hole_ns):
+        if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.gap_ns):
             since = oldest.origin.clock  # no side that could acknowledge
         if since is None or self._opened is None:
             return None
-        return max(since, self._opened.clock) + self.hole_ns
+        return max(since, self._opened.clock) + self.gap_ns
 
-    def _hole_end(self, backlog: Backlog) -> int:
+    def _gap_end(self, backlog: Backlog) -> int:
         end = self._fin if backlog.first is None else backlog.first.start
         assert end is not None
         return end
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
-        """No more segments will come: give up every hole at ``cause``."""
+        """No more segments will come: give up every gap at ``cause``."""
         while self._backlog is not None:
             self.give_up(cause, out)
         self.flush(out)
@@ -269,10 +269,10 @@ class Reassembler:
         self._now_ready(origin)
         since = (self._backlog.oldest(self.offset) or Arrival(0, origin)).origin.ready_ns
         shown = since if self.shown is None else self.shown.since(self.offset, since)
-        self._gap(self._hole_end(self._backlog), NOT_CAPTURED, out, shown)
+        self._gap(self._gap_end(self._backlog), NOT_CAPTURED, out, shown)
         self._drain(out)
 
-    def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "hole given up") -> None:
+    def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "gap given up") -> None:
         """Say what reaching limit ``name`` cost."""
         self._shared.limits_hit[name] += 1
         limit = getattr(self.limits, name)
@@ -289,14 +289,14 @@ class Reassembler:
         """A segment of ``size`` captured bytes waits for the other direction."""
         self._held += size
         self.held_segments += 1
-        self._shared.holed[self] = None
+        self._shared.with_gap[self] = None
 
     def unhold(self, size: int) -> None:
         """Undo :meth:`hold` for this many bytes."""
         self._held -= size
         self.held_segments -= 1
         if not self.held_segments and self._backlog is None:
-            del self._shared.holed[self]
+            del self._shared.with_gap[self]
 
     def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
         """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
@@ -349,23 +349,23 @@ class Reassembler:
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
         self.direction.lose(min(ready, self._opened.at if self._opened else ready), self.offset, shows_ns, ready)
-        if self._holes is None:
-            self._holes = deque(maxlen=self.limits.remembered_gaps)
-        self._holes.append(Hole(self.offset, target))
+        if self._past_gaps is None:
+            self._past_gaps = deque(maxlen=self.limits.remembered_gaps)
+        self._past_gaps.append(PastGap(self.offset, target))
         self.offset = self._part_offset = target
         self._history = b""
 
-    def _behind_hole(self, origin: Origin) -> Backlog:
+    def _behind_gap(self, origin: Origin) -> Backlog:
         if self._backlog is None:
             assert self.base is not None
             self._backlog, self._opened = Backlog(), origin
             self._acks = Acks(self.base, self.offset, self.limits)
-            self._shared.holed[self] = None
-            self.direction.holes.open(origin.at, at_packet(int(self._shared.number[0])))
+            self._shared.with_gap[self] = None
+            self.direction.gaps.open(origin.at, at_packet(int(self._shared.number[0])))
         return self._backlog
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
-        for overlap in self._behind_hole(origin).add(start, end, data, origin, self.offset):
+        for overlap in self._behind_gap(origin).add(start, end, data, origin, self.offset):
             known = len(overlap.first)
             self.direction.duplicate += known
             self.direction.late += len(overlap.again) - known
@@ -382,9 +382,9 @@ class Reassembler:
             self._behind.append((self.offset, self._ready, self._ready_ns))
         if not len(backlog) and (self._fin is None or self._fin <= self.offset):
             self._backlog = self._opened = self._acks = None
-            self.direction.holes.close(max(self._ready, self.over))
+            self.direction.gaps.close(max(self._ready, self.over))
             if not self.held_segments:
-                del self._shared.holed[self]
+                del self._shared.with_gap[self]
             self._end(out)
         elif self._acks is not None:
             self._acks.forget(self.offset)
@@ -405,27 +405,27 @@ class Reassembler:
             out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
-        while self._backlog is not None and self._hole_end(self._backlog) <= self.missed:
+        while self._backlog is not None and self._gap_end(self._backlog) <= self.missed:
             self.give_up(origin, out)
         while self._backlog is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
             self.give_up(origin, out)
 
     def _old(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
-        """Bytes before the next expected one: duplicates, or late for a hole that was given up."""
+        """Bytes before the next expected one: duplicates, or late for a gap that was given up."""
         end = start + len(data)
         late = 0
         if start < 0 < len(data):
             late = min(end, 0) - start
             self._note("late-data", "bytes from before the start of the stream", origin, out, 0, once=True)
-        for hole in self._holes or ():
-            shared = min(end, hole.end) - max(start, hole.start)
+        for gap in self._past_gaps or ():
+            shared = min(end, gap.end) - max(start, gap.start)
             if shared > 0:
                 late += shared
-                if not hole.noted:
-                    hole.noted = True
-                    message = f"bytes for the hole of {hole.end - hole.start} bytes after it was given up"
-                    self._note("late-data", message, origin, out, hole.start)
+                if not gap.noted:
+                    gap.noted = True
+                    message = f"bytes for the gap of {gap.end - gap.start} bytes after it was given up"
+                    self._note("late-data", message, origin, out, gap.start)
         self.direction.late += late
         self.direction.duplicate += len(data) - late
         # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).

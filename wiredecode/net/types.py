@@ -137,13 +137,13 @@ class Direction:
     Every captured byte is in a Chunk, duplicate, late, ignored, or (until the end) after a gap.
     """
     missing: int = 0
-    """Bytes of holes: known to have been sent, never captured."""
+    """Bytes of gaps: known to have been sent, never captured."""
     first_ns: int | None = None
     """Time of the first byte that was passed on, and ..."""
     first_at: int = 0
     """... the moment at which it was; 0: none was yet."""
     first_gap: int | None = None
-    """The moment at which a hole was given up first."""
+    """The moment at which a gap was given up first."""
     lost_from: int | None = None
     """The moment from which on bytes are missing here that never come."""
     unseen: int = 0
@@ -153,7 +153,7 @@ class Direction:
     losses: list[tuple[int, int, int]] = field(default_factory=list)
     """Of bytes that were not captured: the moment at which they were given up, rising, the time from which on it shows
     that they were sent, and their stream offset. Of very many the first."""
-    holes: OpenTimes = field(default_factory=lambda: OpenTimes())
+    gaps: OpenTimes = field(default_factory=lambda: OpenTimes())
     """When bytes were missing that other bytes of it waited for."""
     awaited: OpenTimes = field(default_factory=lambda: OpenTimes())
     """When bytes were missing that the other side had acknowledged."""
@@ -170,7 +170,7 @@ class Direction:
         """
         if not self.started or self.started_at > moment or (self.lost_from is not None and self.lost_from <= moment):
             return True
-        return self.holes.at(moment) or self.awaited.at(moment)
+        return self.gaps.at(moment) or self.awaited.at(moment)
 
     def lose(self, moment: int, offset: int, time_ns: int | None = None, given_up: int = 0) -> None:
         """Bytes are lost, which were sent before ``moment`` and ``time_ns`` (None: they were cut)."""
@@ -191,7 +191,7 @@ class Chunk:
 
     Piece k of the chunk ends (exclusive) at stream offset ``ends[k]`` and came in packet ``packet[k]`` at
     ``time_ns[k]``. ``ready[k]`` is the moment (see moments.py) that made the piece available in order: later than
-    packet ``packet[k]`` when it waited for a hole to be filled, or until that was given up. It never decreases along a
+    packet ``packet[k]`` when it waited for a gap to be filled, or until that was given up. It never decreases along a
     stream. ``ready_ns[k]`` is when TCP could deliver it: the time of the packet that filled the gap; bytes
     after a gap that was given up have the time of their own packets, as TCP did not wait for them.
     ``offset + len(data) == ends[-1]``. Offsets count from the first byte after the SYN, or the first byte
@@ -229,7 +229,7 @@ class Gap:
     reason: str
     """``"not captured"`` or ``"cut by snapshot length"``."""
     ready: int
-    """The moment at which the hole was given up; orders the gap between chunks."""
+    """The moment at which the gap was given up; orders the gap between chunks."""
     ready_ns: int
     """Time of the bytes after it."""
 

@@ -1,6 +1,6 @@
 """The shape that all protocols have.
 
-A protocol is recognised from bytes, cuts a byte stream into frames, finds the next frame again after a hole, and
+A protocol is recognised from bytes, cuts a byte stream into frames, finds the next frame again after a gap, and
 decodes the frames of a connection in the order in which they were complete. Nothing here raises for what came from
 the wire: :meth:`Protocol.split` answers with frames, with "more bytes", or with what is wrong and where.
 """
@@ -141,7 +141,7 @@ class Protocol(Offers, ABC):
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
 
-        ``started``: they are the first of the connection. ``final``: a hole or the end follows. ``port``: the
+        ``started``: they are the first of the connection. ``final``: a gap or the end follows. ``port``: the
         connection uses a port of the protocol, so less evidence will do.
         """
 
@@ -157,9 +157,9 @@ class Protocol(Offers, ABC):
 
     @abstractmethod
     def search(self, data: bytes, *, final: bool) -> Found:
-        """Find the next frame in bytes after a hole.
+        """Find the next frame in bytes after a gap.
 
-        ``data`` grows segment by segment, and always ends where one ends. ``final``: a hole or the end follows.
+        ``data`` grows segment by segment, and always ends where one ends. ``final``: a gap or the end follows.
         """
 
     def begin(self, data: bytes, *, final: bool) -> Found:

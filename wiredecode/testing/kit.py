@@ -82,7 +82,7 @@ class ProtocolTests:
     captures: ClassVar[Sequence[Path]] = ()
     """Whole captures of nothing but this protocol."""
     damaged: ClassVar[Sequence[Path]] = ()
-    """Captures with holes, late starts, or other traffic in them."""
+    """Captures with gaps, late starts, or other traffic in them."""
     dialogues: ClassVar[Mapping[str, Sequence[Part]]] = {}
     """Bytes of both sides, if they are not in a capture."""
     cut: ClassVar[Sequence[Path]] = ()

@@ -90,7 +90,7 @@ class TlsConnection:
             if isinstance(item, Chunk):
                 half.feed(item)
             else:
-                half.hole(item.length)
+                half.wire_gap(item.length)
         return size
 
     def _there(self, half: Half, out: list[Event]) -> int:

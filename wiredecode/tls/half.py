@@ -16,7 +16,7 @@ HEADER = 5
 MOST_RECORD = (1 << 14) + 2048
 """RFC 5246 section 6.2.3; TLS 1.3 allows less."""
 LEAST_RECORD = HEADER + 17
-"""So short may a record of a cipher with a tag be; it bounds how many lie in a hole."""
+"""So short may a record of a cipher with a tag be; it bounds how many lie in a gap."""
 MOST_TRIES = 4096
 """Records that are tried after a gap before the direction is given up."""
 KINDS = b"\x14\x15\x16\x17"
@@ -63,7 +63,7 @@ class Half:
         self.clear = True
         """No record was seen yet: what comes before the first one is no TLS."""
         self.lost: int | None = None
-        """Wire bytes since the last record before a hole, while the next record is looked for."""
+        """Wire bytes since the last record before a gap, while the next record is looked for."""
         self.tries, self.most_tries = 0, MOST_TRIES
         self.begun = True
         """False: it begins before the capture, and no record was opened yet."""
@@ -156,7 +156,7 @@ class Half:
         """Bytes that are not fed yet."""
         return sum(len(item.data) for item in self.queue if isinstance(item, Chunk))
 
-    def hole(self, length: int) -> None:
+    def wire_gap(self, length: int) -> None:
         """Bytes on the wire are missing: discard the partly read record."""
         rest = self.available()
         self.drop(rest)

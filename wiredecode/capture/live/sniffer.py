@@ -2,7 +2,7 @@
 
 Between them waits at most `QUEUE_BYTES`. When decoding is too slow for longer than that, either the source has to wait
 (and the kernel counts what it drops), or, when packets are saved too, they go into the file only, which is counted
-here: a file without holes is worth more than frames on a screen.
+here: a file without gaps is worth more than frames on a screen.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Recognising Cursus, cutting it into frames, and finding the next frame after a hole."""
+"""Recognising Cursus, cutting it into frames, and finding the next frame after a gap."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -110,7 +110,7 @@ class Cursus(BehindProxy):
             yield match.start()
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A frame that cannot be chance, one that is followed by another, or one that ends at a hole.
+        """A frame that cannot be chance, one that is followed by another, or one that ends at a gap.
 
         An empty frame is none to be followed by: messages hold many zeros.
         """

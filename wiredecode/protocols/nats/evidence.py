@@ -18,7 +18,7 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 SEARCH_BYTES = MAX_BODY_BYTES // 64 + MAX_CONTROL_LINE
 """While searching, an operation is believed only if it and the next one can be seen within this many bytes."""
 CHAIN = 3
-"""Good operations in a row that are believed after a hole."""
+"""Good operations in a row that are believed after a gap."""
 
 CR, BLANK = 0x0D, 0x20
 SIZED_STARTS = frozenset((b"MSG ", b"PUB ", b"HPUB", b"HMSG", b"RMSG", b"LMSG"))

@@ -1,4 +1,4 @@
-"""Recognising NATS, cutting it into operations, and finding the next operation after a hole."""
+"""Recognising NATS, cutting it into operations, and finding the next operation after a gap."""
 
 from __future__ import annotations
 

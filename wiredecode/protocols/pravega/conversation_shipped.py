@@ -297,7 +297,7 @@ class Shipped(Talk):
         return rebuilt
 
     def _add_front(self, front: bytes) -> None:
-        """The events in front of a hole; what the others are, and so their numbers, is not known."""
+        """The events in front of a gap; what the others are, and so their numbers, is not known."""
         walked = walk(front)
         if walked.sound and walked.bounds:
             self.events = Events(front, walked.bounds)

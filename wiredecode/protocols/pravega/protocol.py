@@ -1,4 +1,4 @@
-"""Recognising Pravega, cutting it into messages, and finding the next message after a hole."""
+"""Recognising Pravega, cutting it into messages, and finding the next message after a gap."""
 
 import re
 from collections.abc import Iterable, Iterator

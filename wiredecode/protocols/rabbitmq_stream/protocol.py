@@ -1,4 +1,4 @@
-"""Recognising RabbitMQ Stream, cutting it into frames, and finding the next frame after a hole."""
+"""Recognising RabbitMQ Stream, cutting it into frames, and finding the next frame after a gap."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Recognising TANK, cutting it into frames, and finding the next frame after a hole."""
+"""Recognising TANK, cutting it into frames, and finding the next frame after a gap."""
 
 import re
 from collections.abc import Iterable
@@ -62,7 +62,7 @@ class Tank(BehindProxy):
         return split
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """A frame with much structure, or two in a row; between two holes also a single one."""
+        """A frame with much structure, or two in a row; between two gaps also a single one."""
         return self._find(data, final, sure=True)
 
     def _find(self, data: bytes, final: bool, sure: bool) -> Found:

@@ -1,4 +1,4 @@
-"""A hole is not a loss until nobody can fill it: when one is given up, and where what lay behind it has its place."""
+"""A gap is not a loss until nobody can fill it: when one is given up, and where what lay behind it has its place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_segment_2_of_4_is_lost_on_the_way_and_sent_again_later(wait: float, siz
 
 
 @SIZES
-def test_a_hole_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: int | None) -> None:
+def test_a_gap_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: int | None) -> None:
     start, (one, _, three, four), _ = four_segments()
     packets = [(0.0, each) for each in (*start, one, three)]
     packets += [(5.0, ack(10)), (7.0, ack(30)), (7.9, four), (8.0, ack(40)), (8.001, ack(40)), (9.0, ack(40))]
@@ -66,7 +66,7 @@ def test_a_hole_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: i
 
 
 @SIZES
-def test_an_ack_into_the_hole_or_before_what_lies_behind_gives_nothing_up(size: int | None) -> None:
+def test_an_ack_into_the_gap_or_before_what_lies_behind_gives_nothing_up(size: int | None) -> None:
     start, (one, two, three, four), _ = four_segments()
     packets = [(0.0, each) for each in (*start, one)]
     packets += [(1.0, four), (1.1, ack(20)), (9.0, ack(20)), (9.1, two), (9.2, ack(20)), (20.0, three)]
@@ -81,7 +81,7 @@ def test_bytes_that_were_acknowledged_and_come_after_the_second_are_late(size: i
 
 
 @SIZES
-def test_several_holes_are_given_up_each_by_its_own_ack(size: int | None) -> None:
+def test_several_gaps_are_given_up_each_by_its_own_ack(size: int | None) -> None:
     talk = Talk()
     start, parts = talk.handshake(), talk.send(0, content(0, 80), 10)
     packets = [(0.0, each) for each in (*start, *parts[::2])]
@@ -120,7 +120,7 @@ def test_the_ack_that_a_response_carries_counts_and_the_response_follows_what_wa
 
 
 @SIZES
-def test_what_the_other_side_sends_with_the_packet_that_ends_a_hole_comes_after_it(size: int | None) -> None:
+def test_what_the_other_side_sends_with_the_packet_that_ends_a_gap_comes_after_it(size: int | None) -> None:
     start, (one, _, three, _), talk = four_segments()
     talk.seq[0] = talk.isn[0] + 31
     packets = [(0.0, each) for each in (*start, one, three, ack(30))]
@@ -132,7 +132,7 @@ def test_what_the_other_side_sends_with_the_packet_that_ends_a_hole_comes_after_
 
 @SIZES
 @pytest.mark.parametrize("flags", [FIN | ACK, RST | ACK], ids=["FIN", "RST"])
-def test_a_fin_is_no_end_of_a_hole_and_a_reset_is_one_after_a_second(flags: int, size: int | None) -> None:
+def test_a_fin_is_no_end_of_a_gap_and_a_reset_is_one_after_a_second(flags: int, size: int | None) -> None:
     start, (one, two, three, _), talk = four_segments()
     end = talk.packet(0, seq=talk.isn[0] + 31, flags=flags)
     packets = [(0.0, each) for each in (*start, one, three, ack(10), end)]
@@ -147,7 +147,7 @@ def test_a_fin_is_no_end_of_a_hole_and_a_reset_is_one_after_a_second(flags: int,
         assert ends == [(30, "FIN", 10)]
 
 
-def test_a_reset_of_the_receiver_ends_a_hole_after_a_second() -> None:
+def test_a_reset_of_the_receiver_ends_a_gap_after_a_second() -> None:
     start, (one, _, three, _), talk = four_segments()
     reset = talk.packet(1, flags=RST)
     packets = [(0.0, each) for each in (*start, one, three, reset)] + [(3.0, each) for each in filler()]
@@ -165,7 +165,7 @@ def test_one_way_lines_move_and_memory_is_bounded(size: int | None) -> None:
     network = Network()
     for part in batches(kept, size):
         network.feed(part)
-        assert sum(stream.buffered for stream in network._connections.shared.holed) <= 110 * (size or 400)
+        assert sum(stream.buffered for stream in network._connections.shared.with_gap) <= 110 * (size or 400)
     outcome = run(batches(kept, size))
     assert [e.offset for e in outcome.events if isinstance(e, Gap)] == list(range(30, 3000, 100))
 
@@ -175,7 +175,7 @@ def test_one_way_lines_move_and_memory_is_bounded(size: int | None) -> None:
     ("limits", "name"),
     [(Limits(buffered_bytes=25), "buffered_bytes"), (Limits(buffered_segments=2), "buffered_segments")],
 )
-def test_a_hole_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
+def test_a_gap_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
     limits: Limits, name: str, size: int | None
 ) -> None:
     talk = Talk()
@@ -188,7 +188,7 @@ def test_a_hole_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
     assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [8]
 
 
-def test_live_a_hole_that_nobody_acknowledged_ends_with_the_users_patience() -> None:
+def test_live_a_gap_that_nobody_acknowledged_ends_with_the_users_patience() -> None:
     start, (one, _, three, _), _ = four_segments()
     network = Network(Limits(live_seconds=4.0))
     (part,) = batches([*start, one, three, ack(10)])
@@ -206,7 +206,7 @@ def test_live_a_hole_that_nobody_acknowledged_ends_with_the_users_patience() -> 
 
 
 @SIZES
-def test_bytes_lack_from_where_the_hole_was_seen_until_it_is_filled(size: int | None) -> None:
+def test_bytes_lack_from_where_the_gap_was_seen_until_it_is_filled(size: int | None) -> None:
     start, (one, two, three, four), _ = four_segments()
     packets = [*start, one, three, ack(10), two, four]
     direction = run(batches([*packets, *filler()], size)).directions[0]
