@@ -9,7 +9,7 @@ import pytest
 from tests.support import capture
 from wiredecode.fields import credentials
 from wiredecode.protocols.cursus import layers_kinds
-from wiredecode.protocols.shared.problems import values_of
+from wiredecode.protocols.reading import values_of
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 WITH_SECRETS = (

@@ -17,7 +17,7 @@ from tests.filter.support import CAPTURES, frames
 from tests.net.test_analysis import DIFFERENT, tsharks
 from wiredecode.filter import compile_filter
 from wiredecode.filter.tables import TableFilter
-from wiredecode.filter.tcp import ALIASES
+from wiredecode.filter.wireshark_names import ALIASES
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import KINDS
 

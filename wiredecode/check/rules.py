@@ -18,9 +18,10 @@ from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, Direc
 from wiredecode.net.limits import Limits
 from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
+from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import known, requests_of, title
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of, values_of
+from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of
 
 MOST_REQUESTS = 65_536
 """Requests of the capture that wait at the same time; the oldest beyond it are not judged."""

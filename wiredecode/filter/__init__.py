@@ -103,7 +103,7 @@ class Filter:
 
     def check_stable(self) -> None:
         """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
-        from wiredecode.filter.tcp import is_analysis
+        from wiredecode.filter.wireshark_names import is_analysis
 
         for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
             if name in COUNTED or is_analysis(name):
@@ -113,14 +113,14 @@ class Filter:
     @property
     def needs_analysis(self) -> bool:
         """Whether it asks for what TCP analysis finds: reassemble with ``Network(analyse=True)``."""
-        from wiredecode.filter.tcp import is_analysis
+        from wiredecode.filter.wireshark_names import is_analysis
 
         return any(map(is_analysis, self.names))
 
     @property
     def chooses_packets(self) -> bool:
         """Whether it is about TCP analysis and nothing of frames: packets without a frame can match, too."""
-        from wiredecode.filter.tcp import OF_PACKETS, is_analysis
+        from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
 
         return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)
 

@@ -11,8 +11,8 @@ from typing import Any
 from wiredecode.fields.layer import Layer
 from wiredecode.filter.errors import close, did_you_mean, nearest
 from wiredecode.filter.model import Clock, Field, Level, Type, Values
-from wiredecode.filter.tcp import ALIASES, analysis_values
 from wiredecode.filter.values import Records, anywhere, as_any, field_reader
+from wiredecode.filter.wireshark_names import ALIASES, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
 from wiredecode.protocols import registry

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from wiredecode.arrays import Bools
 from wiredecode.filter import Filter
 from wiredecode.filter.logic import Atom, Expression, Negation, tests
-from wiredecode.filter.tcp import ANALYSIS, FLAGS
+from wiredecode.filter.wireshark_names import ANALYSIS, FLAGS
 from wiredecode.frames import columns
 from wiredecode.frames.frame import Frame
 from wiredecode.net.health import BITS, KINDS, ConnectionHealth

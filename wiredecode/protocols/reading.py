@@ -24,6 +24,13 @@ def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Gen
             yield name, Generated(kind.column, kind.doc)
 
 
+def values_of(frame: Frame) -> Mapping[str, Any]:
+    """All values of a frame's layer, those of bulk arrays too."""
+    if frame.layer is None or not (frame.layer.has_bulk or frame.is_cut):
+        return frame.values
+    return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
+
+
 class FrameDecoder:
     """Reader of frames of one message type: its layer, and the handler of its conversation.
 

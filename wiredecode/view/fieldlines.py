@@ -7,7 +7,7 @@ from typing import Any
 from wiredecode.fields.layer import Style
 from wiredecode.filter.model import Field, Level, Type
 from wiredecode.filter.names import Names, is_copy
-from wiredecode.filter.tcp import is_analysis
+from wiredecode.filter.wireshark_names import is_analysis
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Finding, Frame
 from wiredecode.frames.record import rfc3339

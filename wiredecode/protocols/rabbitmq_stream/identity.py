@@ -7,7 +7,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import IdentityReader, texts
-from wiredecode.protocols.shared.problems import values_of
+from wiredecode.protocols.reading import values_of
 
 
 def client(frame: Frame) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.rabbitmq_stream import layers_sub_batches as sub_batches
 from wiredecode.protocols.rabbitmq_stream.layers_sub_batches import SubBatch, message
 from wiredecode.protocols.rabbitmq_stream.names import CHUNK_TYPES, TRACKING_TYPES
-from wiredecode.protocols.shared import amqp
+from wiredecode.protocols.shared.amqp.secrets import secret_ranges
 
 CHUNK_MAGIC = 0x50
 
@@ -32,9 +32,7 @@ def entry_fields() -> list[Any]:
     """A simple message or a sub-batch: the top bit of the next byte decides."""
     return [
         Optional(Struct("sub_batch", SubBatch, "several messages as one entry"), When("peek(1) & 0x80 == 0x80")),
-        Optional(
-            Binary("data", "the message", inner=message, credentials=amqp.secret_ranges), When("not has(sub_batch)")
-        ),
+        Optional(Binary("data", "the message", inner=message, credentials=secret_ranges), When("not has(sub_batch)")),
     ]
 
 

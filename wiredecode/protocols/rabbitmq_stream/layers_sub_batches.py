@@ -8,7 +8,7 @@ from wiredecode.fields import Binary, UInt8, UInt16, UInt32, compiler
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream.names import CODECS
-from wiredecode.protocols.shared import amqp
+from wiredecode.protocols.shared.amqp import record, secrets
 from wiredecode.protocols.shared.compression import NOT_DECODED, OVER_BUDGET, Budget, Status
 
 
@@ -86,9 +86,9 @@ def split_records(data: bytes, count: int) -> tuple[list[bytes], str | None]:
 
 def message(data: bytes, style: Style, entry: dict[str, Any]) -> dict[str, Any] | None:
     """The AMQP 1.0 sections of a message, if it has any: applications may send any bytes."""
-    shown = data if style.secrets else amqp.blanked(data)
+    shown = data if style.secrets else secrets.blanked(data)
     changed = {} if shown is data else {"data": style.show(shown)}
-    sections = amqp.record(shown, style.show)
+    sections = record(shown, style.show)
     return changed if sections is None else {**changed, "amqp": sections}
 
 
@@ -98,7 +98,7 @@ def secret_ranges(data: bytes) -> list[tuple[int, int]]:
     while position + 4 <= len(data):
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
-        found += [(start + first, start + last) for first, last in amqp.secret_ranges(data[start:position])]
+        found += [(start + first, start + last) for first, last in secrets.secret_ranges(data[start:position])]
     return found if position == len(data) else []
 
 
@@ -113,7 +113,7 @@ def records(data: bytes, style: Style, sub_batch: dict[str, Any]) -> dict[str, A
         entry.update(message(body, style, entry) or {})
     more = {} if opened.problem is None else {"problem": opened.problem}
     if not style.secrets and opened.codec == "none" and (found := secret_ranges(data)):
-        more["data"] = style.show(amqp.without(data, found))
+        more["data"] = style.show(secrets.without(data, found))
     return {"messages": shown} | more
 
 

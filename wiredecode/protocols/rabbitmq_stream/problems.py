@@ -12,6 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
+from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
@@ -138,7 +139,7 @@ class Advertised(AdvertisedHost):
     working, asks, speaks = WORKING, "PeerProperties", "PeerPropertiesResponse"
 
     def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
-        values = problems.values_of(frame)
+        values = values_of(frame)
         brokers = {broker["reference"]: broker for broker in values.get("brokers", ()) if len(broker) == 3}
         used = {stream.get("leader_reference") for stream in values.get("streams", ())}
         yield from ((broker["host"], broker["port"]) for reference, broker in brokers.items() if reference in used)
@@ -188,7 +189,7 @@ class DuplicateIds(problems.Rule):
             return
         self._looked += 1
         key = frame.generated["stream"], name
-        messages = [each for each in problems.values_of(frame).get("messages", ()) if "publishing_id" in each]
+        messages = [each for each in values_of(frame).get("messages", ()) if "publishing_id" in each]
         if not messages or (key not in self._highest and len(self._highest) >= MOST_NAMES):
             return
         highest, bodies = self._highest.get(key, -1), self._bodies.setdefault(key, {})
@@ -331,7 +332,7 @@ class MissingStreams(problems.Rule):
 
     def _described(self, frame: Frame, where: str) -> None:
         """Facts about streams in Metadata."""
-        for each in problems.values_of(frame).get("streams") or ():
+        for each in values_of(frame).get("streams") or ():
             key = each.get("stream", ""), where
             if each.get("response_code") != names.UNKNOWN_STREAM:
                 self._missing.pop(key, None)

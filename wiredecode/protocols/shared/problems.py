@@ -345,13 +345,6 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
     return ""
 
 
-def values_of(frame: Frame) -> Mapping[str, Any]:
-    """All values of a frame's layer, those of bulk arrays too."""
-    if frame.layer is None or not (frame.layer.has_bulk or frame.is_cut):
-        return frame.values
-    return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
-
-
 def inner_values(frame: Frame) -> Mapping[str, Any]:
     """The values of the first layer that a frame carries; of bulk arrays only the length."""
     if not frame.inner:

@@ -6,10 +6,11 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.who import short
+from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule, values_of
+from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_places, whole
 
