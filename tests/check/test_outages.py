@@ -33,7 +33,24 @@ class Outage(NamedTuple):
 
 TABLE = (
     Outage("o_heal.pcap", "tcp.no-ack", ("path or host down", "6.454 s"), ("publish.unconfirmed",)),
-    Outage("o_cut.pcap", "tcp.no-ack", ("path or host down", "14.868 s"), ("publish.unconfirmed",)),
+    Outage(
+        "o_cut.pcap",  # the consumer's connection between the same hosts continued
+        *("tcp.no-ack", ("for 14.868 s, while its host answers other connections", "of this port or connection")),
+        ("publish.unconfirmed",),
+    ),
+    Outage(
+        "kafka_mtu.pcap",
+        *("tcp.no-ack", ("for 13.100 s: segments of full size are lost", "a smaller MTU")),
+        ("publish.unconfirmed",),
+    ),
+    Outage(
+        "kafka_one_broker_cut.pcap",
+        *(
+            "tcp.no-ack",
+            ("10.79.0.1:9392 stopped acknowledging for 13.765 s, while", "on 1 other connection meanwhile"),
+        ),
+        ("publish.unconfirmed",),
+    ),
     Outage("o_firewall.pcap", "tcp.no-handshake", ("no ACK", "the SYN-ACKs do not reach the client")),
     Outage("o_tls.pcap", "protocol.mismatch", ("speaks TLS to 10.77.0.1:5552",), ("protocol.mismatch",)),
     Outage("http_to_nats.pcap", "protocol.mismatch", ("speaks HTTP to 127.0.0.1:4302, the NATS port",)),

@@ -2,7 +2,8 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
@@ -15,7 +16,6 @@ from wiredecode.protocols.shared.problems import (
     MOST_PROBLEMS,
     Place,
     Problem,
-    Report,
     Rule,
     begin_of,
     farewell_captured,
@@ -45,19 +45,27 @@ than that time before them and shows no earlier connection."""
 Hosts = tuple[str, ...]
 
 
+class Silence(NamedTuple):
+    """A time in which what one side sent was not acknowledged."""
+
+    connection: Connection
+    of_client: bool
+    unheard: Unheard
+    full: bool
+    """The segment is as large as segments of this connection can be."""
+
+
+@dataclass(eq=False)
 class Health(Rule):
     """Reports problems of TCP when a connection is over."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._packets: Counter[str] = Counter()
-        """By endpoint: packets of the connections that had losses."""
-        self._ended: dict[str, deque[tuple[Connection, int | None]]] = {}
-        """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
-        self._heard_ns: Newest[tuple[str, int, int], None] = Newest(MOST_PROBLEMS)
-        """From when to when a server's host sent packets on a connection; 0: only the other side was captured."""
-        self._unheard_ns: dict[Hosts, list[tuple[bool, int, int]]] = {}
-        """By hosts: whether the client was not heard, from when to when."""
+    _packets: Counter[str] = field(default_factory=Counter)
+    """By endpoint: packets of the connections that had losses."""
+    _ended: dict[str, deque[tuple[Connection, int | None]]] = field(default_factory=dict)
+    """By endpoint of a server: its newest connections, and when it ended them; None: it did not, or said why."""
+    _heard_ns: Newest[tuple[str, int, int], None] = field(default_factory=lambda: Newest(MOST_PROBLEMS))
+    """From when to when a server's host sent packets on a connection; 0: only the other side was captured."""
+    _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -96,6 +104,10 @@ class Health(Rule):
             self._window(connection, side, direction)
 
     def finish(self) -> None:
+        ended = [connection for known in self._ended.values() for connection, _ in known]
+        for hosts, silences in self._silences.items():
+            if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
+                self._explain_unheard(problem, silences, [each for each in ended if hosts_of(each) == hosts])
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
@@ -211,8 +223,10 @@ class Health(Rule):
     def _unheard(self, connection: Connection, side: int, direction: DirectionHealth) -> int:
         """Report times in which the other side got nothing; return the number of retransmissions reported."""
         resent = 0
-        ends, of_client = connection.endpoints, side == client_side(connection)
-        hosts = hosts_of(connection)
+        ends, hosts, of_client = connection.endpoints, hosts_of(connection), side == client_side(connection)
+        who = short(connection) if of_client else f"the server of {short(connection)}"
+        sizes = [each.mss for each in connection.health.directions if each.mss] if connection.health is not None else []
+        full_size = min(sizes) - OPTIONS if sizes else 0
         for unheard in direction.silences():
             resent += unheard.times
             since_ns, until_ns = unheard.since_ns, unheard.until_ns
@@ -221,18 +235,35 @@ class Health(Rule):
             length = f"{(until_ns - since_ns) / 1e9:.3f} s"
             if until_ns - since_ns > problem.weight:
                 problem.weight = until_ns - since_ns
-                problem.what = f"{ends[1 - side]} stopped acknowledging for {length}: path or host down"
-            known = self._unheard_ns.setdefault(hosts, [])
-            if any(client is not of_client and since < until_ns and until > since_ns for client, since, until in known):
-                problem.likely = "the path between both hosts was cut: neither heard the other"
+                problem.what = f"{ends[1 - side]} stopped acknowledging for {length}"
+            known, full = self._silences.setdefault(hosts, []), 0 < full_size <= unheard.length
             if len(known) < MOST_PROBLEMS:
-                known.append((of_client, since_ns, until_ns))
-            size, name = _size(connection, unheard), short(connection)
-            if size:
-                problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
-            who = name if of_client else f"the server of {name}"
+                known.append(Silence(connection, of_client, unheard, full))
+            size = ", a segment of full size, while others came through: suspect the MTU of the path"
+            size = size if unheard.alive and full else ""
             problem.detail(f"{who} sent {unheard.length:,} bytes again {unheard.times} times, for {length}{size}")
         return resent
+
+    def _explain_unheard(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
+        """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
+        longest = max((each.unheard for each in silences), key=lambda each: each.until_ns - each.since_ns)
+        served = sum(_is_served(each, longest.since_ns, longest.until_ns) for each in others)
+        begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
+        full = all(each.full for each in silences)
+        inside = any(each.unheard.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
+        if any(each.full and each.unheard.alive for each in silences) or (full and inside):
+            problem.what += ": segments of full size are lost"
+            problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
+        elif served:
+            problem.what += ", while its host answers other connections"
+            problem.likely = "a firewall or NAT drops the packets of this port or connection"
+            problem.likely += ", or segments of full size are lost (MTU)" if full else ""
+            problem.detail(f"both hosts exchanged packets on {counted(served, 'other connection')} meanwhile")
+        else:
+            problem.what += ": path or host down"
+            times = [[each.unheard for each in silences if each.of_client is side] for side in (True, False)]
+            if any(one.overlaps(each.since_ns, each.until_ns) for one in times[0] for each in times[1]):
+                problem.likely = "the path between both hosts was cut: neither heard the other"
 
     def _loss(self, connection: Connection, side: int, direction: DirectionHealth, resent: int) -> None:
         repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
@@ -270,10 +301,13 @@ class Health(Rule):
         problem.weight = direction.zero_window_ns
 
 
-def _size(connection: Connection, unheard: Unheard) -> str:
-    """Explain the size of a segment that never arrives."""
-    health = connection.health
-    sizes = [each.mss for each in health.directions if each.mss] if health is not None else []
-    if not unheard.alive or not sizes or unheard.length < min(sizes) - OPTIONS:
-        return ""
-    return ", a segment of full size, while others came through: suspect the MTU of the path"
+def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:
+    """Whether both sides were heard and sent nothing again in the first half of that time: TCP waits before it sends
+    again for as long as it tried, so the path may have healed meanwhile."""
+    health, part_ns = connection.health, (until_ns - since_ns) // 8
+    return health is not None and all(
+        side.first_ns < since_ns
+        and side.heard(since_ns + part_ns, since_ns + 3 * part_ns)
+        and not (side.repeated_ns[0] < until_ns and side.repeated_ns[1] > since_ns)
+        for side in health.directions
+    )

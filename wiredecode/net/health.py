@@ -62,6 +62,9 @@ class Unheard:
     """The other side heard something after this segment was sent first: others arrived, this one did not."""
     times: int = 1
 
+    def overlaps(self, since_ns: int, until_ns: int) -> bool:
+        return self.since_ns < until_ns and self.until_ns > since_ns
+
 
 @dataclass(slots=True, eq=False)
 class DirectionHealth:

@@ -1,7 +1,7 @@
 """Problems between Cursus clients and brokers: groups of consumers, publishing without acks; and changes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import printable
@@ -13,7 +13,7 @@ from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
 CODES = codes_of("cursus")
 
@@ -107,17 +107,15 @@ class Member:
     """... and when they began."""
 
 
+@dataclass(eq=False)
 class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
     types = GROUP_COMMANDS | {"OK", "ERROR"}
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._members: Newest[tuple[str, str], Member] = Newest(MOST_MEMBERS)
-        self._generations: Newest[str, int] = Newest(MOST_MEMBERS)
-        self._requests: Newest[int, tuple[str, str, str]] = Newest(MOST_COMMANDS)
-        """Command, group and member, by frame."""
+    _members: Newest[tuple[str, str], Member] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _generations: Newest[str, int] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    _requests: Newest[int, tuple[str, str, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
+    """Command, group and member, by frame."""
 
     def frame(self, frame: Frame) -> None:
         facts = frame.generated
@@ -196,15 +194,13 @@ class Groups(Rule):
             problem.severity = "warning"
 
 
+@dataclass(eq=False)
 class Admission(Rule):
     """Clients that were not let in, or may not do what they asked for, and who they said they were."""
 
     types = frozenset({"AUTH", "ERROR"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._principals: Newest[int, str] = Newest(MOST_MEMBERS)
-        """By connection: who it said it is."""
+    _principals: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """By connection: who it said it is."""
 
     def frame(self, frame: Frame) -> None:
         number, facts = frame.connection.number, frame.generated
@@ -246,15 +242,13 @@ class Acks(Rule):
         problem.what = f"{problem.weight:,} messages were published to {topic} with acks=0"
 
 
+@dataclass(eq=False)
 class Unanswered(Rule):
     """Commands to which the broker answered by closing the connection."""
 
     types = names.COMMANDS | names.OTHER_TYPES | {name for _, name in names_texts.JSON_TYPES}
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._waiting: Newest[int, tuple[FrameRef, int, str]] = Newest(MOST_COMMANDS)
-        """Frame, side of the client and type, by frame."""
+    _waiting: Newest[int, tuple[FrameRef, int, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
+    """Frame, side of the client and type, by frame."""
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:

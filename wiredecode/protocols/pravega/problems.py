@@ -15,7 +15,7 @@ from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, N
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Report, Rule, ref_of
+from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
 
 CODES = codes_of("pravega")
 
@@ -182,14 +182,12 @@ class Sealed(Rule):
                 self.report.add(CODES["stream-sealed"], what, stream, frame=place)
 
 
+@dataclass(eq=False)
 class Setups(Rule):
     """Writers that were not set up."""
 
     types = FAILURES | {"SetupAppend", "AppendSetup"}
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._waiting: Newest[int, tuple[FrameRef, str, str]] = Newest(MOST_SETUPS)
+    _waiting: Newest[int, tuple[FrameRef, str, str]] = field(default_factory=lambda: Newest(MOST_SETUPS))
 
     def frame(self, frame: Frame) -> None:
         if frame.type != "SetupAppend":
@@ -237,16 +235,14 @@ class Segment:
                 read.there_ns = time_ns
 
 
+@dataclass(eq=False)
 class Reads(Rule):
     """Reads that were slow although their data was there, not those that wait at the tail of a segment."""
 
     types = frozenset({"ReadSegment", "SegmentRead", "DataAppended", "StreamSegmentInfo"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._segments: Newest[str, Segment] = Newest(MOST_SEGMENTS)
-        self._tail: dict[str, tuple[int, int]] = {}
-        """Of segments: how many reads waited at the tail, and the longest time."""
+    _segments: Newest[str, Segment] = field(default_factory=lambda: Newest(MOST_SEGMENTS))
+    _tail: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of segments: how many reads waited at the tail, and the longest time."""
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
@@ -309,15 +305,13 @@ class Transaction:
     deleted: bool = False
 
 
+@dataclass(eq=False)
 class Transactions(Rule):
     """Transactions that were aborted, or never ended: their events lie in segments of their own until then."""
 
     types = frozenset({"CreateSegment", "AppendBlockEnd", "MergeSegments", "MergeSegmentsBatch", "DeleteSegment"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._known: Newest[str, Transaction] = Newest(MOST_TRANSACTIONS)
-        self._aborted: dict[str, tuple[int, int]] = {}
+    _known: Newest[str, Transaction] = field(default_factory=lambda: Newest(MOST_TRANSACTIONS))
+    _aborted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         values, kind = frame.values, frame.type

@@ -336,9 +336,9 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
     if health is None or not connection.directions[side].captured:
         return ""
     here, other = health.directions[side], health.directions[1 - side]
-    if any(each.since_ns < until_ns and each.until_ns > since_ns for each in here.unheard):
+    if any(each.overlaps(since_ns, until_ns) for each in here.unheard):
         return None
-    if any(each.times > 1 and each.since_ns < until_ns and each.until_ns > since_ns for each in other.unheard):
+    if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in other.unheard):
         return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
     if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
         return "its host acknowledged meanwhile: the process was stopped or busy, not the network"

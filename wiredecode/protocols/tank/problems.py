@@ -1,6 +1,7 @@
 """Problems between TANK clients and brokers, partition by partition; changes, and positions of consumers."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields import printable
@@ -10,7 +11,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Checks, Publishing, Report, Rule
+from wiredecode.protocols.shared.problems import Checks, Publishing, Rule
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.conversation_bundles import entries_of, outcome, result_places, whole
 
@@ -61,14 +62,12 @@ Subject = tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
 """Topics, and of each the partitions with the sequence number that is wanted."""
 
 
+@dataclass(eq=False)
 class Results(Rule):
     """Results of Produce and Consume that are none of success, by partition."""
 
     types = frozenset({"Produce", "ProduceWithBaseSequenceNumber", "ProduceResponse", "Consume", "ConsumeResponse"})
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._requests: Newest[int, Subject] = Newest(MOST_REQUESTS)
+    _requests: Newest[int, Subject] = field(default_factory=lambda: Newest(MOST_REQUESTS))
 
     def frame(self, frame: Frame) -> None:
         if frame.type == "ProduceResponse":
