@@ -16,6 +16,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from wiredecode.capture import open_capture
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
@@ -95,6 +97,8 @@ class ProtocolTests:
     """Layers of which no frame can be made from the declaration alone."""
     stepped: ClassVar[frozenset[str]] = frozenset()
     """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
+    unfound: ClassVar[Mapping[str, int]] = {}
+    """Frames that a start in the middle of a capture, by its name, does not find: too little tells what they are."""
     leaves: ClassVar[bool] = False
     """Fast decoders may leave what is written in an unusual way to the careful one."""
 
@@ -376,6 +380,24 @@ class ProtocolTests:
         assert result.totals.framed == sum(
             frame.length - frame.missing for frame in frames if frame.connection in spoken
         )
+
+    def test_a_late_start_gives_the_frames_that_follow(self, whole: Path) -> None:
+        """From the packet in the middle on, but what TLS hides without its handshake."""
+        packets = list(open_capture([whole]))
+        first = sum(map(len, packets)) // 2
+        late = self.dissect(batch.select(np.flatnonzero(batch.number > first)) for batch in packets)
+
+        def following(result: Result) -> dict[Any, str | None]:
+            hidden = {frame.connection for frame in result.frames if frame.protocol == TLS}
+            return {
+                (frame.connection.endpoints[frame.side], *frame.packets, frame.data): frame.type
+                for frame in self.spoken(result.frames)
+                if frame.packets[0] > first and frame.status == "ok" and frame.connection not in hidden
+            }
+
+        found, all_there = following(late), following(self.read(whole))
+        assert found.items() <= all_there.items()
+        assert len(all_there) - len(found) == self.unfound.get(whole.name, 0)
 
     def test_undamaged_captures_are_all_frames(self, whole: Path) -> None:
         totals = self.read(whole).totals
