@@ -106,8 +106,13 @@ TABLE = (
     Outage("cursus_too_many_streams.pcap", "cursus.stream-limit", ("refused STREAM: maximum connections (1) reached",)),
     Outage(
         "cursus_tls_required.pcap",
-        *("cursus.closed-unanswered", ("closed connections and did not answer 25 commands",)),
+        *("cursus.closed-unanswered", ("did not answer 25 commands", "nothing on any connection", "speaks TLS or")),
         ("publish.unconfirmed",),
+    ),
+    Outage("cursus_localhost.pcap", "cursus.advertised-host", ("to localhost:9000", "its own machine")),
+    Outage("cursus_crash_loop.pcap", "cursus.rebalance", ("orders[0] began 3 times at offset 0", "ends its consumers")),
+    Outage(
+        "kafka_hanging_transaction.pcap", "kafka.transaction-open", ("at offset 0 for 10.701 s", "stuck-writer (#5)")
     ),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
     Outage("kafka_no_sasl.pcap", "kafka.sasl-failed", ("billing could not log in", "the listener has no SASL")),
@@ -177,7 +182,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     "name",
     [
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
-        "kafka_healthy_admin.pcap",
+        *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap"),
     ],
 )
 def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name: str) -> None:

@@ -117,6 +117,8 @@ class Publishes(Rule):
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self.most_times = MOST_VALUES
         """Different latencies of a stream that are exact."""
+        self._begun: Newest[tuple[str, str], int] = Newest(MOST_STREAMS)
+        """Time of the first confirm of topics that were made in the capture, by broker."""
         self._published: Newest[tuple[int, str], int] = Newest(MOST_WAITING)
         self._refused: Newest[tuple[int, str], dict[str, Refused]] = Newest(MOST_WAITING)
         """By connection and stream, then by reason."""
@@ -171,6 +173,8 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
+        if waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
+            return
         span, sides = (waiting.place.time_ns, frame.time_ns), frame.connection.directions
         if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
             return  # a frame that waits for uncaptured bytes has a later time than its packets
@@ -180,6 +184,15 @@ class Publishes(Rule):
             confirmed = self._confirmed[key] = Confirmed(Spread(self.most_times))
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
+
+    def _settles(self, frame: Frame, waiting: OpenPublish) -> bool:
+        """Whether a publish to a topic that was just made came before its first confirm."""
+        begin_ns, key = waiting.place.time_ns, (frame.source, waiting.stream)
+        first_ns = self._begun.get_or_make(key, lambda: frame.time_ns)
+        if begin_ns <= first_ns:
+            since_ns, until_ns = self.report.settled.get(frame.source, (begin_ns, 0))
+            self.report.settled[frame.source] = min(since_ns, begin_ns), max(until_ns, frame.time_ns)
+        return begin_ns <= first_ns
 
     @staticmethod
     def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:

@@ -282,6 +282,9 @@ class Stalls(Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
+        begin_ns, end_ns = self.report.settled.get(server, (LAST, 0))
+        if begin_ns - HELD_AFTER_NS <= stall.since_ns and stall.until_ns <= end_ns + HELD_AFTER_NS:
+            return  # the first publishes to a new topic waited
         silences = [each for each in stall.silences if _is_known(each)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}

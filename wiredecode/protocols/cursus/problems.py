@@ -7,13 +7,15 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.who import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
+from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import GROUP, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
+from wiredecode.protocols.shared.rebalances import Rebalances
 
 CODES = codes_of("cursus")
 
@@ -89,7 +91,8 @@ PATIENCE_NS = 1_000_000_000
 """... refusals of a member if they last at least this long."""
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
 ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
-MAY_STAY_UNANSWERED = frozenset({"STREAM", "CONSUME", "EXIT"})
+READING = frozenset({"STREAM", "CONSUME"})
+MAY_STAY_UNANSWERED = READING | {"EXIT"}
 GROUP_COMMANDS = names.WORDS["group-commands"]
 
 
@@ -105,17 +108,24 @@ class Member:
     """Refusals for its generation in a row ..."""
     since_ns: int = 0
     """... and when they began."""
+    ended_ns: int = 0
+    """Time at which its client ended a connection on which it consumed."""
 
 
 @dataclass(eq=False)
 class Groups(Rule):
     """Rebalances, members with a stale generation, and members that timed out."""
 
-    types = GROUP_COMMANDS | {"OK", "ERROR"}
+    types = GROUP_COMMANDS | {"FETCH_OFFSET", "OK", "ERROR"}
     _members: Newest[tuple[str, str], Member] = field(default_factory=lambda: Newest(MOST_MEMBERS))
     _generations: Newest[str, int] = field(default_factory=lambda: Newest(MOST_MEMBERS))
     _requests: Newest[int, tuple[str, str, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
     """Command, group and member, by frame."""
+    _reading: Newest[int, tuple[str, str]] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """By connection: the group and the member that consumes."""
+
+    def __post_init__(self) -> None:
+        self._groups = Rebalances(self.report, CODES["rebalance"])
 
     def frame(self, frame: Frame) -> None:
         facts = frame.generated
@@ -125,12 +135,20 @@ class Groups(Rule):
             self._refused(frame, facts)
         elif "group" in facts and "member" in facts:
             self._requests.put(frame.id, (frame.type or "", str(facts["group"]), str(facts["member"])))
+            if frame.type in READING:
+                self._reading.put(frame.connection.number, (str(facts["group"]), str(facts["member"])))
+        elif frame.type == "FETCH_OFFSET" and "group" in facts:
+            self._requests.put(frame.id, (frame.type, str(facts["group"]), ""))
 
     def _accepted(self, frame: Frame, facts: Mapping[str, Any]) -> None:
         request = self._requests.pop(frame.request, None) if frame.request is not None else None
         if request is None:
             return
         command, group, name = request
+        if command == "FETCH_OFFSET":
+            place = str(facts.get("topic")), facts.get("partition")
+            self._groups.began(group, place, facts.get("offset", -1))
+            return
         member = self._members.get_or_make((group, str(facts.get("member", name))), Member)  # JOIN_GROUP appends digits
         member.last_frame_ns, member.refused = frame.time_ns, 0
         if command == "LEAVE_GROUP":
@@ -193,6 +211,18 @@ class Groups(Rule):
         if problem.count >= MANY_REFUSALS:
             problem.severity = "warning"
 
+    def ended(self, connection: Connection) -> None:
+        place, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
+        member = None if place is None else self._members.get(place)
+        if member is not None and end is not None and end.side == client_side(connection):
+            member.ended_ns = end.time_ns
+
+    def finish(self) -> None:
+        for (group, _), member in self._members.items():
+            if member.ended_ns > member.last_frame_ns and not member.left:
+                self._groups.crashed(group)
+        self._groups.finish()
+
 
 @dataclass(eq=False)
 class Admission(Rule):
@@ -249,8 +279,12 @@ class Unanswered(Rule):
     types = names.COMMANDS | names.OTHER_TYPES | {name for _, name in names_texts.JSON_TYPES}
     _waiting: Newest[int, tuple[FrameRef, int, str]] = field(default_factory=lambda: Newest(MOST_COMMANDS))
     """Frame, side of the client and type, by frame."""
+    _answered: Newest[str, None] = field(default_factory=lambda: Newest(MOST_MEMBERS))
+    """Brokers that said something."""
 
     def frame(self, frame: Frame) -> None:
+        if frame.sender == "server":
+            self._answered.put(frame.source, None)
         if frame.request is not None:
             self._waiting.pop(frame.request, None)
         elif frame.expects_response and frame.outcome is None and frame.type not in MAY_STAY_UNANSWERED:
@@ -268,13 +302,35 @@ class Unanswered(Rule):
             what = f"{who} closed the connection ({end.how}) and did not answer {name}"
             self.report.add(CODES["closed-unanswered"], what, (who, name), frame=place)
 
+    def finish(self) -> None:
+        for (code, key), problem in self.report.problems.items():
+            if code == CODES["closed-unanswered"].code and key[0] not in self._answered:
+                problem.detail(f"{key[0]} answered nothing on any connection")
+                problem.likely = problem.code.causes[0]
+
+
+@dataclass(eq=False)
+class Advertised(AdvertisedHost):
+    """The brokers that METADATA names for partitions."""
+
+    types = READING | {"OK", "Batch", "PUBLISH"}
+    codes, code = CODES, "advertised-host"
+    working, asks, speaks = READING | {"Batch", "PUBLISH"}, "", ""
+    works_elsewhere = True
+
+    def addresses(self, frame: Frame) -> Iterator[tuple[str, int]]:
+        for each in dict.fromkeys(str(frame.generated.get("leaders", "")).split(",")):
+            host, _, port = each.rpartition(":")
+            if port.isdigit():
+                yield host, int(port)
+
 
 CHECKS = Checks(
     changes=CHANGES,
     gauges=GAUGES,
     codes=CODES,
-    rules=(Groups, Admission, Acks, Unanswered),
-    waits=frozenset({"STREAM", "CONSUME"}),
+    rules=(Groups, Admission, Acks, Unanswered, Advertised),
+    waits=READING,
     publishes={
         "Batch": Publishing(("topic",), "messages", refusals=True),
         "PUBLISH": Publishing(("topic",), refusals=True),

@@ -12,9 +12,9 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import errors_in, partitions
+from wiredecode.protocols.kafka.conversation_values import errors_in, partitions, places
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Lags, Members
+from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -47,7 +47,10 @@ class Refusals(Rule):
     """By topic: the client that deleted it, and the time."""
 
     def frame(self, frame: Frame) -> None:
-        if frame.type == "DeleteTopicsResponse":
+        if frame.type == "CreateTopicsResponse":
+            for topic, _ in places(frame.values):
+                self.report.made.put(topic, None)
+        elif frame.type == "DeleteTopicsResponse":
             self._delete(frame)
         errors, number = set(errors_in(frame.values)), frame.connection.number
         if not errors and frame.type in REFUSED[MOVED]:
@@ -64,8 +67,7 @@ class Refusals(Rule):
                 self._deleted.put(printable(each["topic"]), done)
 
     def _report(self, frame: Frame, code: str, error: str) -> None:
-        named = frame.generated.get("topics_named", "").split()
-        topics = dict.fromkeys(PARTITION.sub("", each) for each in named)
+        topics = dict.fromkeys(PARTITION.sub("", each) for each in frame.generated.get("topics_named", "").split())
         what = REFUSALS[code]["what"].format(
             client=short(frame.connection),
             name=frame.connection.who.get("name", "a client"),
@@ -88,8 +90,7 @@ class Refusals(Rule):
     def _lasts(self, frame: Frame, what: str) -> bool:
         place = host_of(frame.destination), what
         first, latest = self._lasting.get(place, (frame.time_ns, frame.time_ns))
-        if frame.time_ns - latest > PAUSE_NS:
-            first = frame.time_ns
+        first = frame.time_ns if frame.time_ns - latest > PAUSE_NS else first
         self._lasting.put(place, (first, frame.time_ns))
         return frame.time_ns - first >= LASTING_NS
 
@@ -138,8 +139,7 @@ class Closed(Rule):
         if frame.sender == "client" and frame.code is not None:
             topics, acks = frame.generated.get("topics_named", ""), values.get("acks", 1)
             if number not in self._sent or self._sent[number].acks == 0:
-                sent = Sent(ref_of(frame), frame.code, values.get("api_version", 0), topics, acks)
-                self._sent.put(number, sent)
+                self._sent.put(number, Sent(ref_of(frame), frame.code, values.get("api_version", 0), topics, acks))
         elif frame.sender == "server":
             self._sent.pop(number, None)
             if frame.type == "ApiVersionsResponse":
@@ -212,7 +212,7 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Refusals, Throttled, Closed, Advertised, Members),
+    rules=(Refusals, Throttled, Closed, Advertised, Members, Blocked),
     waits=names.TYPES["waits"],
     pulled=True,
     gauges=(Lags,),

@@ -1,6 +1,5 @@
 """Consumer groups: members that do not poll, groups that rebalance again and again, and how far groups lag."""
 
-from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +15,8 @@ from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, Gauge, Measurement
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
+from wiredecode.protocols.shared.rebalances import Place, Rebalances
 
-Place = tuple[str, int | None]
-"""Topic and partition."""
 CODES = codes_of("kafka")
 
 
@@ -79,10 +77,8 @@ MOST_REMEMBERED = 10_000
 """Clients, brokers, groups and requests that a rule remembers."""
 STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
-STORM, STORM_NS = 6, 60_000_000_000
-"""So many generations of a group in that time are too many."""
-MANY_CRASHES = 3
-"""Members that ended without leaving the group, and began at the same offset."""
+LONG_OPEN_NS = 5_000_000_000
+"""A transaction that readers wait for this long, until the end of the capture, is reported."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
 
 
@@ -93,7 +89,7 @@ class Member:
     group: str
     patience_ms: int = 0
     """Longest time between two polls: ``max.poll.interval.ms``."""
-    joined_ns: int | None = None
+    joined_ns: int = 0
     """Time of the last generation, if it was captured."""
     left: FrameRef | None = None
 
@@ -104,12 +100,9 @@ class Members(Rule):
 
     types = names.TYPES["members"]
     _members: dict[int, Member] = field(default_factory=dict)
-    _groups: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """Number and time of the latest generations."""
-    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """By group and partition: the offset that its members began at, and how many times in a row."""
-    _crashes: Counter[str] = field(default_factory=Counter)
-    """By group: members that ended without leaving it."""
+
+    def __post_init__(self) -> None:
+        self._groups = Rebalances(self.report, CODES["rebalance-storm"])
 
     def frame(self, frame: Frame) -> None:
         values, number = frame.values, frame.connection.number
@@ -128,11 +121,8 @@ class Members(Rule):
     def _answered(self, frame: Frame, member: Member) -> None:
         values, commits = frame.values, frame.type == "OffsetCommitResponse"
         if frame.type == "OffsetFetchResponse":
-            starts = self._starts.get_or_make(member.group, dict)
             for topic, number, each in partitions(next(iter(values.get("groups") or ()), values)):
-                offset, known = each.get("committed_offset", -1), starts.get((topic, number), (-1, 0))
-                if (topic, number) in starts or len(starts) < MOST_REMEMBERED:
-                    starts[topic, number] = offset, known[1] + 1 if offset == known[0] else 1
+                self._groups.began(member.group, (topic, number), each.get("committed_offset", -1))
             return
         error = next(errors_in(values), 0) if commits else values.get("error", 0)
         if error in (UNKNOWN_MEMBER, FENCED_EPOCH) or (commits and error == ILLEGAL_GENERATION):
@@ -143,25 +133,11 @@ class Members(Rule):
         elif not error and frame.type == "SyncGroupResponse":
             member.joined_ns = frame.time_ns
         elif not error:
-            self._count(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
-
-    def _count(self, frame: Frame, group: str, generation: int) -> None:
-        """A new generation of a group."""
-        known = self._groups.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
-        if known[-1][0] >= generation:
-            return
-        known.append((generation, frame.time_ns))
-        first, first_ns = known[0]
-        if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
-            what = f"group {group} rebalanced {generation - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
-            problem = self.report.add(CODES["rebalance-storm"], what, group, frame=frame)
-            began = self.report.seconds(frame.time_ns)
-            problem.detail(f"generation {generation} began at {began}: {short(frame.connection)}")
+            self._groups.generation(frame, member.group, values.get("generation_id", values.get("member_epoch", -1)))
 
     def _report_slow(self, connection: Connection, member: Member, until_ns: int) -> None:
         left, member.left = member.left, None
-        patient_ns = member.patience_ms * 1_000_000
-        if left is None or (member.joined_ns is not None and left.time_ns - member.joined_ns < patient_ns):
+        if left is None or left.time_ns - member.joined_ns < member.patience_ms * 1_000_000:
             return
         away = f"{(until_ns - left.time_ns) / 1e9:.3f} s"
         what = f"{short(connection)} left group {member.group} for {away} without closing: it did not poll"
@@ -174,15 +150,40 @@ class Members(Rule):
         if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
         elif member is not None and member.left is None and connection.closed:
-            self._crashes[member.group] += len(self._crashes) < MOST_REMEMBERED
+            self._groups.crashed(member.group)
 
     def finish(self) -> None:
-        for group, crashes in self._crashes.items():
-            problem = self.report.problems.get((CODES["rebalance-storm"].code, group))
-            starts = (self._starts.get(group) or {}).items()
-            (topic, number), (offset, times) = max(starts, key=lambda each: each[1][1], default=(("", None), (0, 0)))
-            if problem is not None and min(crashes, times) >= MANY_CRASHES:
-                at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
-                began = f"{topic}[{number}] began {times} times at {at}"
-                problem.detail(f"{crashes} members ended without leaving; {began}")
-                problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
+        self._groups.finish()
+
+
+@dataclass(eq=False)
+class Blocked(Rule):
+    """Partitions in which readers of committed records wait for a transaction that does not end."""
+
+    types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "EndTxnRequest"})
+    _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """First and latest answer without records, where the transaction begins, and the end of the partition."""
+    _open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """Clients in a transaction, by connection."""
+
+    def frame(self, frame: Frame) -> None:
+        place = ref_of(frame)
+        self._open.pop(frame.connection.number, None)
+        if frame.type == "AddPartitionsToTxnRequest":
+            self._open.put(frame.connection.number, place)
+        for topic, number, each in partitions(frame.values) if frame.type == "FetchResponse" else ():
+            stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
+            first, _, before, _ = self._waits.pop((topic, number), (place, place, stable, end))
+            committed = each.get("aborted_transactions") is not None  # null: uncommitted records were asked for, too
+            if committed and 0 <= stable < end and not each.get("batches"):
+                self._waits.put((topic, number), (first if stable == before else place, place, stable, end))
+
+    def finish(self) -> None:
+        for (topic, number), (first, latest, stable, end) in self._waits.items():
+            if (waited_ns := latest.time_ns - first.time_ns) >= LONG_OPEN_NS:
+                waited = f"for {waited_ns / 1e9:.3f} s, {end - stable:,} offsets before its end"
+                what = f"readers of {topic}[{number}] wait at offset {stable:,} {waited}: a transaction is open there"
+                problem = self.report.about(CODES["transaction-open"], what, (topic, number), [first, latest])
+                problem.to_end = True
+                for each in self._open.values():
+                    problem.detail(f"{short(each.connection)} began a transaction, and did not end it")

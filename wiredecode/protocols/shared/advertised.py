@@ -15,6 +15,8 @@ from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
 
 MIN_ANSWERS = 3
 """A client that asks this often and connects to no broker goes round in circles."""
+UNUSED_NS = 500_000_000
+"""A client that does nothing for this long after it got an address cannot use it."""
 CONTAINER = re.compile(r"[0-9a-f]{12}")
 """A container's id, which is its host name unless it is given one."""
 MOST_ADDRESSES = 1000
@@ -37,6 +39,8 @@ class Advertised:
     """Number of times that it was advertised, the last time at ``place`` ..."""
     first_ns: int = 0
     """... and the first time."""
+    unused: bool = False
+    """Once its host did nothing for a while afterwards."""
 
 
 @dataclass(slots=True)
@@ -63,6 +67,8 @@ class AdvertisedHost(Rule):
     """Types of the first frames of clients and brokers."""
     leaves: ClassVar[bool] = True
     """Whether a client that cannot reach the address ends the connection on which it got it."""
+    works_elsewhere: ClassVar[bool] = False
+    """Whether clients use the broker that they asked if they cannot reach the address."""
     _advertised: dict[tuple[str, int, str], Advertised] = field(default_factory=dict)
     _worked: dict[str, int] = field(default_factory=dict)
     """By host of clients: when one last began to publish or to consume."""
@@ -97,7 +103,13 @@ class AdvertisedHost(Rule):
         before = self._advertised.get(key)
         times, first_ns = (1, frame.time_ns) if before is None else (before.times + 1, before.first_ns)
         named = ref_of(frame), frame.source, printable(host), port, client
-        self._advertised[key] = Advertised(*named, times=times, first_ns=first_ns)
+        unused = before is not None and self._is_unused(before, frame.time_ns)
+        self._advertised[key] = Advertised(*named, times=times, first_ns=first_ns, unused=unused)
+
+    def _is_unused(self, advertised: Advertised, until_ns: int) -> bool:
+        begun_ns = advertised.place.time_ns
+        idle = self._worked.get(advertised.client, 0) < begun_ns and until_ns - begun_ns >= UNUSED_NS
+        return advertised.unused or idle
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -158,6 +170,8 @@ class AdvertisedHost(Rule):
 
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
         """Whether its host left, or asked again and again, and did nothing with streams afterwards."""
+        if self.works_elsewhere:
+            return is_foreign(advertised) and self._is_unused(advertised, self.report.last_ns)
         ended = (self.leaves and advertised.left_ns is not None) or advertised.times >= MIN_ANSWERS
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
@@ -198,10 +212,16 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)
 
 
+def is_foreign(advertised: Advertised) -> bool:
+    """Whether the address is one of the client's own machine, and the broker is on another one."""
+    elsewhere = advertised.client != host_of(advertised.requested)
+    return elsewhere and is_loopback(advertised.host) and not is_loopback(advertised.client.strip("[]"))
+
+
 def explanation_of(advertised: Advertised) -> str:
     """Explain an advertised name by itself."""
     host = advertised.host
-    if is_loopback(host) and not is_loopback(advertised.client.strip("[]")):
+    if is_foreign(advertised):
         return f"{host} is, for a client at {advertised.client}, its own machine"
     if CONTAINER.fullmatch(host):
         return f"{host} looks like the id of a container: only other containers of its network know it"

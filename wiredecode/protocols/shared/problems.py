@@ -14,6 +14,7 @@ from wiredecode.fields import compiler, redacted
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import who
 from wiredecode.frames.frame import Frame
+from wiredecode.protocols.shared.pairing import Newest
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
@@ -139,6 +140,10 @@ class Report:
         """Problems beyond :data:`MOST_PROBLEMS`."""
         self.first_ns = self.last_ns = 0
         """Times of the first packet and of the newest frame."""
+        self.made: Newest[str, None] = Newest(MOST_PROBLEMS)
+        """Topics that were made in the capture: what is sent there first waits for leaders and replicas ..."""
+        self.settled: dict[str, tuple[int, int]] = {}
+        """... By server: from when to when it confirmed nothing for that reason."""
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
 

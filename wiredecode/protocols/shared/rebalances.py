@@ -1,0 +1,69 @@
+"""Consumer groups that rebalance again and again, and members that crash and begin at the same offset again."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from wiredecode.frames.frame import Frame
+from wiredecode.frames.who import short
+from wiredecode.protocols.shared.codes import Code
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import Report
+
+STORM, STORM_NS = 6, 60_000_000_000
+"""So many generations of a group in that time are too many."""
+MANY_CRASHES = 3
+"""Members that ended without leaving the group, and began at the same offset."""
+MOST = 10_000
+"""Groups, and partitions of one, that are remembered."""
+Place = tuple[str, int | None]
+"""Topic and partition."""
+
+
+@dataclass(eq=False)
+class Rebalances:
+    """The groups of a protocol; ``code``: the problem of those that rebalance."""
+
+    report: Report
+    code: Code
+    _generations: Newest[str, deque[tuple[int, int]]] = field(default_factory=lambda: Newest(MOST))
+    """Number and time of the latest generations."""
+    _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST))
+    """By group and partition: the offset that its members began at, and how many times in a row."""
+    _crashes: Counter[str] = field(default_factory=Counter)
+    """By group: members that ended without leaving it."""
+
+    def generation(self, frame: Frame, group: str, number: int) -> None:
+        """A generation of a group, perhaps a new one."""
+        known = self._generations.get_or_make(group, lambda: deque([(0, 0)], maxlen=STORM))
+        if known[-1][0] >= number:
+            return
+        known.append((number, frame.time_ns))
+        first, first_ns = known[0]
+        if len(known) == STORM and frame.time_ns - first_ns <= STORM_NS:
+            what = f"group {group} rebalanced {number - first} times in {(frame.time_ns - first_ns) / 1e9:.1f} s"
+            problem = self.report.add(self.code, what, group, frame=frame)
+            problem.detail(
+                f"generation {number} began at {self.report.seconds(frame.time_ns)}: {short(frame.connection)}"
+            )
+
+    def began(self, group: str, place: Place, offset: int) -> None:
+        """A member asked where to begin; -1: nothing was committed."""
+        starts = self._starts.get_or_make(group, dict)
+        before, times = starts.get(place, (-1, 0))
+        if place in starts or len(starts) < MOST:
+            starts[place] = offset, times + 1 if offset == before else 1
+
+    def crashed(self, group: str) -> None:
+        """A member ended without leaving the group."""
+        self._crashes[group] += len(self._crashes) < MOST
+
+    def finish(self) -> None:
+        """Explain the rebalances of groups whose members crashed."""
+        for group, crashes in self._crashes.items():
+            problem, starts = self.report.problems.get((self.code.code, group)), self._starts.get(group) or {}
+            place, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
+            if problem is not None and min(crashes, times) >= MANY_CRASHES:
+                at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
+                began = f"{place[0]}[{place[1]}] began {times} times at {at}"
+                problem.detail(f"{crashes} members ended without leaving; {began}")
+                problem.likely = "a message ends its consumers before they commit, and the next one gets it again"
