@@ -59,6 +59,17 @@ def test_a_request_that_was_never_captured_is_waited_for_no_longer_than_a_gap(si
     assert [ready_ns - time_ns for _, _, time_ns, _, ready_ns in outcome.pieces(side=1)] == [0, 0]
 
 
+@SIZES
+def test_what_follows_a_request_that_was_given_up_does_not_wait(size: int | None) -> None:
+    packets = ping_pong(3)
+    del packets[5]  # the second request
+    quiet = [(2.0 + at / 100, packet) for at, packet in enumerate(filler())]
+    timed = [*((0.0, packet) for packet in packets[:6]), *quiet, *((3.0, packet) for packet in packets[6:])]
+    outcome = run(batches(timed, size))
+    third = 6 + FILLER + 1
+    assert readies(outcome, 0) == [(10, 4, 4), (30, third, third)]
+
+
 def test_only_what_waits_is_held_back_and_time_ends_it() -> None:
     packets = ping_pong(2)
     del packets[5]

@@ -41,6 +41,7 @@ CASES = {
     "gap at the start": ("S d10:10", "[0-10] 10-20"),
     "gap filled in the last moment": ("S d0:10 @1 d20:10 @2 d10:10", "0-30"),
     "gap filled too late": ("S d0:10 @1 d20:10 @2.001 d10:10", "0-10 [10-20] 20-30 !late-data"),
+    "gap of one byte filled too late": ("S d0:10 @1 d11:10 @2.001 d10:1", "0-10 [10-11] 11-21 !late-data"),
     "gap filled twice too late": ("d0:10 d20:10 @2 d10:5 d15:5 d10:10", "0-10 [10-20] 20-30 !late-data"),
     "late filler longer than its gap": ("d0:10 d20:10 @2 d10:25", "0-10 [10-20] 20-35 !late-data"),
     "second gap has its own time": (
