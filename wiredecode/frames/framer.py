@@ -448,14 +448,13 @@ class Framer:
         span.add(self.pieces, chunk.offset, size)
         span.left -= size
         stop = chunk.offset + size
-        self.pieces.drop(stop)
+        self.pieces.clear()  # the caller adds the rest again
         if span.left:
             return None
         self._close_span(PARTIAL, span.ready)
         self.in_step = True
         if size == len(chunk.data):
             return None
-        self.pieces = PacketMap()
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
         return Chunk(chunk.direction, stop, chunk.data[size:], **{name: getattr(chunk, name)[keep] for name in COLUMNS})
 
