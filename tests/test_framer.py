@@ -151,6 +151,23 @@ def test_a_frame_with_a_gap_ends_where_its_packet_does() -> None:
     assert (frame.packets, frame.ready, told(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
 
 
+def test_a_gap_in_the_header_of_a_frame_says_that_its_size_is_not_known() -> None:
+    class Headed(Letters):
+        """The size of a frame stands in its first four bytes."""
+
+        def split(self, data: bytes) -> Split:
+            return Split([], 0)
+
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Headed(), out, True)  # type: ignore[arg-type]
+    framer.chunk(packets(owner, 0, (1, b"<<<")))
+    framer.gap(Gap(owner.directions[0], 3, 10, "not captured", 2, 2000))
+    framer.end("the capture ends", 3)
+    (frame,) = out
+    assert (frame.status, [finding.code for finding in frame.findings]) == ("undecoded", ["header-cut", "no-frame"])
+    assert frame.findings[0].message == "3 bytes are too few for the size of a frame"
+
+
 @pytest.mark.parametrize(("bytes_seen", "ready"), [(3, 2), (4, 3), (5, 4), (6, 4)])
 def test_a_frame_that_bytes_behind_it_tell_is_ready_with_the_last_of_these(bytes_seen: int, ready: int) -> None:
     class Told(Letters):
