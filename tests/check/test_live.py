@@ -52,7 +52,7 @@ def test_latencies_of_days_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) 
 
 def test_subjects_with_ids_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was published is counted by connection and subject; the ones used last are kept."""
-    monkeypatch.setattr("wiredecode.check.publishes.MOST_WAITING", 2)
+    monkeypatch.setattr("wiredecode.check.publishes.MOST_PLACES", 2)
     checker, capture = Checker(), open_capture([str(RABBITMQ / "c43_multi.pcap")])
     for frame in Dissector(Demand(link_responses=False, copies=False)).frames(capture):
         checker.frame(frame)

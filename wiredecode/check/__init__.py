@@ -8,6 +8,7 @@ from pathlib import Path
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.causes import grouped
 from wiredecode.check.codes import CODES, checks_of
+from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.publishes import Publishes
 from wiredecode.check.rules import ClearText, ClockRule, Findings, OtherProtocols, Requests
 from wiredecode.check.stalls import Stalls
@@ -15,6 +16,7 @@ from wiredecode.check.transport import Health
 from wiredecode.check.verdict import TLS, Coverage
 from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
+from wiredecode.protocols.registry import requests_of
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import Place, Problem, Report, Rule
 
@@ -28,12 +30,13 @@ class Checker:
     """Receives the frames of a capture in order, and the connections that are over; then :meth:`finish`."""
 
     def __init__(self) -> None:
-        self.report = Report()
-        self._requests, self._findings = Requests(self.report), Findings(self.report)
+        self.report, self.exchanges = Report(), Exchanges()
+        self._requests, self._findings = Requests(self.report, self.exchanges), Findings(self.report)
         self._clock, self._clear = ClockRule(self.report), ClearText(self.report)
         self._others, self._stalls = OtherProtocols(self.report), Stalls(self.report)
-        self._publishes = Publishes(self.report)
-        self._answers = self._requests.frame, self._publishes.answer
+        self._publishes = Publishes(self.report, self.exchanges)
+        self._asks = self.exchanges.frame, self._requests.frame
+        self._answers = *self._asks, self._publishes.answer
         self._general = [self._requests, self._findings, Health(self.report), self._clock, self._others]
         self._general += [self._clear, self._stalls]
         self._special: dict[str, list[Rule]] = {}
@@ -93,8 +96,8 @@ class Checker:
         self.report.last_ns = max(self.report.last_ns, frame.time_ns)
         if frame.request is not None:
             self._show(frame, self._answers)
-        elif frame.expects_response:
-            self._guarded(self._requests.frame, frame)
+        elif frame.expects_response or frame.type in requests_of(frame.protocol):
+            self._show(frame, self._asks)
         if frame.findings:
             self._findings.refusal_told = self._publishes.refused_by == frame.id
             self._guarded(self._findings.frame, frame)

@@ -6,13 +6,13 @@ from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
-from wiredecode.dissect.ledger import confirmations
+from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import MOST_VALUES, Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Report, Rule, inner_values, ref_of
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -37,8 +37,8 @@ REFUSALS = {
 """Likely cause of a refusal by a word of its reason."""
 COMPARED = "wrong last sequence"
 NUMBER = re.compile(r"\b\d+\b")
-MOST_WAITING = 65_536
-"""Publishes that wait at the same time; the oldest beyond it are not judged."""
+MOST_PLACES = 65_536
+"""The same, by connection."""
 
 
 class Slow(NamedTuple):
@@ -60,36 +60,18 @@ class Confirmed:
     """Frames of messages worth a note; of the worst a heap."""
     worst: list[Slow] = field(default_factory=list)
 
-    def add(self, frame: Frame, waiting: "OpenPublish", messages: int) -> None:
-        latency_ns = frame.time_ns - waiting.place.time_ns
+    def add(self, frame: Frame, waiting: Exchange, messages: int) -> None:
+        latency_ns = frame.time_ns - waiting.time_ns
         self.times.add(latency_ns, messages)
         if waiting.left:
             return
         self.slow += latency_ns >= REMARKABLE_NS
         if len(self.worst) == MOST_WORST and latency_ns <= self.worst[0].latency_ns:
             return
-        entry = Slow(latency_ns, frame.number, waiting.place._replace(packets=[]), waiting.transfer_ns)
+        entry = Slow(
+            latency_ns, frame.number, waiting.ref._replace(packets=[]), max(waiting.time_ns - waiting.first_ns, 0)
+        )
         (heappush if len(self.worst) < MOST_WORST else heappushpop)(self.worst, entry)
-
-
-@dataclass(slots=True, eq=False)
-class OpenPublish:
-    """A frame of published messages."""
-
-    place: FrameRef
-    stream: str
-    count: int
-    left: int
-    judged: bool
-    """Whether a missing confirm is reported here ..."""
-    refusals: bool = False
-    """... and when it is refused."""
-    transfer_ns: int = 0
-    """From its first byte to its last."""
-    confirmed_by: str = ""
-    """Generated field without which an answer is no confirm."""
-    compared: bool = False
-    """Its stream is one whose writers compare and set."""
 
 
 @dataclass(slots=True)
@@ -111,16 +93,17 @@ class Refused:
 class Publishes(Rule):
     """Sees frames of the types that publish."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, exchanges: Exchanges) -> None:
         super().__init__(report)
-        self._waiting: Newest[int, OpenPublish] = Newest(MOST_WAITING)
+        self._exchanges = exchanges
         self._confirmed: dict[tuple[str, str], Confirmed] = {}
         self.most_times = MOST_VALUES
         """Different latencies of a stream that are exact."""
         self._begun: Newest[tuple[str, str], int] = Newest(MOST_STREAMS)
         """Time of the first confirm of topics that were made in the capture, by broker."""
-        self._published: Newest[tuple[int, str], int] = Newest(MOST_WAITING)
-        self._refused: Newest[tuple[int, str], dict[str, Refused]] = Newest(MOST_WAITING)
+        self._published: Newest[tuple[int, str], int] = Newest(MOST_PLACES)
+        """Messages by connection and stream."""
+        self._refused: Newest[tuple[int, str], dict[str, Refused]] = Newest(MOST_PLACES)
         """By connection and stream, then by reason."""
         self.refused_by: int | None = None
         """The last frame that refused a publish: no other rule reports it."""
@@ -129,53 +112,46 @@ class Publishes(Rule):
         """A frame that publishes."""
         if frame.is_cut and not frame.missing and frame.connection.closed:
             self._incomplete(frame)
-        if not frame.expects_response or frame.is_copy:
+        asked = self._exchanges.asked
+        if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:
             return
-        checks = checks_of(frame.protocol)
-        assert checks is not None
-        how = checks.publishes[frame.type or ""]
         stream = next((str(found) for name in how.stream if (found := _value(frame, name))), "")
         if how.other_streams and stream.startswith(how.other_streams):
             return
         counted = _value(frame, how.messages) if how.messages else 1
-        count = (counted if isinstance(counted, int) else len(counted or ())) or 1
-        judged = frame.type not in checks.answered
-        transfer_ns, place = max(frame.time_ns - frame.first_ns, 0), ref_of(frame)
-        publish = OpenPublish(place, printable(stream), count, count, judged, how.refusals, transfer_ns)
-        publish.confirmed_by = how.confirmed_by
-        publish.compared = bool(how.compared) and stream.startswith(how.compared)
-        if frame.response is None:  # else it was refused before it was sent
-            self._waiting.put(frame.id, publish)
+        asked.count = (counted if isinstance(counted, int) else len(counted or ())) or 1
+        asked.stream = printable(stream)
+        asked.left = asked.count if frame.response is None else 0  # else it was refused before it was sent
         key = frame.connection.number, stream
-        self._published.put(key, self._published.get(key, 0) + count)
+        self._published.put(key, self._published.get(key, 0) + asked.count)
 
     def answer(self, frame: Frame) -> None:
         """A frame that answers something."""
-        for confirmation in confirmations(frame, self._waiting):
-            self._confirm(frame, confirmation)
+        for asked, confirmation in self._exchanges.confirmed:
+            if asked.left:
+                self._confirm(frame, asked, confirmation)
 
-    def _confirm(self, frame: Frame, confirmation: Confirmation) -> None:
-        waiting = self._waiting[confirmation.request]
-        if frame.connection is not waiting.place.connection:
-            waiting.judged = False  # somebody answered, but it is not known when the publisher heard of it
+    def _confirm(self, frame: Frame, waiting: Exchange, confirmation: Confirmation) -> None:
+        if frame.connection is not waiting.connection:
+            waiting.is_confirmed = True  # somebody answered, but it is not known when the publisher heard of it
             return
         count = waiting.left if confirmation.final is not None else min(confirmation.length, waiting.left)
         waiting.left -= count
-        if not waiting.left:
-            del self._waiting[confirmation.request]
-        if waiting.confirmed_by and waiting.confirmed_by not in frame.generated:
+        how = waiting.publishing
+        assert how is not None
+        if how.confirmed_by and how.confirmed_by not in frame.generated:
             return
-        place = waiting.place.connection.number, waiting.stream
+        place = waiting.connection.number, waiting.stream
         if confirmation.refusal is not None:
-            if waiting.refusals and not waiting.left:
+            if how.refusals and not waiting.left:
                 self.refused_by = frame.id
-                self._refuse(self._refused.get_or_make(place, dict), waiting, confirmation.refusal)
+                self._refuse(self._refused.get_or_make(place, dict), waiting, how, confirmation.refusal)
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
         if waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
             return
-        span, sides = (waiting.place.time_ns, frame.time_ns), frame.connection.directions
+        span, sides = (waiting.time_ns, frame.time_ns), frame.connection.directions
         if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
             return  # a frame that waits for uncaptured bytes has a later time than its packets
         key = frame.source, waiting.stream
@@ -185,9 +161,9 @@ class Publishes(Rule):
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
 
-    def _settles(self, frame: Frame, waiting: OpenPublish) -> bool:
+    def _settles(self, frame: Frame, waiting: Exchange) -> bool:
         """Whether a publish to a topic that was just made came before its first confirm."""
-        begin_ns, key = waiting.place.time_ns, (frame.source, waiting.stream)
+        begin_ns, key = waiting.time_ns, (frame.source, waiting.stream)
         first_ns = self._begun.get_or_make(key, lambda: frame.time_ns)
         if begin_ns <= first_ns:
             since_ns, until_ns = self.report.settled.get(frame.source, (begin_ns, 0))
@@ -195,18 +171,18 @@ class Publishes(Rule):
         return begin_ns <= first_ns
 
     @staticmethod
-    def _refuse(known: dict[str, Refused], waiting: OpenPublish, why: str) -> None:
+    def _refuse(known: dict[str, Refused], waiting: Exchange, how: Publishing, why: str) -> None:
         reason = NUMBER.sub("", why)  # the same with other numbers: "wrong last sequence: 17"
         refused = known.get(reason)
         if refused is None:
             if len(known) >= MOST_REASONS:
                 return
-            is_usual = waiting.compared and why.startswith(COMPARED)
-            refused = known[reason] = Refused(waiting.place, why, is_usual)
+            compared = bool(how.compared) and waiting.stream.startswith(how.compared)
+            refused = known[reason] = Refused(waiting.ref, why, compared and why.startswith(COMPARED))
         refused.messages += waiting.count
-        refused.confirmed, refused.last_ns = False, waiting.place.time_ns
+        refused.confirmed, refused.last_ns = False, waiting.time_ns
         if len(refused.frames) < MOST_EVIDENCE:
-            refused.frames.append(waiting.place)
+            refused.frames.append(waiting.ref)
 
     def finish(self) -> None:
         for place, reasons in self._refused.items():
@@ -217,12 +193,13 @@ class Publishes(Rule):
             if worst >= REMARKABLE_NS:
                 slow = p99 >= SLOW_P99_NS or worst >= SLOW_NS
                 self._report_slow(broker, stream, confirmed, None if slow else "note")
-        left: dict[tuple[int, str], list[OpenPublish]] = {}
-        for waiting in self._waiting.values():
-            sent = waiting.place
+        left: dict[tuple[int, str], list[Exchange]] = {}
+        for sent in self._exchanges.open.values():
+            if not sent.left or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
+                continue
             over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= PATIENCE_NS
-            if waiting.judged and over and reply_captured(sent):
-                left.setdefault((sent.connection.number, waiting.stream), []).append(waiting)
+            if over and reply_captured(sent):
+                left.setdefault((sent.connection.number, sent.stream), []).append(sent)
         for key, publishes in left.items():
             self._report_unconfirmed(key, publishes)
 
@@ -264,18 +241,18 @@ class Publishes(Rule):
         assert problem is not None
         problem.detail(f"slowest: frame {slowest.published.number}{transfer}, {until}")
 
-    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[OpenPublish]) -> None:
+    def _report_unconfirmed(self, key: tuple[int, str], publishes: list[Exchange]) -> None:
         first, left = publishes[0], sum(each.left for each in publishes)
-        connection, stream = first.place.connection, first.stream
+        connection, stream = first.connection, first.stream
         of, to = self._published.get(key, left), f" to {stream}" if stream else ""
         what = f"{left:,} of {of:,} messages that {short(connection)} published{to} have no answer"
-        places = [each.place for each in publishes]
+        places = [each.ref for each in publishes]
         problem = self.report.about(CODES["publish.unconfirmed"], what, key, places, count=left)
         health = connection.health
         end = None if health is None else health.end
         if health is not None and any(side.silences() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
-        elif end is not None and end.side == first.place.side:
+        elif end is not None and end.side == first.side:
             problem.likely = "the client ended the connection without waiting for confirms"
         elif end is not None:
             problem.likely = "the broker ended the connection before it confirmed them"

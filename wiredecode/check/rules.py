@@ -8,6 +8,7 @@ import numpy as np
 
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.check.codes import CODES, checks_of, code_of
+from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
@@ -20,11 +21,8 @@ from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import known, requests_of, title
-from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of
+from wiredecode.protocols.shared.problems import Place, Report, Rule, begin_of
 
-MOST_REQUESTS = 65_536
-"""Requests of the capture that wait at the same time; the oldest beyond it are not judged."""
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
 SLOW_NS = 200_000_000
@@ -41,42 +39,30 @@ CAPTURE_ENDS = "frame-cut"
 """Where nothing is missing before: the capture ends inside a frame, as many do."""
 
 
-class OpenRequest(NamedTuple):
-    """A request without its response yet."""
-
-    place: FrameRef
-    protocol: str
-    type: str
-    always: bool
-    """Such a request always asks for an answer."""
-    polls: bool
-    """It waits for data."""
-
-
 class Requests(Rule):
     """Requests without response, and slow ones that TCP explains."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, exchanges: Exchanges) -> None:
         super().__init__(report)
-        self._waiting: Newest[int, OpenRequest] = Newest(MOST_REQUESTS)
-        self._slow: dict[int, list[tuple[OpenRequest, int, int]]] = {}
+        self._exchanges = exchanges
+        self._slow: dict[int, list[tuple[Exchange, int, int]]] = {}
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:
-            request = self._waiting.pop(frame.request, None)
-            slow = (frame.latency_ns or 0) >= SLOW_NS
-            if slow and request is not None and not request.polls:
-                self._remember_slow(frame, request)
+            request = self._exchanges.answered
+            if request is not None and not request.is_heard:
+                request.is_heard = True
+                if request.is_judged and (frame.latency_ns or 0) >= SLOW_NS:
+                    self._remember_slow(frame, request)
         if frame.expects_response and "copy_of" not in frame.generated and not self.report.held(frame):
-            checks = checks_of(frame.protocol)
-            polls, waits = (False, ()) if checks is None else (checks.polls(frame), checks.waits)
-            always = frame.type in requests_of(frame.protocol) and frame.type not in waits
-            request = OpenRequest(ref_of(frame), frame.protocol, frame.type or "", always, polls)
-            self._waiting.put(frame.id, request)
+            assert self._exchanges.asked is not None
+            self._exchanges.asked.is_judged = True
 
-    def _remember_slow(self, frame: Frame, request: OpenRequest) -> None:
-        slow = self._slow.setdefault(frame.connection.number, [])
-        if len(slow) < MOST_SLOW and request.place.connection is frame.connection:
+    def _remember_slow(self, frame: Frame, request: Exchange) -> None:
+        checks, slow = checks_of(request.protocol), self._slow.setdefault(frame.connection.number, [])
+        if checks is not None and request.name in checks.waits:
+            return
+        if len(slow) < MOST_SLOW and request.connection is frame.connection:
             slow.append((request, frame.time_ns, frame.packets[-1] if frame.packets else 0))
 
     def ended(self, connection: Connection) -> None:
@@ -87,40 +73,42 @@ class Requests(Rule):
             for side, direction in enumerate(health.directions):
                 why = explains(direction, request, until_ns, packet)
                 if why:
-                    seconds = (until_ns - request.place.time_ns) / 1e9
-                    who = short(connection)
-                    what = f"{request.type} of {who} waited {seconds:.3f} s while {why} of {connection.endpoints[side]}"
-                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why), frame=request.place)
+                    seconds = (until_ns - request.time_ns) / 1e9
+                    who, end, kind = short(connection), connection.endpoints[side], request.type or ""
+                    what = f"{kind} of {who} waited {seconds:.3f} s while {why} of {end}"
+                    self.report.add(CODES["tcp.slow-response"], what, (connection.number, why), frame=request.ref)
 
     def finish(self) -> None:
         last = self.report.last_ns
-        for request in self._waiting.values():
-            connection, since_ns = request.place.connection, request.place.time_ns
-            checks = checks_of(request.protocol)
-            elsewhere = () if checks is None else (*checks.answered, *checks.publishes)
-            if last - since_ns < PATIENCE_NS or request.type in ("Close", *elsewhere):
+        for request in self._exchanges.open.values():
+            connection, since_ns, kind = request.connection, request.time_ns, request.type or ""
+            if request.is_heard or not request.is_judged or last - since_ns < PATIENCE_NS:
                 continue
-            requests, answers = connection.directions[request.place.side], connection.directions[1 - request.place.side]
+            checks = checks_of(request.protocol) or NO_CHECKS
+            if kind in ("Close", *checks.answered, *checks.publishes):
+                continue
+            requests, answers = connection.directions[request.side], connection.directions[1 - request.side]
             end = connection.health.end if connection.health is not None else None
-            gave_up = end is not None and end.side == request.place.side and end.time_ns - since_ns < PATIENCE_NS
-            severity = None if request.always and not gave_up else "note"
-            what = f"{request.type} of {request.protocol} was not answered"
+            gave_up = end is not None and end.side == request.side and end.time_ns - since_ns < PATIENCE_NS
+            always = kind in requests_of(request.protocol) and kind not in checks.waits
+            severity = None if always and not gave_up else "note"
+            what = f"{kind} of {request.protocol} was not answered"
             if answers.lossy or not answers.captured:
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"
             elif gave_up:
                 what = f"{what} before the client closed the connection"
-            key = request.protocol, request.type, severity
-            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.place, severity=severity)
+            key = request.protocol, kind, severity
+            problem = self.report.add(CODES["request.unanswered"], what, key, frame=request.ref, severity=severity)
             if problem.count <= MAX_DETAILED:
                 problem.detail(f"{short(connection)} waited from {self.report.seconds(since_ns)} on")
             problem.weight = problem.count
 
 
-def explains(direction: DirectionHealth, request: OpenRequest, until_ns: int, packet: int) -> str:
+def explains(direction: DirectionHealth, request: Exchange, until_ns: int, packet: int) -> str:
     """Describe the TCP events in one direction while a request waited."""
-    since_ns, sent = request.place.time_ns, request.place.packets
+    since_ns, sent = request.time_ns, request.packets
     if direction.closed(since_ns, until_ns):
         return "the window was closed"
     if direction.number_of(RETRANSMISSION) and sent:

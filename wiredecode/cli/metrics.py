@@ -47,6 +47,10 @@ class MetricsOptions(options.Reading):
         None, metavar="DIR", help="With -i: write the last 60 s of packets between the hosts of each new error there."
     )
 
+    @property
+    def timeout_ns(self) -> int:
+        return round(self.timeout * SECOND_NS)
+
     def check(self, files: list[str]) -> None:
         """Refuse what does not go together."""
         live = self.live
@@ -87,7 +91,8 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
         readers = [reader, *(otlp(url) for url in (settings.otlp,) if url is not None)]
     except ValueError as error:
         raise options.UsageError(f"--label-rule or --otlp: {error}") from None
-    instruments, checker = Instruments(readers, series, round(settings.timeout * SECOND_NS)), Checker()
+    checker = Checker()
+    instruments = Instruments(readers, series, checker.exchanges)
     watch = Watch(checker)
     instruments.problems = lambda: watch.problems
     try:
@@ -130,12 +135,12 @@ def _of_files(
         for frame in judged(session, checker):
             if frame.time_ns >= due:
                 if due:
-                    instruments.expire(frame.time_ns)
+                    checker.exchanges.expire(frame.time_ns - settings.timeout_ns)
                     watch.look(frame.time_ns)
                     steps.take(due)
                 due = frame.time_ns // step_ns * step_ns + step_ns
             instruments.frame(frame)
-        instruments.close()
+        checker.exchanges.close()
         watch.finish()
         if session.totals.packets:
             steps.take(session.totals.last_ns)
@@ -177,7 +182,7 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
                 raise options.UsageError(f"--listen {listen}: {error}") from None
 
         def look(batch: PacketBatch) -> None:
-            instruments.expire(time.time_ns())
+            checker.exchanges.expire(time.time_ns() - settings.timeout_ns)
             watch.look(time.time_ns())
             if evidence is not None:
                 evidence.look(batch, session.capture.info.interfaces)
@@ -187,7 +192,7 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
         def work() -> None:
             for frame in judged(session, checker, look):
                 instruments.frame(frame)
-            instruments.close()
+            checker.exchanges.close()
             watch.finish()
             for each in evidence.save(watch.problems) if evidence is not None else ():
                 say(each)

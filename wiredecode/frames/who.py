@@ -57,6 +57,14 @@ def texts(fields: Mapping[str, str], frame: Frame) -> Mapping[str, Any]:
     return {fact: printable(value) for fact, value in found.items() if isinstance(value, str)}
 
 
+def broker(one: Any) -> str | None:
+    """The server's address, of a frame or an exchange; None: it is unknown which end is the server."""
+    if one.sender is None:
+        return None
+    endpoint: str = one.connection.endpoints[1 - one.side if one.sender == "client" else one.side]
+    return endpoint
+
+
 def label(connection: Connection) -> str:
     """The shortest text that identifies it: ``billing``, or the user, or the host; empty: nothing is known."""
     who = connection.who

@@ -17,11 +17,12 @@ from opentelemetry.sdk.metrics.export import AggregationTemporality, Histogram, 
 from opentelemetry.sdk.resources import Resource
 
 from wiredecode.check.codes import offers
+from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
 from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.frames.who import client_side, ended
+from wiredecode.frames.who import broker, client_side, ended
 from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
 from wiredecode.net.health import RETRANSMISSION
@@ -30,7 +31,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 from wiredecode.protocols.shared.problems import Problem
-from wiredecode.stats.exchanges import Answered, Confirmed, Confirms, Latency, broker
+from wiredecode.stats.exchanges import Answered, Confirmed, Confirms, Latency
 
 ADVISED = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *ADVISED)
@@ -79,10 +80,10 @@ class Recorded(dict[Any, Outcomes]):
 class Instruments:
     """Feed frames with :meth:`frame`, connections that are over with :meth:`end`; ``readers`` show the values.
 
-    ``timeout_ns``: after this time without an answer a request is unanswered.
+    ``exchanges``: of a checker, which gets each frame first.
     """
 
-    def __init__(self, readers: Sequence[Reader], series: Series, timeout_ns: int) -> None:
+    def __init__(self, readers: Sequence[Reader], series: Series, exchanges: Exchanges) -> None:
         resource = Resource.create({"service.name": "wiredecode", "service.version": version_number()})
         for reader in readers:
             reader.histograms = self._histograms
@@ -92,7 +93,7 @@ class Instruments:
         """Packets of a live capture, by outcome."""
         self.problems: Callable[[], Iterable[Problem]] = tuple
         self.messages = Messages()
-        self._series, self._timeout_ns = series, timeout_ns
+        self._series = series
         self._counts = {name: defaultdict[Labels, float](int) for name in (*OF_FRAMES, *OF_CONNECTIONS)}
         self._gauges = Gauges()
         self._open: dict[int, Connection] = {}
@@ -101,7 +102,8 @@ class Instruments:
         published, asked = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
         self._confirmed = Recorded(Confirmed, ("system", "topic", "server"), published, series.most)
         self._answered = Recorded(Answered, ("system", "operation", "topic", "server"), asked, series.most)
-        self._confirms, self._latency = Confirms(rows=self._confirmed), Latency(counts=self._answered)
+        self._confirms = Confirms(exchanges, rows=self._confirmed)
+        self._latency = Latency(exchanges, counts=self._answered)
         self._observe()
 
     def _histograms(self) -> Iterator[Metric]:
@@ -149,16 +151,6 @@ class Instruments:
         self._count(CLOSED, 1, system, more=("wiredecode.ended", how))
         for name, value in facts(connection).items():
             self._count(name, value, system)
-
-    def expire(self, now_ns: int) -> None:
-        """Requests that have waited for too long are unanswered."""
-        for each in (self._confirms.open, self._latency.open):
-            each.expire(now_ns - self._timeout_ns)
-
-    def close(self) -> None:
-        """Nothing more comes."""
-        self._confirms.open.close()
-        self._latency.open.close()
 
     def shutdown(self) -> None:
         """Readers send the last values, and end."""

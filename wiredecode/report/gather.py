@@ -19,7 +19,6 @@ from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
-from wiredecode.protocols.shared.pairing import Newest
 
 POINTS = 1_024
 """Values of a series that are kept at most."""
@@ -88,8 +87,6 @@ class Series:
 FROM_CLIENT, FROM_SERVER, FROM_UNKNOWN, PUBLISHED, DELIVERED, OPENED, CLOSED = COLUMNS = range(7)
 """Columns of counts by time: bytes of frames by sender, messages, connections."""
 SENDERS = {"client": FROM_CLIENT, "server": FROM_SERVER, None: FROM_UNKNOWN}
-MOST_WAITING = 65_536
-"""Requests whose type is remembered until the answer comes."""
 MOST_CONNECTIONS = 20_000
 """Connections of which anything is kept; of more, those that said the least are left out."""
 MOST_STREAMS = 4_096
@@ -150,7 +147,6 @@ class Gathering:
         """By quantity and object: ``("credit", "orders, subscription 1 of #3")``."""
         self.left_out = 0
         """Connections that are no longer in ``connections``."""
-        self._waiting: Newest[int, Command] = Newest(MOST_WAITING)
         self._gauges = Gauges()
 
     def end(self, connection: Connection, other: str | None = None) -> None:
@@ -184,10 +180,11 @@ class Gathering:
         command = self.commands[frame.protocol, frame.shown_type, sender]
         command.frames += 1
         command.length += length
-        if frame.expects_response:
-            self._request(frame, command)
+        command.requests += frame.expects_response
         if frame.request is not None:
             self._answer(frame)
+        if frame.expects_response and (asked := self.checker.exchanges.asked) is not None:
+            asked.counted = command
         for reading in self._gauges.read(frame):
             self._show(frame, reading)
         if parts and not frame.is_copy:
@@ -221,13 +218,11 @@ class Gathering:
         self.by_time.add(connection.first_ns, OPENED)
         return self._activities.of(connection)
 
-    def _request(self, frame: Frame, command: Command) -> None:
-        command.requests += 1
-        self._waiting.put(frame.id, command)
-
     def _answer(self, frame: Frame) -> None:
-        assert frame.request is not None
-        command = self._waiting.pop(frame.request, None)
+        asked = self.checker.exchanges.answered
+        command: Command | None = None
+        if asked is not None:
+            command, asked.counted = asked.counted, None
         if frame.latency_ns is not None:
             self.latency.add(frame.time_ns, bucket_of(frame.latency_ns))
             if command is not None:

@@ -108,7 +108,7 @@ def marks() -> list[str]:
 
 def called() -> list[tuple[str, str, Called]]:
     """Return the distinctions of requests of one type: protocol, column, and the texts to look for in it."""
-    return [(one, f"layers.{one}.{each.field}", each) for one, checks in offers() for each in checks.called]
+    return [(one, f"layers.{one}.{checks.topic}", each) for one, checks in offers() for each in checks.called]
 
 
 def answer_column(protocol: str, each: Called) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.gauges import Gauges
 from wiredecode.fields import EPOCH
 from wiredecode.frames.activity import Activities
@@ -217,17 +218,20 @@ class Counters:
 
     def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
         names = {statistic.name for statistic in statistics}
-        self._confirms = Confirms(hops=hops) if "confirms" in names else None
+        self._exchanges = Exchanges()
+        self._confirms = Confirms(self._exchanges, hops=hops) if "confirms" in names else None
         self._throughput = Throughput(interval) if "throughput" in names else None
         made: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
-            "latency": partial(Latency, hops=hops),
+            "latency": partial(Latency, self._exchanges, hops=hops),
             "findings": FindingCounter,
             "connections": ConnectionCounter,
             "consumers": ConsumerCounter,
         }
         self._counters: dict[str, Any] = {name: make() for name, make in made.items() if name in names}
         self._each = [counter.frame for counter in self._counters.values()]
+        if names & {"confirms", "latency"}:
+            self._each.insert(0, self._exchanges.frame)
         self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects facts about connections that frames do not contain, from the reader of the capture."""

@@ -274,18 +274,16 @@ class Publishing(NamedTuple):
 
 
 class Called(NamedTuple):
-    """Requests of a type that says too little: what statistics call those whose field has such a text."""
+    """Requests of a type that says too little: what statistics call those whose :attr:`Checks.topic` is such a text."""
 
     name: str
-    field: str
     begin: str
     within: str
     answer: str = ""
     """Generated field that its answer must have."""
 
-    def fits(self, frame: Frame) -> bool:
-        text = frame.values.get(self.field)
-        return isinstance(text, str) and text.startswith(self.begin) and self.within in text
+    def fits(self, topic: str) -> bool:
+        return topic.startswith(self.begin) and self.within in topic
 
 
 @dataclass(frozen=True)
@@ -319,20 +317,15 @@ class Checks:
     gauges: tuple[type[Gauge], ...] = ()
     """Readers of credits, lags and the like from its frames, for plots."""
 
-    def calls(self, frame: Frame) -> list[Called]:
+    def calls(self, topic: str) -> list[Called]:
         """Those of :attr:`called` that a request can be, as far as its answer shows it."""
-        return [each for each in self.called if each.fits(frame)]
-
-    def request(self, frame: Frame) -> str | None:
-        """Name of a request without answer: its type, or by :attr:`called`."""
-        for each in self.called:
-            if not each.answer and each.fits(frame):
-                return each.name
-        return frame.type
+        return [each for each in self.called if each.fits(topic)]
 
     def polls(self, frame: Frame) -> bool:
         """Whether a request waits for data: it is one of :attr:`waits`."""
-        return self.request(frame) in self.waits
+        topic = frame.values.get(self.topic) if self.called else None
+        calls = self.calls(topic) if isinstance(topic, str) else ()
+        return next((each.name for each in calls if not each.answer), frame.type) in self.waits
 
 
 def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: int) -> str | None:

@@ -1,0 +1,142 @@
+"""Requests and publishes that wait for an answer: one memory for all that judge and count them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from wiredecode.check.codes import checks_of
+from wiredecode.dissect.ledger import confirmations
+from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.protocols.registry import requests_of
+from wiredecode.protocols.shared.problems import Called, Checks, FrameRef, Publishing
+
+MOST_OPEN = 131_072
+"""Requests without answer that are remembered; the oldest are given up."""
+MOST_OVER = 8_192
+"""Requests with an answer that are remembered, as another may come; at most twice as many."""
+EXPIRE_NS = 1_000_000_000
+"""Between two looks for requests that have waited for too long."""
+NO_CHECKS = Checks()
+RequestKey = tuple[str, str | None, str | None, str | None]
+"""Protocol, type of the request, topic, broker."""
+
+
+class Exchange:
+    """A frame that asks for an answer. Rules and counters keep here what they need when one comes."""
+
+    calls: Sequence[Called] = ()
+    """Its possible names; its answer decides between them."""
+    is_judged = is_heard = False
+    """Whether a missing answer is a problem, and whether one came, on any connection."""
+    stream = ""
+    count = left = 0
+    """Messages that were published, as ``check`` counts them, and those without a result yet."""
+    is_confirmed = False
+    """Whether another connection confirms it: when its publisher heard of that is not known."""
+    place: RequestKey | None = None
+    """Key of its latency, once it is answered."""
+    elsewhere: Sequence[tuple[RequestKey, int]] = ()
+    """Latency of answers on other connections."""
+    messages: Sequence[Any] = ()
+    """Messages that were published, as ``stats`` counts them, while some have no result."""
+    given_up = False
+    """Statistics expect no answer any more."""
+    counted: Any = None
+    """Row of a report that its answer counts in."""
+
+    def __init__(self, frame: Frame, checks: Checks) -> None:
+        self.id, self.number, self.protocol, self.type = frame.id, frame.number, frame.protocol, frame.type
+        self.connection, self.side, self.sender = frame.connection, frame.side, frame.sender
+        self.packets, self.first_ns, self.time_ns = frame.packets[:1], frame.first_ns, frame.time_ns
+        self.is_copy, self.asks = "copy_of" in frame.generated, frame.expects_response
+        self.publishing: Publishing | None = checks.publishes.get(frame.type or "")
+        self.topic = frame.values.get(checks.topic)
+        if checks.called and isinstance(self.topic, str):
+            self.calls = calls_of(self.protocol, self.topic)
+
+    @property
+    def ref(self) -> FrameRef:
+        return FrameRef(self.connection, self.side, self.number, self.packets, self.time_ns)
+
+    @property
+    def name(self) -> str | None:
+        """Its type, or a name by :attr:`Checks.called` that no answer has to show."""
+        return next((each.name for each in self.calls if not each.answer), self.type)
+
+
+class Exchanges:
+    """Receives frames with :meth:`frame`, before those who read here what the newest one asks and answers."""
+
+    def __init__(self) -> None:
+        self.open: OrderedDict[int, Exchange] = OrderedDict()
+        """By id of the request, without their last answer; the oldest first."""
+        self.asked: Exchange | None = None
+        """Of the newest frame that asks."""
+        self.answered: Exchange | None = None
+        """Of the newest frame that answers one; None: its request is not known."""
+        self.confirmed: Sequence[tuple[Exchange, Confirmation]] = ()
+        """By the same frame."""
+        self.give_up: list[Callable[[Exchange], None]] = []
+        """Called for each request from which on no answer is expected."""
+        self._expired_ns = 0
+        self._over: dict[int, Exchange] = {}
+        self._over_before: dict[int, Exchange] = {}
+
+    def __deepcopy__(self, _: object) -> "Exchanges":
+        """Itself: a look at what was found so far changes nothing here."""
+        return self
+
+    def frame(self, frame: Frame) -> None:
+        """The next frame."""
+        if frame.request is not None:
+            self._answer(frame, frame.request)
+        if frame.expects_response or frame.type in requests_of(frame.protocol):
+            asked = self.asked = Exchange(frame, checks_of(frame.protocol) or NO_CHECKS)
+            self.open[asked.id] = asked
+            if len(self.open) > MOST_OPEN:
+                self._given_up(self.open.popitem(last=False)[1])
+
+    def _answer(self, frame: Frame, request: int) -> None:
+        asked = self.answered = self.open.get(request) or self._over.get(request) or self._over_before.get(request)
+        over: Sequence[Exchange] = ()
+        self.confirmed = ()
+        if frame.confirmations or (asked is not None and asked.publishing is not None):
+            self.confirmed = [(self.open[each.request], each) for each in confirmations(frame, self.open)]
+            over = [each for each, confirmation in self.confirmed if confirmation.final is not None]
+        elif asked is not None:
+            over = (asked,)
+        for each in over:
+            if each.connection is frame.connection and frame.latency_ns is not None:
+                self.open.pop(each.id, None)
+                self._over[each.id] = each
+        if len(self._over) >= MOST_OVER:
+            self._over, self._over_before = {}, self._over
+
+    def expire(self, before_ns: int) -> None:
+        """Give up older requests: callers that show results while more comes decide how long they wait."""
+        if before_ns < self._expired_ns + EXPIRE_NS:
+            return
+        self._expired_ns = before_ns
+        for exchange in self.open.values():
+            if exchange.time_ns >= before_ns:
+                return
+            self._given_up(exchange)
+
+    def close(self) -> None:
+        """Give up all requests: nothing more comes."""
+        for exchange in reversed(self.open.values()):
+            self._given_up(exchange)
+
+    def _given_up(self, exchange: Exchange) -> None:
+        if not exchange.given_up:
+            exchange.given_up = True
+            for give_up in self.give_up:
+                give_up(exchange)
+
+
+@lru_cache(maxsize=4096)
+def calls_of(protocol: str, topic: str) -> list[Called]:
+    """The possible names of a request with such a topic."""
+    checks = checks_of(protocol)
+    return [] if checks is None else checks.calls(topic)
