@@ -417,6 +417,26 @@ def test_answers_are_not_counted_across_a_gap() -> None:
     assert [frame.request is not None for frame in run.of("PONG")] == [False, True]
 
 
+def test_an_answer_after_a_lost_pull_has_no_latency() -> None:
+    """Pulls share a reply subject, so it may answer the pull that was not captured."""
+    pull, answer = (
+        b"PUB $JS.API.CONSUMER.MSG.NEXT.S.c _INBOX.a 2\r\n{}\r\n",
+        b"HMSG _INBOX.a 1 16 16\r\nNATS/1.0 404\r\n\r\n\r\n",
+    )
+    said = [
+        (S, INFO),
+        (C, QUIET + b"SUB _INBOX.a 1\r\n"),
+        (C, pull),
+        (C, pull + b"PING\r\n"),
+        (S, answer),
+        (S, b"PONG\r\n"),
+    ]
+    packets = craft([Part(1, *part) for part in said], every(1460), 4222)
+    whole, lossy = (dissect(batches(each), known=(Nats(),)) for each in (packets, packets[:6] + packets[7:]))
+    assert [frame.request is not None for run in (whole, lossy) for frame in run.of("HMSG")] == [True, True]
+    assert [frame.latency_ns is not None for run in (whole, lossy) for frame in run.of("HMSG")] == [True, False]
+
+
 BLOCKS = {
     "literal": (b"\x05\x10hello", b"hello"),
     "long literal": (b"\x3d\xf0\x3c" + bytes(61), bytes(61)),

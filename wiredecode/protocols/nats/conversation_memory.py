@@ -417,6 +417,9 @@ class Memory:
             if between and hop.connection != frame.connection.number:
                 return  # on its way: the request will be linked to what its sender gets
         link(frame, hop)
+        asking = frame.connection.directions[1 - frame.side]
+        if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
+            frame.latency_ns = None  # pulls share a reply subject: this may answer a later one that was not captured
 
 
 def recent(hop: Hop, frame: Frame) -> bool:
