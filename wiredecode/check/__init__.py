@@ -93,7 +93,8 @@ class Checker:
             self.coverage.messages += 1
         if frame.protocol not in self._special:
             self._meet(frame.protocol)
-        self.report.last_ns = max(self.report.last_ns, frame.time_ns)
+        if frame.time_ns > self.report.last_ns:
+            self.report.last_ns = frame.time_ns
         if frame.request is not None:
             self._show(frame, self._answers)
         elif frame.expects_response or frame.type in requests_of(frame.protocol):

@@ -1,5 +1,7 @@
 """Measurements that the gauges of all protocols read off the frames of a capture."""
 
+from collections.abc import Sequence
+
 from wiredecode.check.codes import offers
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.gauges import Gauge, Measurement
@@ -18,10 +20,13 @@ class Gauges:
                 for each in gauge.types:
                     self._gauges.setdefault((name, each), []).append(gauge)
 
-    def read(self, frame: Frame) -> list[Measurement]:
+    def read(self, frame: Frame) -> Sequence[Measurement]:
         """Return the measurements of the next frame."""
+        gauges = self._gauges.get((frame.protocol, frame.type))
+        if gauges is None:
+            return ()
         found: list[Measurement] = []
-        for gauge in self._gauges.get((frame.protocol, frame.type), ()):
+        for gauge in gauges:
             try:
                 found += [each for each in gauge.read(frame) if -LIMIT <= each.value < LIMIT]
             except (LookupError, TypeError, ValueError, AttributeError):  # a frame that is cut, or has odd values

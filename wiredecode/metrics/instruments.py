@@ -120,15 +120,17 @@ class Instruments:
         """The next frame."""
         if frame.connection.number not in self._open:
             self._begin(frame.connection)
-        parts = self.messages.of(frame)
-        if frame.status == UNDECODED:
-            self._count(UNDECODED_BYTES, frame.length, frame.protocol)
-        self._latency.frame(frame)
-        self._confirms.frame(frame, parts)
-        self._seen[frame.protocol, frame.type or "", frame.status] += 1
+        protocol, status, parts = frame.protocol, frame.status, self.messages.of(frame)
+        if status == UNDECODED:
+            self._count(UNDECODED_BYTES, frame.length, protocol)
+        if frame.request is not None:
+            self._latency.frame(frame)
+        if parts or frame.request is not None:
+            self._confirms.frame(frame, parts)
+        self._seen[protocol, frame.type or "", status] += 1
         for part in parts:
             if (name := MESSAGES.get(part.operation)) is not None:
-                labels = self._series.labels(name, frame.protocol, part.topic, part.operation, broker(frame))
+                labels = self._series.labels(name, protocol, part.topic, part.operation, broker(frame))
                 self._counts[name][labels] += part.count
         if frame.findings and frame.request is not None and outcome_of(frame) == REFUSED:
             self._count(REFUSALS, 1, frame.protocol, server=broker(frame), more=(ERROR, refusal_of(frame)))

@@ -74,11 +74,11 @@ class Series:
         more: tuple[str, str] | None = None,
     ) -> Labels:
         """The label set of a metric; ``server``: ``address:port``; ``more``: another attribute."""
-        if topic is not None and not self._rules:  # inboxes differ all the time
-            topic = topic_group(topic)
         wanted = metric, system, topic, operation, server, more
         if (made := self._made.get(wanted)) is not None:
             return made
+        if topic is not None and not self._rules and (group := topic_group(topic)) != topic:
+            return self.labels(metric, system, group, operation, server, more)  # inboxes differ all the time
         address, _, port = (server or "").rpartition(":")
         values = {
             SYSTEM: system,

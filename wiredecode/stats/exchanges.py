@@ -90,8 +90,9 @@ class Latency:
     def _place(self, asked: Exchange, kind: str | None, server: str | None) -> RequestKey:
         topic = asked.topic
         if isinstance(topic, str):
-            topic = topic_group(topic)
-            topic = within_limit(self._topics, topic, topic)
+            if topic not in self._topics:
+                topic = topic_group(topic)
+                topic = within_limit(self._topics, topic, topic)
         else:
             topic = None
         return asked.protocol, kind, topic, server

@@ -56,8 +56,6 @@ LOST_PING_NS = 1_000_000_000
 MAX_ENDED = 1_024
 """Ended subscriptions among them, which late messages may still name."""
 JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
-LOST_BLOCK = re.compile(r"[0-9]+")
-"""The reply of a message that was one with headers, without the byte that says so."""
 
 
 class NatsConversation(Conversation):
@@ -508,7 +506,8 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         payload = frame.data[payload_start(frame) :] if frame.is_cut and "size" in values else b""
     if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
         return True
-    if payload.startswith(names.PAYLOAD_VERSION) or ("reply" in values and LOST_BLOCK.fullmatch(values["reply"])):
+    reply = values.get("reply", "")  # of a message that was one with headers, without the byte that says so: a size
+    if payload.startswith(names.PAYLOAD_VERSION) or (reply.isdecimal() and reply.isascii()):
         return True
     request = memory.requests.get(subject) if memory.requests else None
     return request is not None and names.is_secret_subject(request.subject)

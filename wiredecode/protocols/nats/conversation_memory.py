@@ -66,12 +66,21 @@ class Acknowledged(NamedTuple):
 
     @property
     def of(self) -> str:
-        return f"{printable(self.stream)}, consumer {printable(self.consumer)}"
+        return consumer_text(self.stream, self.consumer)
+
+
+@lru_cache(maxsize=1024)
+def consumer_text(stream: str, consumer: str) -> str:
+    return f"{printable(stream)}, consumer {printable(consumer)}"
+
+
+def acknowledged(subject: str) -> Acknowledged | None:
+    """None: it is no subject for acks."""
+    return read_ack(subject) if subject.startswith(ACK) else None
 
 
 @lru_cache(maxsize=4096)
-def acknowledged(subject: str) -> Acknowledged | None:
-    """None: it is no subject for acks."""
+def read_ack(subject: str) -> Acknowledged | None:
     found = ACKNOWLEDGED.match(subject)
     return None if found is None else Acknowledged(found[1], found[2], int(found[3]), int(found[4]), int(found[5]))
 

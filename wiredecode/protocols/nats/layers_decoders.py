@@ -4,6 +4,7 @@ Decoders are faster than others, since their records are their values but for th
 """
 
 import copy
+import re
 from functools import cache
 from typing import Any
 
@@ -90,8 +91,11 @@ def link_of_connect(options: dict[str, Any]) -> str:
     return ROUTE if "lnoc" in options or "cluster" in options else CLIENT
 
 
-MAX_KNOWN, MAX_KNOWN_BYTES = 512, 1024
-"""Lines of one kind that are remembered, then all are forgotten; and the size of the largest."""
+PLAIN: dict[type[Layer], re.Pattern[bytes]] = {
+    layers.Pub: re.compile(rb"PUB ([!-~]+) ()(?:([!-~]+) )?([0-9]{1,9})\r\n"),
+    layers.Msg: re.compile(rb"MSG ([!-~]+) ([!-~]+)  ?(?:([!-~]+) )?([0-9]{1,9})\r\n"),
+}
+"""Lines as most clients and all servers write them: subject, sid, reply subject, size."""
 
 
 class OperationDecoder(FrameDecoder):
@@ -104,12 +108,7 @@ class OperationDecoder(FrameDecoder):
         """Whether the record shows the values unchanged, but for the payload and hidden or secret values."""
         self.hidden = [kind.name for kind in kinds if kind.hidden]
         self.secret = frozenset(kind.name for kind in kinds if kind.secret)
-        fields = {kind.name for kind in kinds}
-        self._remembers = {"operation", "size", "data"} <= fields and "headers" not in fields
-        """Whether lines are remembered: a payload follows them, and many are said again."""
-        self._lines: dict[bytes, dict[str, Any]] = {}
-        self._same = 0
-        """Number of lines that were the same as a remembered one."""
+        self._plain = PLAIN.get(layer)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return decoder_for, (self.layer, self.type)  # conversations have no others
@@ -119,16 +118,12 @@ class OperationDecoder(FrameDecoder):
             super().read(frame, style)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop
-        body = buffer.find(b"\n", start, stop) + 1
-        known = self._lines.get(buffer[start:body])
+        plain = None if self._plain is None else self._plain.match(buffer, start, stop)
         try:
-            if known is not None and known["size"] == stop - body - 2 and buffer.endswith(b"\r\n", body, stop):
-                values, reached = {**known, "data": buffer[body : stop - 2]}, stop
-                self._same += 1
+            if plain is not None and plain.end() + int(plain[4]) == stop - 2 and buffer[stop - 2 : stop] == b"\r\n":
+                values, reached = self._plain_values(plain, buffer, stop), stop
             else:
                 values, reached = self._walk(buffer, start, stop)
-                if self._remembers and known is None and body - start <= MAX_KNOWN_BYTES:
-                    self._remember_line(buffer[start:body], values)
             if style is not None and self.secret and not self.secret.isdisjoint(values):
                 raise compiler.TruncatedField
         except compiler.FAILED:
@@ -140,11 +135,15 @@ class OperationDecoder(FrameDecoder):
         if reached < stop:
             self._report_surplus(frame, reached - start, stop - start)
 
-    def _remember_line(self, line: bytes, values: dict[str, Any]) -> None:
-        """Remember the values of a line; not after few lines were repeated."""
-        if len(self._lines) >= MAX_KNOWN:
-            self._lines, self._remembers, self._same = {}, self._same >= MAX_KNOWN, 0
-        self._lines[line] = {**values, "data": b""}
+    def _plain_values(self, line: re.Match[bytes], buffer: bytes, stop: int) -> dict[str, Any]:
+        subject, sid, reply, size = line.groups()
+        values: dict[str, Any] = {"operation": self.type, "subject": subject.decode()}
+        if sid:
+            values["sid"] = sid.decode()
+        if reply is not None:
+            values["reply"] = reply.decode()
+        ends = {"size": int(size), "line_end": b"\r\n", "data": buffer[line.end() : stop - 2], "end": b"\r\n"}
+        return {**values, **ends}
 
     def _show(self, frame: Frame, values: dict[str, Any], style: Style) -> None:
         record = dict(values)

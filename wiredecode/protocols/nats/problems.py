@@ -1,6 +1,6 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,15 +136,16 @@ class ConsumerPlaces(Gauge):
 
     types = frozenset({"MSG", "HMSG", "PUB", "HPUB"})
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Iterable[Measurement]:
         values, delivered = frame.values, frame.sender == "server"
         acked = acknowledged(values.get("reply" if delivered else "subject", ""))
         if acked is None:
-            return
+            return ()
         if delivered:
-            yield Measurement(LAG, acked.of, acked.pending)
-        elif "copy_of" not in frame.generated and not bytes(values.get("data", b"")).startswith(NOT_DONE):
-            yield Measurement(POSITION, acked.of, acked.sequence)
+            return (Measurement(LAG, acked.of, acked.pending),)
+        if "copy_of" in frame.generated or bytes(values.get("data", b"")).startswith(NOT_DONE):
+            return ()
+        return (Measurement(POSITION, acked.of, acked.sequence),)
 
 
 GAUGES = (ConsumerPlaces,)

@@ -41,7 +41,9 @@ class Publish(NamedTuple):
 
 def publish_of(values: Mapping[str, Any]) -> Publish | None:
     """None: its headers say nothing of JetStream."""
-    keys = {each["key"]: each["value"] for each in values.get("headers") or () if "key" in each and "value" in each}
+    if "headers" not in values:
+        return None
+    keys = {each["key"]: each["value"] for each in values["headers"] if "key" in each and "value" in each}
     found = keys.get(MESSAGE_ID)
     if found is None and not any(key.startswith(EXPECTED) for key in keys):
         return None

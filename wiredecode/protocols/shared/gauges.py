@@ -4,7 +4,7 @@ A protocol offers :class:`Gauge` classes (``Checks.gauges``); a report makes one
 of a gauge has to be bounded. Changes go to a timeline: frames after which a state differs from before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
@@ -34,7 +34,7 @@ class Gauge:
     types: ClassVar[frozenset[str]] = frozenset()
     """Message types that it reads, of its protocol."""
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Iterable[Measurement]:
         """The values after a frame of :attr:`types`; frames come in order."""
         raise NotImplementedError
 
