@@ -151,6 +151,32 @@ def test_a_frame_with_a_gap_ends_where_its_packet_does() -> None:
     assert (frame.packets, frame.ready, told(after)) == ([1, 4], 4, (30, 30, 0, "ok", [5], 5, 5000, 5000))
 
 
+def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Long(), out, True)  # type: ignore[arg-type]
+    framer.chunk(packets(owner, 0, (1, b"<" + bytes(11))))
+    framer.closed("the sender closed", 2, 2000)
+    (frame,) = out
+    assert [(each.code, each.message) for each in frame.findings] == [
+        ("closed-inside", "the sender closed after 12 of 30 bytes")
+    ]
+
+
+def test_long_undecoded_stretches_are_several_records_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wiredecode.frames.framer.UNDECODED_SPAN", 10)
+    owner, out = connection(), []
+    framer = Framer(owner.directions[0], Letters(), out, False)  # type: ignore[arg-type]
+    framer.chunk(packets(owner, 40, (1, bytes(7)), (2, bytes(18))))
+    framer.end("the capture ends", 3)
+    assert [(frame.offset, frame.length, frame.packets) for frame in out] == [
+        (40, 10, [1, 2]),
+        (50, 10, [2]),
+        (60, 5, [2]),
+    ]
+    assert [frame.findings[-1].range for frame in out] == [(0, 10), (0, 10), (0, 5)]
+    assert framer.undecoded == 25
+
+
 def test_a_gap_in_the_header_of_a_frame_says_that_its_size_is_not_known() -> None:
     class Headed(Letters):
         """The size of a frame stands in its first four bytes."""
