@@ -1,7 +1,7 @@
 """Write docs/reference from the declarations: ``python docs/make_reference.py``.
 
 One page per protocol (messages, fields, values, findings, limits), the names of filters, the columns of all tables, the
-limits of reassembly, and a page per problem that ``wiredecode check`` reports. Tests check that they are current.
+limits of reassembly, metrics, and a page per problem that ``wiredecode check`` reports. Tests check them.
 ``make_man.py`` writes the page of commands, ``make_keys.py`` that of keys.
 """
 
@@ -13,9 +13,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from prometheus_client import Metric
+
+from wiredecode.capture import open_capture
+from wiredecode.check import Checker
 from wiredecode.check.codes import codes
+from wiredecode.check.live import Watch
+from wiredecode.dissect.demand import Demand
+from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import COLUMNS
+from wiredecode.metrics.instruments import Instruments
+from wiredecode.metrics.readers import prometheus
+from wiredecode.metrics.series import Series
 from wiredecode.net import limits as net_limits
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
@@ -30,6 +40,14 @@ FINDINGS = PAGES / "findings"
 SOURCES = Path(inspect.getfile(Protocol)).parent
 MADE = "<!-- Made by docs/make_reference.py: change the declarations, not this page. -->"
 SEVERITIES = ("error", "warning", "note")
+CAPTURES = Path(__file__).parents[1] / "captures"
+METRICS_CAPTURES = (
+    *("stories/publishes-refused.pcap", "stories/broker-killed.pcap", "stories/slow-consumer.pcap"),
+    *("stories/credit-starvation.pcap", "nats/13-jetstream.pcap", "pravega/midstream.pcap"),
+)
+OPEN_AT = 50
+"""At this frame connections are open; at the end they are not."""
+UNITLESS = "1"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
@@ -49,6 +67,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     )
     yield page("tables", "Columns of tables", ["[How to use them](../tables.md).", ""], tables())
     yield page("limits", "Limits", ["`--limit NAME=VALUE` changes a limit.", ""], reassembly_limits())
+    yield page("metrics", "Metrics", METRICS, metrics())
     yield page("index", "Reference", INDEX, [])
 
 
@@ -148,6 +167,49 @@ def reassembly_limits() -> list[str]:
             limit = ast.unparse(one.target)
             rows.append((code(limit), f"{defaults[limit]:,}", ast.literal_eval(text.value)))
     return table(("limit", "default", "meaning"), rows)
+
+
+METRICS = (
+    "Names in Prometheus and OpenMetrics. By OTLP they have dots, and neither unit nor `_total`. "
+    "[How to use them](../live.md#metrics).",
+    "",
+)
+
+
+def metrics() -> list[str]:
+    """Metrics and their labels, as the instruments show them for captures that have all of them."""
+    rows: dict[str, tuple[str, str, str]] = {}
+    labels: dict[str, dict[str, None]] = {}
+    for capture in METRICS_CAPTURES:
+        for family in families(CAPTURES / capture):
+            suffix = "_total" if family.type == "counter" else ""
+            rows[f"{family.name}{suffix}"] = family.type, family.unit, family.documentation
+            for sample in family.samples:
+                labels.setdefault(f"{family.name}{suffix}", {}).update(dict.fromkeys(sample.labels))
+    heads = ("name", "type", "unit", "labels", "meaning")
+    made = [
+        (code(name), kind, unit or UNITLESS, ", ".join(map(code, sorted(labels[name].keys() - {"le"}))), meaning)
+        for name, (kind, unit, meaning) in sorted(rows.items())
+        if labels.get(name) is not None and name != "target_info"
+    ]
+    return table(heads, made)
+
+
+def families(capture: Path) -> Iterator[Metric]:
+    """What a scrape shows in a capture and after it."""
+    (reader, registry), checker = prometheus(), Checker()
+    instruments, watch = Instruments([reader], Series(2000), checker.exchanges), Watch(checker)
+    instruments.problems, instruments.packets = lambda: watch.problems, lambda: {"received": 0}
+    demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
+    dissector = Dissector(demand, on_end=checker.end, on_over=instruments.end)
+    for frame in dissector.frames(open_capture([str(capture)])):
+        checker.frame(frame)
+        instruments.frame(frame)
+        if frame.number == OPEN_AT:
+            yield from registry.collect()
+    checker.exchanges.close()
+    watch.finish()
+    yield from registry.collect()
 
 
 def sources(name: str) -> Iterator[ast.Module]:
@@ -263,7 +325,7 @@ INDEX = (
     "| [Commands and options](commands.md) | `docs/make_man.py` |",
     "| [Keys of the full screen](keys.md) | `docs/make_keys.py` |",
     "| [Names in filters](filters.md), [columns](tables.md), [limits](limits.md) | `docs/make_reference.py` |",
-    "| [Findings](findings/index.md) | `docs/make_reference.py` |",
+    "| [Findings](findings/index.md), [metrics](metrics.md) | `docs/make_reference.py` |",
     "| [RabbitMQ Stream](rabbitmq_stream.md), [NATS](nats.md), [Liftbridge](liftbridge.md), [TANK](tank.md), "
     "[Cursus](cursus.md), [Pravega](pravega.md), [Kafka](kafka.md) | `docs/make_reference.py` |",
     "| [Measurements](measurements.md) | `python -m tests.bench --write` |",

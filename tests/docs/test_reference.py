@@ -5,8 +5,13 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.sdk.metrics import Meter
 
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import BUILT_IN
@@ -27,9 +32,25 @@ def test_every_protocol_has_pages_and_the_reference_is_current() -> None:
     names = {one.NAME for one in BUILT_IN} | {"liftbridge"}
     assert {path.stem for path in (DOCS / "protocols").iterdir()} == names
     pages = dict(script("make_reference").pages())
-    assert {path.stem for path in pages} == names | {"filters", "index", "limits", "tables"}
+    assert {path.stem for path in pages} == names | {"filters", "index", "limits", "metrics", "tables"}
     for path, text in pages.items():
         assert path.read_text() == text, "run: python docs/make_reference.py"
+
+
+def test_the_page_of_metrics_has_every_one_that_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = {"wiredecode.request.duration", "messaging.client.operation.duration"}  # of readers
+    for kind in ("counter", "gauge"):
+        create = getattr(Meter, f"create_observable_{kind}")
+
+        def record(self: Meter, name: str, *rest: Any, create: Any = create) -> Any:
+            declared.add(name)
+            return create(self, name, *rest)
+
+        monkeypatch.setattr(Meter, f"create_observable_{kind}", record)
+    page = "\n".join(script("make_reference").metrics())
+    assert len(declared) > 20
+    assert [name for name in sorted(declared) if f"`{name.replace('.', '_')}" not in page] == []
+    assert page.count("\n| `") == len(declared)
 
 
 def test_the_reference_has_no_page_that_nothing_makes() -> None:

@@ -122,6 +122,25 @@ def test_names_from_the_wire_stay_as_they_are_in_tables(tmp_path: Path) -> None:
     assert row["stream"] == EVIL
 
 
+def test_a_publish_that_nats_does_not_permit_has_failed_with_and_without_a_reply_subject(tmp_path: Path) -> None:
+    denied = b"-ERR 'Permissions Violation for Publish to \"a.b\"'\r\n"
+    said = [
+        (SERVER, b'INFO {"server_id":"A","version":"2.11.0","headers":true,"max_payload":1048576}\r\n'),
+        (CLIENT, b'CONNECT {"verbose":false,"pedantic":false,"lang":"go"}\r\nSUB _INBOX.x.* 1\r\n'),
+        (CLIENT, b"PUB a.b _INBOX.x.1 2\r\nhi\r\n"),
+        (CLIENT, b"PUB c.d _INBOX.x.2 2\r\nhi\r\n"),
+        (SERVER, denied),
+        (CLIENT, b"PUB a.b 2\r\nhi\r\n"),
+        (SERVER, denied),
+        (SERVER, denied.replace(b"Publish", b"Subscription")),
+        (CLIENT, b"PUB a.b _INBOX.x.3 2\r\nhi\r\n"),
+    ]
+    made = Talk(server=("10.0.0.2", 4222))
+    packets = [*made.handshake(), *(packet for side, data in said for packet in made.send(side, data))]
+    rows = {row["stream"]: tuple(row[name] for name in SUMS) for row in told(tmp_path, packets)}
+    assert rows == {"a.b": (0, 2, 1, 0), "c.d": (0, 0, 1, 0)}
+
+
 def test_a_request_that_nobody_answers_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "talk.pcap", talk([(CLIENT, layers.Create(correlation_id=9, stream="s")), *declare("s")]))
     rows = {row["request"]: row for row in statistics(path, tables=["latency"])["latency"].to_pylist()}

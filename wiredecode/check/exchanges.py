@@ -41,7 +41,7 @@ class Exchange:
     messages: Sequence[Any] = ()
     """Messages that were published, as ``stats`` counts them, while some have no result."""
     given_up = False
-    """Statistics expect no answer any more."""
+    """Whether statistics stopped to wait for an answer."""
     counted: Any = None
     """Row of a report that its answer counts in."""
 
@@ -84,7 +84,7 @@ class Exchanges:
         self._over_before: dict[int, Exchange] = {}
 
     def __deepcopy__(self, _: object) -> "Exchanges":
-        """Itself: a look at what was found so far changes nothing here."""
+        """Itself: :meth:`Checker.so_far` changes nothing here."""
         return self
 
     def frame(self, frame: Frame) -> None:

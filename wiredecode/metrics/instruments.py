@@ -125,7 +125,7 @@ class Instruments:
             self._count(UNDECODED_BYTES, frame.length, protocol)
         if frame.request is not None:
             self._latency.frame(frame)
-        if parts or frame.request is not None:
+        if parts or frame.request is not None or frame.findings:
             self._confirms.frame(frame, parts)
         self._seen[protocol, frame.type or "", status] += 1
         for part in parts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from wiredecode.check.codes import offers
+from wiredecode.check.codes import checks_of, offers
 from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, FrameMessages
@@ -188,6 +188,8 @@ class Confirms:
             for publication, confirmation in self._exchanges.confirmed:
                 if publication.messages:
                     self._confirm(frame, publication, confirmation)
+        elif frame.findings and (checks := checks_of(frame.protocol)) and (refused := checks.refuses(frame)):
+            self._rows[frame.protocol, refused, broker(frame)].failed += 1
         if not parts or not frame.expects_response:
             return
         asked = self._exchanges.asked

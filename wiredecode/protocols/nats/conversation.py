@@ -332,6 +332,8 @@ class NatsConversation(Conversation):
         text = frame.values.get("error", "")
         if self.verbose:
             self.verbose = None  # it may replace a +OK: later ones cannot be counted
+        if (refused := names.REFUSED_PUBLISH.fullmatch(text)) is not None:
+            self.memory.refused(frame, refused[1])
         harmless = text.lower().startswith(names.HARMLESS_ERRORS)
         severity = "warning" if harmless else "error"
         closing = "" if harmless else "; the connection is closed"

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -344,6 +345,8 @@ MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
 """A message on a request's reply subject within this time is an answer."""
+MAX_REFUSED = 1_000
+"""Newest requests among which a refused one is looked for."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """Prefixes of reply subjects by gateways, in the new and the old form."""
 
@@ -403,6 +406,17 @@ class Memory:
         stored = self.stored.get((place.stream, place.sequence)) if place else None
         if stored is not None and (stored.subject, stored.digest) == (subject, digest):
             frame.generate("copy_of", stored.hops[0].frame)
+
+    def refused(self, frame: Frame, subject: str) -> None:
+        """The server refuses a publish to ``subject``, and names no reply subject: link the oldest that has none."""
+        found: RequestHops | None = None
+        for known in islice(reversed(self.requests.values()), MAX_REFUSED):
+            hop = known.hops[0]
+            if known.subject == subject and hop.connection == frame.connection.number and known.answer is None:
+                found = known
+        if found is not None and found.hops[0].time_ns <= frame.time_ns and recent(found.hops[0], frame):
+            found.answer = frame.id, 0
+            link(frame, found.hops[0])
 
     def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
         """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""

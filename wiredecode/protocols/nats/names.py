@@ -40,6 +40,10 @@ def is_secret_header(key: str, value: str) -> bool:
     return is_secret_name(key) or is_secret_value(value)
 
 
+REFUSED_PUBLISH = re.compile('permissions violation for publish to "(.+)"', re.IGNORECASE)
+"""Text of -ERR after a publish, to the subject (nats-server, client.go: ``pubPermissionViolation``)."""
+
+
 def is_secret_subject(subject: str) -> bool:
     """Whether payloads on a subject may carry credentials by their purpose: of ``$SYS`` all but what is known."""
     return subject.startswith("$SYS.") and HARMLESS_SYSTEM.fullmatch(subject) is None

@@ -389,6 +389,11 @@ def alone(frame: Frame) -> bool:
     return frame.type == "INFO" and not frame.values.get("options", {}).get("cluster")
 
 
+def refused_publish(frame: Frame) -> str | None:
+    found = names.REFUSED_PUBLISH.fullmatch(frame.values.get("error", "")) if frame.type == "-ERR" else None
+    return None if found is None else printable(found[1])
+
+
 CHECKS = Checks(
     alone=alone,
     changes=CHANGES,
@@ -399,6 +404,7 @@ CHECKS = Checks(
         Called("request", "", ""),
     ),
     topic="subject",
+    refuses=refused_publish,
     waits=frozenset({PULL}),
     passes_on=("subject", "data"),
     gauges=GAUGES,

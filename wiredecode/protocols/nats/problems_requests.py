@@ -92,7 +92,7 @@ class Service:
 class Requests(Rule):
     """Requests without answer, and who was asked. An answer is what comes first on the reply subject."""
 
-    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT"})
+    types = frozenset({"PUB", "HPUB", "MSG", "HMSG", "CONNECT", "-ERR"})
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
@@ -112,6 +112,11 @@ class Requests(Rule):
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
+        if frame.type == "-ERR":
+            if frame.request is not None:
+                refused = (reply for reply, asked in self._open.items() if asked.place.number == frame.request)
+                self._open.pop(next(refused, ""), None)
+            return
         if frame.type == "CONNECT":
             if frame.generated:
                 self._carriers.put(frame.connection.number, None)

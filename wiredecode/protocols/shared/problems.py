@@ -312,6 +312,8 @@ class Checks:
     """Message types whose messages may share a number: those that do are confirmed as one."""
     passes_on: tuple[str, ...] = ()
     """Fields that are equal in a message to a server and in its delivery, of servers that pass messages on."""
+    refuses: Callable[[Frame], str | None] = lambda frame: None
+    """Stream of a publish that a frame refuses, though the publish asked for no answer."""
     alone: Callable[[Frame], bool] = lambda frame: False
     """Whether a server's first frame says that it waits for no other server."""
     gauges: tuple[type[Gauge], ...] = ()
