@@ -115,6 +115,10 @@ NEAR: Mapping[str, Case] = {
     "kafka.max-poll": "kafka/rebalance.pcap.gz",  # members that leave and close
     "kafka.rebalance-storm": "kafka/groups.pcap.gz",
     "kafka.fenced": "kafka/groups.pcap.gz",
+    "kafka.commit-refused": partial(kafka_commit, 27),  # it is to join again
+    "kafka.invalid-records": partial(kafka, 7),
+    "kafka.topic-refused": "kafka/groups.pcap.gz",
+    "kafka.transaction-refused": "kafka/groups.pcap.gz",
     "kafka.transaction-open": "kafka/groups.pcap.gz",  # readers of committed records, and transactions that end
     "kafka.throttled": "kafka/groups.pcap.gz",
     "kafka.group-refused": partial(kafka_commit, 27),  # it is to join again

@@ -123,6 +123,21 @@ TABLE = (
         "kafka_too_many_connections.pcap", "kafka.connection-limit", ("ended 59 new connections before it answered",)
     ),
     Outage("kafka_transaction_timeout.pcap", "kafka.fenced", ("biller (#4) was fenced",)),
+    Outage("kafka_clock_skew.pcap", "kafka.invalid-records", ("for t3: INVALID_TIMESTAMP", "clock of the producer")),
+    Outage("kafka_commit_refused.pcap", "kafka.commit-refused", ("offsets of t1: OFFSET_METADATA_TOO_LARGE",)),
+    Outage("kafka_topic_refused.pcap", "kafka.topic-refused", ("new3: INVALID_REPLICATION_FACTOR", "than there are")),
+    Outage("kafka_transaction_refused.pcap", "kafka.transaction-refused", ("payer: INVALID_TRANSACTION_TIMEOUT",)),
+    Outage(
+        "kafka_huge_request.pcap",
+        *(
+            "publish.incomplete",
+            ("10.90.0.1:9092 ended the connection of writer (#2)", "larger than the server allows"),
+        ),
+    ),
+    Outage("nats_max_waiting.pcap", "nats.pull-refused", ("3 clients pull in vain: Exceeded MaxWaiting",)),
+    Outage("nats_message_size.pcap", "publish.refused", ("message size exceeds", "(max_msg_size)")),
+    Outage("nats_certificate_expired.pcap", "tls.not-finished", ("4 TLS handshakes", "do not accept the certificate")),
+    Outage("nats_leaf_cut.pcap", "tcp.no-ack", ("for 6.824 s, while its host", "leaf (#1) sent 24 bytes again")),
     Outage("rabbit_offset_gone.pcap", "rabbitmq_stream.offset-gone", ("offset 5 of r", "begins at 3,337")),
     Outage("rabbit_client_paused.pcap", "rabbitmq_stream.heartbeat", ("2 connections", "12.5 s", "not the network")),
     Outage(

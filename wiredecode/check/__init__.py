@@ -89,6 +89,7 @@ class Checker:
             self._end(*ended.popleft())
         if frame.protocol == TLS:
             self.coverage.encrypted(frame)
+            self._others.record(frame)
         else:
             self.coverage.messages += 1
         if frame.protocol not in self._special:

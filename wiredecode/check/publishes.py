@@ -26,6 +26,7 @@ MOST_STREAMS = 1000
 MOST_REASONS = 32
 """Of refusals, per connection and stream."""
 REFUSALS = {
+    "message size": "the message is larger than the stream allows (max_msg_size)",
     "maximum ": "the stream is full: it reached its limit of messages or bytes, and its policy is to discard new ones",
     "resource": "the server or the account has no storage left",
     "wrong last": "another publisher wrote to the stream first: the expected sequence or id is old",
@@ -215,9 +216,15 @@ class Publishes(Rule):
         self.report.cite(problem, *refused.frames)
 
     def _incomplete(self, frame: Frame) -> None:
-        sent = frame.length - frame.missing
-        what = f"{short(frame.connection)} ended inside a {frame.type}: {sent:,} bytes of it were sent"
-        problem = self.report.add(CODES["publish.incomplete"], what, frame.connection.number, frame=frame)
+        sent, connection = frame.length - frame.missing, frame.connection
+        end = connection.health.end if connection.health is not None else None
+        who, likely, key = f"{short(connection)} ended", "", f"{connection.number}"
+        if end is not None and end.side != frame.side:
+            who, key = f"{frame.destination} ended the connection of {short(connection)}", frame.destination
+            likely = "the request is larger than the server allows, or the server was stopped"
+        what = f"{who} inside a {frame.type}: {sent:,} bytes of it were sent"
+        problem = self.report.add(CODES["publish.incomplete"], what, key, frame=frame)
+        problem.likely = likely
         for finding in frame.findings:
             problem.detail(finding.message)
 

@@ -11,6 +11,7 @@ from wiredecode.check.codes import CODES, checks_of, code_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
 from wiredecode.frames.who import client_side, short
 from wiredecode.net.analysis import TIMESTAMPS, each_option
@@ -21,7 +22,8 @@ from wiredecode.net.segments import distance
 from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import known, requests_of, title
-from wiredecode.protocols.shared.problems import Place, Report, Rule, begin_of
+from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of, whole
 
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
@@ -253,6 +255,8 @@ def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
 
 MOST_SERVERS = 10_000
 """Addresses of servers that are remembered."""
+LEAST_FINISHED = 58
+"""Bytes of the record with which a client finishes a handshake of TLS 1.3; in older versions there are more."""
 MOST_BYTES = 512 * 1024
 """Bytes of frames of one layer that are searched for secrets: most frames hold none."""
 
@@ -265,6 +269,31 @@ class OtherProtocols(Rule):
         self._ports = {port: one.name for one in reversed(known()) for port in one.ports}
         self._protocols: dict[str, str] = {}
         self._others: list[tuple[Connection, str]] = []
+        self._hellos: Newest[int, tuple[FrameRef, int, bool]] = Newest(MOST_SERVERS)
+        """By connection: ClientHello, the offset of its end, and whether the server answered it."""
+
+    def record(self, frame: Frame) -> None:
+        """The next record of TLS."""
+        number = frame.connection.number
+        if frame.type == "ClientHello":
+            self._hellos.put(number, (ref_of(frame), frame.offset + frame.length, False))
+        elif frame.type == "ServerHello" and number in self._hellos:
+            self._hellos[number] = *self._hellos[number][:2], True
+        elif frame.type == "Alert":
+            self._hellos.pop(number, None)  # it says why
+
+    def ended(self, connection: Connection) -> None:
+        """A client that ends the connection in place of the handshake does not accept what the server sent."""
+        hello, sent, answered = self._hellos.pop(connection.number, (None, 0, False))
+        end = connection.health.end if connection.health is not None else None
+        if hello is None or not answered or end is None or end.side != hello.side or not whole(connection):
+            return
+        if connection.directions[hello.side].captured < sent + LEAST_FINISHED:
+            server = connection.endpoints[1 - hello.side]
+            problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
+            times = counted(problem.count, "TLS handshake")
+            problem.what = f"clients ended {times} with {server} after they got its certificate"
+            problem.likely = "they do not accept the certificate: it expired, has another name, or an unknown authority"
 
     def frame(self, frame: Frame) -> None:
         connection = frame.connection

@@ -1,10 +1,8 @@
 """Problems between Kafka clients and brokers."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
@@ -31,7 +29,6 @@ REFUSED = {code: frozenset(each.get("types", ALL_RESPONSES)) for code, each in R
 """Types of the responses."""
 LASTING_NS, PAUSE_NS = 2_000_000_000, 10_000_000_000
 """A refusal lasts if a client gets it again after the first time, with shorter pauses than the second."""
-PARTITION = re.compile(r"\[\d+\]$")
 
 
 @dataclass(eq=False)
@@ -67,7 +64,7 @@ class Refusals(Rule):
                 self._deleted.put(printable(each["topic"]), done)
 
     def _report(self, frame: Frame, code: str, error: str) -> None:
-        topics = dict.fromkeys(PARTITION.sub("", each) for each in frame.generated.get("topics_named", "").split())
+        topics = dict.fromkeys(each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         what = REFUSALS[code]["what"].format(
             client=short(frame.connection),
             name=frame.connection.who.get("name", "a client"),
@@ -129,8 +126,8 @@ class Closed(Rule):
 
     types = frozenset(MESSAGES)
     _sent: Newest[int, Sent] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    _served: Newest[int, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """Connections on which a broker answered more than the question for its versions."""
+    _served: Newest[Any, bool] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """Connections on which a broker answered more than the question for its versions, and brokers without logins."""
     _offers: Newest[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """By broker the versions of its APIs."""
 
@@ -147,6 +144,8 @@ class Closed(Rule):
                 offered = {each["api_key"]: (each["min_version"], each["max_version"]) for each in apis}
                 self._offers.put(frame.source, offered)
             else:
+                if number not in self._served and not (frame.type or "").startswith("Sasl"):
+                    self._served.put(frame.source, True)
                 self._served.put(number, True)
 
     def ended(self, connection: Connection) -> None:
@@ -171,7 +170,7 @@ class Closed(Rule):
         elif sent.acks == 0:
             what = f"{broker} ended the connection of {who} ({how}) after records for {sent.topics} with acks=0"
             self.report.add(CODES["acks-none-lost"], what, (broker, client, sent.topics), frame=sent.place)
-        elif not served and sent.key not in (names.API_VERSIONS, names.SASL_HANDSHAKE, names.SASL_AUTHENTICATE):
+        elif not served and broker not in self._served and sent.key not in names.LOGIN:
             what = f"{broker} closed the connection of {who}, which did not log in, at its first request ({api})"
             self.report.add(CODES["not-logged-in"], what, (broker, client), frame=sent.place)
         elif not served and sent.key == names.API_VERSIONS and not sides[1 - sent.place.side].captured:
@@ -206,7 +205,7 @@ class Advertised(AdvertisedHost):
             named = {(each["host"], each["port"], host_of(frame.destination)) for each in brokers}
             yield from (key[:2] for key in named & self._advertised.keys())
         else:
-            leaders = {each.get("leader_id") for _, _, each in islice(partitions(values), MOST_REMEMBERED)}
+            leaders = {each.get("leader_id") for _, _, each in partitions(values)}
             yield from ((each["host"], each["port"]) for each in brokers if each["node_id"] in leaders)
 
 

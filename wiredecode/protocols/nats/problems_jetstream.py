@@ -107,7 +107,11 @@ class Pulls(Rule):
     def _answer(self, frame: Frame) -> None:
         """The server sent a message of a consumer, or a status to who pulls."""
         values = frame.values
-        for answered in (self._open.pop(values.get("subject", ""), None), acknowledged(values.get("reply", ""))):
+        pull, why = self._open.pop(values.get("subject", ""), None), printable(values.get("description", ""))
+        if pull is not None and why.startswith("Exceeded"):
+            what = f"{short(pull.place.connection)} pulls from {pull.of} in vain: {why}"
+            self.report.add(CODES["pull-refused"], what, what, frame=pull.place, until_ns=frame.time_ns).alike = why
+        for answered in (pull, acknowledged(values.get("reply", ""))):
             if answered is not None:
                 self._answered.put(answered.of, frame.time_ns)
 

@@ -10,7 +10,7 @@ from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Report
 
 STORM, STORM_NS = 6, 60_000_000_000
-"""So many generations of a group in that time are too many."""
+"""This number of generations of a group, in this time, is a storm."""
 MANY_CRASHES = 3
 """Members that ended without leaving the group, and began at the same offset."""
 MOST = 10_000
