@@ -4,10 +4,9 @@ The file is TOML, ``wiredecode/config.toml`` below ``$XDG_CONFIG_HOME`` or ``~/.
 a program changes one line, and comments stay.
 """
 
-import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,33 +162,17 @@ def write(name: str, value: str | bool | list[str] | None) -> None:
 
 
 def changed(text: str, name: str, value: str | bool | list[str] | None) -> str:
-    """The text of a file with another value of one setting."""
-    wanted = flat(_parsed(text))
-    if value is None:
-        wanted.pop(name, None)
-    else:
-        wanted[name] = value
+    """The text of a file with another value of one setting; comments and all else stay."""
+    import tomlkit
+
+    _parsed(text)
+    document = tomlkit.parse(text)
     table, _, key = name.rpartition(".")
-    line = None if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
-    lines = [each if each.endswith("\n") else f"{each}\n" for each in text.splitlines(keepends=True)]
-    heads = [at for at, each in enumerate(lines) if each.lstrip().startswith("[")]
-    begin = 0 if not table else next((at + 1 for at in heads if lines[at].split("#")[0].strip() == f"[{table}]"), None)
-    if begin is None:
-        lines += ["\n"] * bool(lines) + [f"[{table}]\n"]
-        begin = len(lines)
-    end = next((at for at in heads if at >= begin), len(lines))
-    there = next((at for at in range(begin, end) if re.match(rf'\s*"?{re.escape(key)}"?\s*=', lines[at])), None)
-    if there is not None:
-        lines[there : there + 1] = [] if line is None else [line]
-    elif line is not None:
-        while end > begin and not lines[end - 1].strip():
-            end -= 1
-        lines.insert(end, line)
-    made = "".join(lines)
-    try:
-        right = flat(_parsed(made)) == wanted
-    except SettingsError:
-        right = False
-    if not right:
-        raise SettingsError(f"{path()}: {name} is written in a form that only people can change: edit the file")
-    return made
+    inside = document.setdefault(table, {}) if table else document
+    if not isinstance(inside, MutableMapping):
+        raise SettingsError(f"{path()}: {table} has to be a table: [{table}]")
+    if value is not None:
+        inside[key] = value
+    elif inside.pop(key, None) is None and table and not inside:
+        del document[table]
+    return tomlkit.dumps(document)

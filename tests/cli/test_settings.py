@@ -39,11 +39,13 @@ def test_changes_leave_comments_and_all_else_as_they_are() -> None:
     made = changed(WRITTEN, "filters.fast", 'x == "\\"'[:0] + "latency < 1ms")
     assert made.index("fast = ") < made.index("[colors]") and "# mine" in made
     assert changed(changed(WRITTEN, "ui.ascii", True), "ui.ascii", None).startswith(WRITTEN)
+    assert changed(WRITTEN, "ui.ascii", None) == WRITTEN and changed("", "time", None) == ""
     assert changed("", "time", "delta") == 'time = "delta"\n'
-    assert changed("[filters]\na = 'b'\n", "time", "delta") == "time = \"delta\"\n[filters]\na = 'b'\n"
-    for text, name in ((WRITTEN, "filters.mine"), ("filters = {a = 'x'}\n", "filters.a")):
-        with pytest.raises(SettingsError, match="edit the file"):
-            changed(text, name, "frame.number > 4")
+    assert changed("[filters]\na = 'b'\n", "time", "delta") == "time = \"delta\"\n\n[filters]\na = 'b'\n"
+    assert 'mine = "frame.number > 4"\n\n[colors]' in changed(WRITTEN, "filters.mine", "frame.number > 4")
+    assert changed("filters = {a = 'x'}\n", "filters.a", "y") == 'filters = {a = "y"}\n'
+    with pytest.raises(SettingsError, match="filters has to be a table"):
+        changed("filters = 3\n", "filters.a", "y")
 
 
 def test_saved_filters_stand_in_others_but_not_in_texts() -> None:

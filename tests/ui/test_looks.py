@@ -76,9 +76,6 @@ def test_the_last_filters_are_offered_next_time_but_not_all_of_a_long_life(
     drive(BASIC, first)
     assert settings.load().recent == tuple(f"frame.number > {number}" for number in range(2, most + 2))
     drive(BASIC, second, settings=settings.load())
-    home.write_text("[ui]\nrecent = [\n  'frame',\n]\n")  # in a form that a program leaves alone
-    drive(BASIC, first, settings=settings.load())
-    assert settings.load().recent == ("frame",)
 
 
 def test_columns_are_chosen_and_kept() -> None:
