@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 from pathlib import Path
@@ -92,12 +93,39 @@ def test_row_groups_are_filled_across_batches() -> None:
     assert found.metadata.row_group(0).column(1).compression == "ZSTD"
 
 
-def test_giving_up_is_quiet(recwarn: pytest.WarningsRecorder) -> None:
+@pytest.mark.parametrize("groups", [0, 1, 14, 15, 300])
+def test_row_groups_written_one_by_one_make_the_file_that_arrow_writes(groups: int) -> None:
+    """With 15 of them the head of their list gets longer; offsets get longer, too."""
     stream = io.BytesIO()
     writer = ParquetWriter(stream, SCHEMA, Settings())
+    whole = io.BytesIO()
+    with writer._open(whole) as plain:
+        for _ in range(groups):
+            writer.write(BATCH)
+            writer.flush()
+            plain.write_table(pa.Table.from_batches([BATCH]).cast(writer._schema))
+    writer.close()
+    assert stream.getvalue() == whole.getvalue()
+    assert pq.read_table(io.BytesIO(stream.getvalue())).num_rows == 2 * groups
+
+
+def test_giving_up_is_quiet(recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]) -> None:
+    class Full(io.BytesIO):
+        full = False
+
+        def write(self, data: Any) -> int:
+            if self.full:
+                raise OSError("no space left")
+            return super().write(data)
+
+    stream = Full()
+    writer = ParquetWriter(stream, SCHEMA, Settings())
     writer.write(BATCH)
-    stream.close()
-    writer._writer.close()
+    stream.full = True
+    with pytest.raises(OSError, match="no space left"):
+        writer.flush()
+    gc.collect()
+    assert not recwarn.list and capfd.readouterr().err == ""
 
 
 # Partitions.

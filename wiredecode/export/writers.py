@@ -1,6 +1,5 @@
 """Writers of tables: record batches in, bytes of a format out. A few batches are in memory at most."""
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from wiredecode.export.footer import MAGIC, Footer, Unclosed
 from wiredecode.frames.record import JsonArray
+from wiredecode.tables import trim_memory
 from wiredecode.tables.portable import in_file
 from wiredecode.tables.reader import MESSAGES
 from wiredecode.tables.rows import dumps, rows, text_column
@@ -24,9 +25,13 @@ ROW_GROUP_BYTES = 24 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024
 """Parquet is passed on in pieces of this size."""
 WIDE = "layers"
-GROWTH, MAX_ROW_GROUP_BYTES = 16, 4 * ROW_GROUP_BYTES
-"""A file with this column has a thousand columns; the footer describes them for every row group, and is in memory until
-the end: so after this many row groups they get larger."""
+GROWTH = 16
+"""A file with this column has a thousand columns, and its footer describes them for every row group, 260 KB: so after
+this many row groups they may have twice the rows."""
+DICTIONARY_BYTES = 128 * 1024
+"""Numbers that are all different need 30 MB for a dictionary of Arrow's default size, in vain."""
+PAGE_ROWS = ROW_GROUP
+"""With Arrow's default of 20,000, columns of nulls take three times the room."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +150,21 @@ class ParquetWriter:
         compression = settings.compression or "zstd"
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         of_messages = (schema.metadata or {}).get(b"wiredecode.table") == MESSAGES.encode()
-        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
-        self._sink = pa.BufferedOutputStream(pa.PythonFile(Unclosed(stream), mode="w"), BUFFER_BYTES)
-        self._writer: ArrowParquetWriter = pq.ParquetWriter(
-            self._sink,
-            schema,
+        self._open: Callable[..., ArrowParquetWriter] = partial(
+            pq.ParquetWriter,
+            schema=schema,
             compression=compression,
             use_dictionary=texts if of_messages else True,  # of numbers and bodies they would take more room
             write_statistics=[field.name for field in schema if not pa.types.is_binary(field.type)],
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
+            max_rows_per_page=PAGE_ROWS,
         )
+        stream.write(MAGIC)
+        self._stream, self._written = stream, len(MAGIC)
+        self._footer = Footer(self._group())
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
-        self._wide, self._most_bytes = WIDE in schema.names, ROW_GROUP_BYTES
+        self._wide = WIDE in schema.names
         self.waiting_bytes = 0
         """Held back for the next row group."""
 
@@ -168,7 +176,7 @@ class ParquetWriter:
             batch = batch.slice(room)
         if len(batch):
             self._keep(batch)
-        if self.waiting_bytes >= self._most_bytes:
+        if self.waiting_bytes >= ROW_GROUP_BYTES:
             self.flush()
 
     def _keep(self, batch: pa.RecordBatch) -> None:
@@ -183,16 +191,38 @@ class ParquetWriter:
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
                 table = in_order(table, self._order)
-            self._writer.write_table(table, row_group_size=len(table))
+            self._footer.add(self._group(table), len(table))
             self._groups += 1
-            if self._wide and self._groups % GROWTH == 0:
-                self._rows *= 2
-                self._most_bytes = min(self._most_bytes + ROW_GROUP_BYTES, MAX_ROW_GROUP_BYTES)
+            if self._wide:
+                del table
+                trim_memory()
+                if self._groups % GROWTH == 0:
+                    self._rows *= 2
+
+    def _group(self, *tables: pa.Table) -> bytes:
+        """Write a row group, or none; return the footer of a file that holds nothing else."""
+        stream = Unclosed(self._stream, skipped=self._written)
+        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
+        file = pa.PythonFile(stream, mode="w")
+        sink = pa.BufferedOutputStream(file, BUFFER_BYTES)
+        writer = self._open(sink)
+        try:
+            sink.flush()
+            stream.skip(file)
+            for table in tables:
+                writer.write_table(table, row_group_size=len(table))
+            self._written = sink.tell()
+            sink.flush()
+        finally:
+            stream.footer = bytearray()  # if that failed, Arrow still ends its file
+        writer.close()
+        sink.close()
+        return bytes(stream.footer[: -4 - len(MAGIC)])
 
     def close(self) -> None:
         self.flush()
-        self._writer.close()
-        self._sink.close()
+        for part in self._footer.parts():
+            self._stream.write(part)
 
 
 def in_order(table: pa.Table, name: str) -> pa.Table:
@@ -210,31 +240,6 @@ def weight(column: pa.Array) -> int:
     if pa.types.is_struct(column.type):
         return sum(weight(column.field(index)) for index in range(column.type.num_fields))
     return int(column.nbytes)
-
-
-class Unclosed(io.RawIOBase):
-    """A stream that Arrow may write to and must not close."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream, self._position = stream, 0
-
-    def write(self, data: Any) -> int:
-        if self._stream.closed:  # the output was given up, and Arrow still wants to end it
-            return len(data)
-        size = self._stream.write(data)
-        self._position += size
-        return size
-
-    def tell(self) -> int:
-        """Offset within the file, for Arrow; streams such as pipes have none."""
-        return self._position
-
-    def flush(self) -> None:
-        if not self._stream.closed:
-            self._stream.flush()
-
-    def writable(self) -> bool:
-        return True
 
 
 WRITERS: dict[str, Callable[[BinaryIO, pa.Schema, Settings], Writer]] = {

@@ -25,6 +25,12 @@ def bound_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, KEPT)
 
 
+def trim_memory() -> None:
+    """Give back what is freed but lies below memory in use: up to 80 MB after a row group of a thousand columns."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc
+        trim(0)
+
+
 class _NoPandas:
     @staticmethod
     def find_spec(name: str, path: object, target: object = None) -> None:
