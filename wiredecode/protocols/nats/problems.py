@@ -182,8 +182,6 @@ class Delivered:
 class Reader:
     """A client as a consumer, and the PINGs of its connection."""
 
-    client: int | None = None
-    """Its side."""
     subjects: dict[str, str] = field(default_factory=dict)
     """By sid."""
     delivered: dict[str, Delivered] = field(default_factory=dict)
@@ -249,8 +247,6 @@ class Clients(Rule):
             reader.plain = ref_of(frame) if reader.tls_required else None
         elif kind == "-ERR":
             self._error(frame, reader)
-        if frame.sender is not None and reader.client is None:
-            reader.client = frame.side if frame.sender == "client" else 1 - frame.side
 
     def _error(self, frame: Frame, reader: Reader) -> None:
         text = printable(frame.values.get("error", ""))
@@ -310,9 +306,8 @@ class Clients(Rule):
             return
         for side in (0, 1):
             self._silent(connection, reader, side)
-        client = connection.initiator if connection.initiator is not None else reader.client
-        health = connection.health
-        if health is None or client is None or reader.errors & CLOSING or not reader.delivered:
+        client, health = client_side(connection), connection.health
+        if health is None or reader.errors & CLOSING or not reader.delivered:
             return
         if health.directions[client].zero_window_ns < LEAST_CLOSED_NS:
             return
@@ -329,7 +324,7 @@ class Clients(Rule):
         self, connection: Connection, reader: Reader, how: str, at: Frame | Place, severity: str | None = None
     ) -> None:
         who, health = short(connection), connection.health
-        client = connection.initiator if connection.initiator is not None else reader.client
+        client = client_side(connection)
         sid = max(reader.delivered, key=lambda each: reader.delivered[each].size, default=None)
         on = f" on subscription {sid} {reader.subjects.get(sid, '(before the capture)')}" if sid is not None else ""
         what = f"{who} is a slow consumer{on}: {how}"
@@ -337,7 +332,7 @@ class Clients(Rule):
         if reader.last is not None:
             self.report.cite(problem, reader.last)
         problem.weight = sum(each.messages for each in reader.delivered.values())
-        if health is not None and client is not None and health.directions[client].zero_windows:
+        if health is not None and health.directions[client].zero_windows:
             window = health.directions[client]
             begin = window.zero_intervals[0][0]
             closed = f"{window.zero_window_ns / 1e9:.3f} s, from {self.report.seconds(begin)} on"
@@ -355,7 +350,7 @@ class Clients(Rule):
         end_ns = connection.health.last_ns if connection.health is not None else 0
         end = connection.health.end if connection.health is not None else None
         waited = (end.time_ns if end is not None else max(end_ns, self.report.last_ns)) - pings[0].time_ns
-        by_client = side == (connection.initiator if connection.initiator is not None else reader.client)
+        by_client = side == client_side(connection)
         patience = SERVER_PATIENCE_NS if by_client else CLIENT_PATIENCE_NS
         if waited < SERVER_PATIENCE_NS and len(pings) < MANY_PINGS:
             return

@@ -93,11 +93,9 @@ class Flapping(Rule):
             return  # each of several consumers took over once, as when they are restarted one after another
         stream, name = key
         what = f"the active consumer {name} of {stream} changes {FLAPS} times within {within / 1e9:.3f} s"
-        for _, place in changes:
-            self.report.add(CODES["active-consumer-flapping"], what, key, frame=place, count=0)
-        problem = self.report.add(CODES["active-consumer-flapping"], what, key, frame=frame)
-        if problem.count == 1:
-            problem.count = FLAPS
+        known = (CODES["active-consumer-flapping"].code, key) in self.report.problems
+        places = [place for _, place in changes]
+        self.report.about(CODES["active-consumer-flapping"], what, key, places, count=1 if known else FLAPS)
 
 
 @dataclass(slots=True)
@@ -165,10 +163,7 @@ class CrashLoop(Rule):
                 continue
             what = f"{who} began to consume {stream} at offset {first:,} {len(lives):,} times, and ended soon each time"
             code, key = CODES["consumer-crash-loop"], (who, stream, first)
-            problem = self.report.add(code, what, key, frame=lives[0].place)
-            for life in lives[1:]:
-                self.report.add(code, what, key, frame=life.place)
-            problem.weight = len(lives)
+            problem = self.report.about(code, what, key, [life.place for life in lives])
             problem.detail(f"{len(lives):,} connections ended by the client without Close, and without a stored offset")
 
 
@@ -219,6 +214,4 @@ class Fill(Rule):
                 self._report(CODES["small-sub-batches"], what, stream, filled)
 
     def _report(self, code: Code, what: str, stream: str, filled: Filled) -> None:
-        for place in filled.places:
-            problem = self.report.add(code, what, stream, frame=place)
-            problem.count = filled.chunks
+        self.report.about(code, what, stream, filled.places, count=filled.chunks).weight = 0

@@ -40,7 +40,7 @@ class Advertised:
     first_ns: int = 0
     """... and the first time."""
     unused: bool = False
-    """Once its host did nothing for a while afterwards."""
+    """Its host did nothing for a while afterwards."""
 
 
 @dataclass(slots=True)
@@ -103,13 +103,14 @@ class AdvertisedHost(Rule):
         before = self._advertised.get(key)
         times, first_ns = (1, frame.time_ns) if before is None else (before.times + 1, before.first_ns)
         named = ref_of(frame), frame.source, printable(host), port, client
-        unused = before is not None and self._is_unused(before, frame.time_ns)
-        self._advertised[key] = Advertised(*named, times=times, first_ns=first_ns, unused=unused)
+        if before is None or not self._unusable(before, frame.time_ns):
+            self._advertised[key] = Advertised(*named, times=times, first_ns=first_ns)
 
-    def _is_unused(self, advertised: Advertised, until_ns: int) -> bool:
-        begun_ns = advertised.place.time_ns
-        idle = self._worked.get(advertised.client, 0) < begun_ns and until_ns - begun_ns >= UNUSED_NS
-        return advertised.unused or idle
+    def _unusable(self, advertised: Advertised, until_ns: int) -> bool:
+        """Whether it is an address of the client's own machine, and the client did nothing afterwards for a while."""
+        idle = self._worked.get(advertised.client, 0) < advertised.place.time_ns <= until_ns - UNUSED_NS
+        advertised.unused |= idle
+        return self.works_elsewhere and is_foreign(advertised) and advertised.unused
 
     def ended(self, connection: Connection) -> None:
         health = connection.health
@@ -171,7 +172,7 @@ class AdvertisedHost(Rule):
     def _gave_up(self, advertised: Advertised, client: str) -> bool:
         """Whether its host left, or asked again and again, and did nothing with streams afterwards."""
         if self.works_elsewhere:
-            return is_foreign(advertised) and self._is_unused(advertised, self.report.last_ns)
+            return self._unusable(advertised, self.report.last_ns)
         ended = (self.leaves and advertised.left_ns is not None) or advertised.times >= MIN_ANSWERS
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
