@@ -173,6 +173,15 @@ def test_a_publish_whose_ack_comes_before_a_plain_subscriber_gets_it_has_its_ans
     assert not spoken(*said)
 
 
+def test_a_publish_that_is_not_permitted_is_no_unanswered_request() -> None:
+    said = [(0.05, CLIENT, b"SUB _INBOX.p.* 2\r\n")]
+    for number in range(1, 4):
+        said.append((0.1 * number, CLIENT, b"PUB a.b _INBOX.p.%d 1\r\n?\r\n" % number))
+        said.append((0.1 * number + 0.01, SERVER, b"-ERR 'Permissions Violation for Publish to \"a.b\"'\r\n"))
+    problems = talk(*said, (5, CLIENT, b"PING\r\n"), (5.01, SERVER, b"PONG\r\n"))
+    assert [(each.name, each.count) for each in problems] == [("nats.permissions", 3)]
+
+
 def test_one_message_with_a_reply_subject_that_nobody_uses_is_a_remark() -> None:
     assert spoken(*asked(1, reply="log.to."))["nats.unanswered"].severity == "note"
 
