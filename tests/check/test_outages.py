@@ -204,7 +204,7 @@ def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name
     assert problems(name) == []
 
 
-@pytest.mark.parametrize("name", ["nats_truncated.pcap", "rabbit_late_half.pcap"])
+@pytest.mark.parametrize("name", ["nats_truncated.pcap", "rabbit_late_half.pcap", "cursus_late_half.pcap"])
 def test_truncated_packets_and_connections_that_began_before_accuse_no_server(name: str) -> None:
     assert {problem.name for problem in problems(name)} <= {"capture.loss"}
 

@@ -25,17 +25,6 @@ MOST_STREAMS = 1000
 """Brokers and streams that are counted separately."""
 MOST_REASONS = 32
 """Of refusals, per connection and stream."""
-REFUSALS = {
-    "message size": "the message is larger than the stream allows (max_msg_size)",
-    "maximum ": "the stream is full: it reached its limit of messages or bytes, and its policy is to discard new ones",
-    "resource": "the server or the account has no storage left",
-    "wrong last": "another publisher wrote to the stream first: the expected sequence or id is old",
-    "decode": "the broker cannot read the messages: compare the compression of client and broker",
-    "leader": "another broker is the leader now: the client has to look up the leader again",
-    "auth": "the client's user may not publish there",
-    "topic_not_found": "the topic was deleted, or was never created",
-}
-"""Likely cause of a refusal by a word of its reason."""
 COMPARED = "wrong last sequence"
 NUMBER = re.compile(r"\b\d+\b")
 MOST_PLACES = 65_536
@@ -150,7 +139,7 @@ class Publishes(Rule):
             return
         for refused in self._refused.get(place, {}).values():
             refused.confirmed = True
-        if waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
+        if self.report.made and waiting.stream.partition("[")[0] in self.report.made and self._settles(frame, waiting):
             return
         span, sides = (waiting.time_ns, frame.time_ns), frame.connection.directions
         if span[1] - span[0] >= REMARKABLE_NS and any(side.lost_between(*span, frame.ready) for side in sides):
@@ -212,7 +201,7 @@ class Publishes(Rule):
         how: Any = {"until_ns": refused.last_ns, "count": refused.messages, "severity": severity}
         problem = self.report.add(CODES["publish.refused"], what, (place, why), frame=refused.place, **how)
         problem.weight, problem.alike = refused.messages, why
-        problem.likely = next((text for word, text in REFUSALS.items() if word in why.lower()), "")
+        problem.likely = next((text for word, text in problem.code.likely.items() if word in why.lower()), "")
         self.report.cite(problem, *refused.frames)
 
     def _incomplete(self, frame: Frame) -> None:

@@ -108,7 +108,8 @@ class AdvertisedHost(Rule):
 
     def _unusable(self, advertised: Advertised, until_ns: int) -> bool:
         """Whether it is an address of the client's own machine, and the client did nothing afterwards for a while."""
-        idle = self._worked.get(advertised.client, 0) < advertised.place.time_ns <= until_ns - UNUSED_NS
+        captured = all(side.captured for side in advertised.place.connection.directions)
+        idle = captured and self._worked.get(advertised.client, 0) < advertised.place.time_ns <= until_ns - UNUSED_NS
         advertised.unused |= idle
         return self.works_elsewhere and is_foreign(advertised) and advertised.unused
 

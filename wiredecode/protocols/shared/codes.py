@@ -1,7 +1,7 @@
 """The kinds of problems of a package: their texts are in a file ``problems.toml`` beside its modules."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 
@@ -46,6 +46,8 @@ class Code:
     """Title of many problems of this code as one; ``{count}`` is their number ..."""
     late: bool = False
     """... if no cause explains them: each may have its own."""
+    likely: Mapping[str, str] = field(default_factory=dict)
+    """Likely cause of a refusal by a word of its reason."""
 
 
 class Codes:
