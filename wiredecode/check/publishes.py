@@ -12,7 +12,7 @@ from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.who import short
 from wiredecode.net.spread import MOST_VALUES, Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
-from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Report, Rule, inner_values
+from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
 """A p99, and a single confirm, that are worth a warning."""
@@ -80,23 +80,22 @@ class Refused:
     """Others were confirmed after them."""
 
 
+@dataclass(eq=False)
 class Publishes(Rule):
     """Sees frames of the types that publish."""
 
-    def __init__(self, report: Report, exchanges: Exchanges) -> None:
-        super().__init__(report)
-        self._exchanges = exchanges
-        self._confirmed: dict[tuple[str, str], Confirmed] = {}
-        self.most_times = MOST_VALUES
-        """Different latencies of a stream that are exact."""
-        self._begun: Newest[tuple[str, str], int] = Newest(MOST_STREAMS)
-        """Time of the first confirm of topics that were made in the capture, by broker."""
-        self._published: Newest[tuple[int, str], int] = Newest(MOST_PLACES)
-        """Messages by connection and stream."""
-        self._refused: Newest[tuple[int, str], dict[str, Refused]] = Newest(MOST_PLACES)
-        """By connection and stream, then by reason."""
-        self.refused_by: int | None = None
-        """The last frame that refused a publish: no other rule reports it."""
+    _exchanges: Exchanges
+    _confirmed: dict[tuple[str, str], Confirmed] = field(default_factory=dict)
+    most_times: int = MOST_VALUES
+    """Different latencies of a stream that are exact."""
+    _begun: Newest[tuple[str, str], int] = field(default_factory=lambda: Newest(MOST_STREAMS))
+    """Time of the first confirm of topics that were made in the capture, by broker."""
+    _published: Newest[tuple[int, str], int] = field(default_factory=lambda: Newest(MOST_PLACES))
+    """Messages by connection and stream."""
+    _refused: Newest[tuple[int, str], dict[str, Refused]] = field(default_factory=lambda: Newest(MOST_PLACES))
+    """By connection and stream, then by reason."""
+    refused_by: int | None = None
+    """The last frame that refused a publish: no other rule reports it."""
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""

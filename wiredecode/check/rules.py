@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from wiredecode.net.types import Connection, Direction
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.registry import known, requests_of, title
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import FrameRef, Place, Report, Rule, begin_of, ref_of, whole
+from wiredecode.protocols.shared.problems import FrameRef, Place, Rule, begin_of, ref_of, whole
 
 PATIENCE_NS = 1_000_000_000
 """A request is unanswered if this much of the capture, or the end of its connection, follows."""
@@ -41,13 +42,12 @@ CAPTURE_ENDS = "frame-cut"
 """Where nothing is missing before: the capture ends inside a frame, as many do."""
 
 
+@dataclass(eq=False)
 class Requests(Rule):
     """Requests without response, and slow ones that TCP explains."""
 
-    def __init__(self, report: Report, exchanges: Exchanges) -> None:
-        super().__init__(report)
-        self._exchanges = exchanges
-        self._slow: dict[int, list[tuple[Exchange, int, int]]] = {}
+    _exchanges: Exchanges
+    _slow: dict[int, list[tuple[Exchange, int, int]]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         if frame.request is not None:
@@ -128,13 +128,12 @@ def may_be_before(direction: Direction) -> bool:
     return all(shown - direction.first_ns <= SETTLED_NS for _, shown, _ in direction.losses)
 
 
+@dataclass(eq=False)
 class Findings(Rule):
     """Findings about frames, grouped by code."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.refusal_told = False
-        """Another rule already reported that the frame refuses a request."""
+    refusal_told: bool = False
+    """Another rule already reported that the frame refuses a request."""
 
     def frame(self, frame: Frame) -> None:
         checks = checks_of(frame.protocol)
@@ -193,14 +192,13 @@ class Jump(NamedTuple):
     what: str
 
 
+@dataclass(eq=False)
 class ClockRule(Rule):
     """Sees the packets before they are decoded; reports at the end."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._jumps: list[Jump] = []
-        self._before: PacketBatch | None = None
-        """The last packets of the batch before."""
+    _jumps: list[Jump] = field(default_factory=list)
+    _before: PacketBatch | None = None
+    """The last packets of the batch before."""
 
     def look(self, batch: PacketBatch) -> None:
         """The next packets."""
@@ -261,16 +259,17 @@ MOST_BYTES = 512 * 1024
 """Bytes of frames of one layer that are searched for secrets: most frames hold none."""
 
 
+@dataclass(eq=False)
 class OtherProtocols(Rule):
     """Receives the first frames of connections, and the likely protocols of other connections."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._ports = {port: one.name for one in reversed(known()) for port in one.ports}
-        self._protocols: dict[str, str] = {}
-        self._others: list[tuple[Connection, str]] = []
-        self._hellos: Newest[int, tuple[FrameRef, int, bool]] = Newest(MOST_SERVERS)
-        """By connection: ClientHello, the offset of its end, and whether the server answered it."""
+    _ports: dict[int, str] = field(
+        default_factory=lambda: {port: one.name for one in reversed(known()) for port in one.ports}
+    )
+    _protocols: dict[str, str] = field(default_factory=dict)
+    _others: list[tuple[Connection, str]] = field(default_factory=list)
+    _hellos: Newest[int, tuple[FrameRef, int, bool]] = field(default_factory=lambda: Newest(MOST_SERVERS))
+    """By connection: ClientHello, the offset of its end, and whether the server answered it."""
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
@@ -363,14 +362,13 @@ def _likely(client: str, server: str) -> str:
     return f"the client, which speaks {client}, was given the port of {server}"
 
 
+@dataclass(eq=False)
 class ClearText(Rule):
     """Fields that are declared secret, in frames that were decoded."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self.harmless: set[type[Layer] | None] = {None}
-        """Layers without secrets: their frames need not be shown to this rule."""
-        self._looked: Counter[type[Layer]] = Counter()
+    harmless: set[type[Layer] | None] = field(default_factory=lambda: {None})
+    """Layers without secrets: their frames need not be shown to this rule."""
+    _looked: Counter[type[Layer]] = field(default_factory=Counter)
 
     def frame(self, frame: Frame) -> None:
         layer = frame.layer

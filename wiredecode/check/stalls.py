@@ -15,7 +15,6 @@ from wiredecode.protocols.shared.problems import (
     MOST_EVIDENCE,
     FrameRef,
     Place,
-    Report,
     Rule,
     stopped_or_cut,
 )
@@ -224,13 +223,12 @@ class Stall:
         return bool(self.alive) or self.heard_later
 
 
+@dataclass(eq=False)
 class Stalls(Rule):
     """Servers that stopped serving for a time."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(report)
-        self._silences = Silences()
-        self._stalls: dict[str, list[Stall]] = {}
+    _silences: Silences = field(default_factory=lambda: Silences())
+    _stalls: dict[str, list[Stall]] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
         silence = self._silences.frame(frame)
