@@ -397,7 +397,7 @@ class Dissector:
             if select.arrival(frame) is not False:
                 return False
             tracker.unseen = select.excludes(frame.connection)
-        if not (self.demand.alone and tracker.unseen and conversation.dispensable(frame)):
+        if not (self.demand.alone and tracker.unseen) or tracker.protocol is None or tracker.protocol.has_session:
             if frame.status != OK or not conversation.skip(frame, unseen=tracker.unseen):
                 return False
             self.accounts.skipped(frame)

@@ -88,7 +88,7 @@ class Tracker:
         from wiredecode.protocols.shared.tls import DECRYPTED, NAME, TlsConversation
 
         if self.security is None:
-            self.security = TlsConversation()
+            self.security = TlsConversation(self.connection)
         direction, size = record.direction, len(record.data)
         frame = Frame(
             *(self.connection, direction.side, record.data, 0, size, record.offset, size, 0, record.packets),

@@ -205,6 +205,11 @@ class Conversation(ABC):
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""
 
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.client = connection, connection.initiator
+        self.whole = connection.initiator is not None
+        """Seen from the start: what was not declared before was not captured, or never declared."""
+
     @abstractmethod
     def decode(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
@@ -219,10 +224,6 @@ class Conversation(ABC):
         True: nothing that comes later depends on it; its protocol, sender, type and code are filled in. ``unseen``:
         no other frame of the connection will be seen either.
         """
-        return False
-
-    def dispensable(self, frame: Frame) -> bool:
-        """Whether a frame of a connection that is neither shown nor counted does not affect other connections."""
         return False
 
     def messages(self, frame: Frame, out: Messages) -> None:

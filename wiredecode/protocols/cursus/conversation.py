@@ -47,9 +47,7 @@ class CursusConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
     def __init__(self, connection: Connection, dialect: str | None) -> None:
-        self.connection = connection
-        self.client = connection.initiator
-        self.whole = connection.initiator is not None
+        super().__init__(connection)
         self.forced, self.dialect = dialect, dialect
         self.outstanding: Outstanding[int, CommandRequest] = Outstanding()
         self.is_streaming = False
@@ -64,9 +62,6 @@ class CursusConversation(Conversation):
         self.uncertain = not self.whole
         """Frames may have been lost: a reply need not belong to the oldest command that waits."""
         self.next_offset: list[int | None] = [0, 0] if self.whole else [None, None]
-
-    def dispensable(self, frame: Frame) -> bool:
-        return True
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME

@@ -46,8 +46,7 @@ class KafkaConversation(Conversation):
 
     def __init__(self, connection: Connection, topics: Newest[bytes, str], produced: Newest[Produced, int]) -> None:
         """``topics``: names of topic ids, known to all connections of the capture; ``produced``: frames of batches."""
-        self.connection = connection
-        self.client = connection.initiator
+        super().__init__(connection)
         self.waiting: Outstanding[int, Asked] = Outstanding()
         self.topics, self.produced = topics, produced
         self.answered: Asked | None = None

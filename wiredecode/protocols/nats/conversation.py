@@ -62,10 +62,8 @@ class NatsConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
     def __init__(self, connection: Connection, link: str | None, protocol: Protocol, memory: Memory) -> None:
-        self.connection, self.memory = connection, memory
-        self.client = connection.initiator
-        self.whole = connection.initiator is not None
-        """Seen from the start: what was not subscribed was never subscribed."""
+        super().__init__(connection)
+        self.memory = memory
         self.forced = link is not None
         self.link = link
         self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))

@@ -50,8 +50,7 @@ class PravegaConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
     def __init__(self, connection: Connection, dialect: str | None) -> None:
-        self.connection, self.client = connection, connection.initiator
-        self.whole = connection.initiator is not None
+        super().__init__(connection)
         self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole)
         self.talk: Shipped | Proposed | None = None
         """The dialect's reader of the frame just decoded."""
@@ -70,9 +69,6 @@ class PravegaConversation(Conversation):
     def started_by(self, side: int, client: bool | None) -> None:
         super().started_by(side, client)
         self.fixed = False  # recognised, not forced: messages may show otherwise
-
-    def dispensable(self, frame: Frame) -> bool:
-        return True
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.talk = NAME, None

@@ -85,10 +85,7 @@ class RabbitMQConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.client = connection.initiator
-        self.whole = connection.initiator is not None
-        """Seen from the start: what was not declared was never declared."""
+        super().__init__(connection)
         self.outstanding: Outstanding[tuple[int, int, int], ValuesRequest] = Outstanding()
         self.offered: ValuesRequest | None = None
         """The server's Tune."""
@@ -98,9 +95,6 @@ class RabbitMQConversation(Conversation):
         self.opened = False
         self.challenged = False
         """The server asked for more: what the client sends next is not a user name and a password."""
-
-    def dispensable(self, frame: Frame) -> bool:
-        return True
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol = NAME

@@ -13,6 +13,7 @@ from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import IdentityReader
+from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, generated_of
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.data import data_of, numbered
@@ -287,7 +288,8 @@ class TlsConversation(Conversation):
 
     layer = TlsRecord
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
         self.inner_frames = []
         self.handshakes = Handshakes()
         self.identities = IDENTITIES

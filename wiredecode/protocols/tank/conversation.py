@@ -57,10 +57,7 @@ class TankConversation(Conversation):
     """Decodes the frames of one connection in the order in which they were complete."""
 
     def __init__(self, connection: Connection, ports: tuple[int, ...]) -> None:
-        self.connection = connection
-        self.client = connection.initiator
-        self.whole = connection.initiator is not None
-        """Seen from the start: a request that was not seen was not captured."""
+        super().__init__(connection)
         served = [port in ports for port in connection.ports]
         if self.client is None and served[0] != served[1]:
             self.client = 1 if served[0] else 0
@@ -71,9 +68,6 @@ class TankConversation(Conversation):
         """Contents of the frame just decoded."""
         self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
-
-    def dispensable(self, frame: Frame) -> bool:
-        return True
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         frame.protocol, self.style, self.contents = NAME, style, None

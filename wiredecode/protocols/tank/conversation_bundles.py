@@ -171,32 +171,20 @@ class Contents:
             message = f"codec {codec} is not assigned: the messages are not decoded"
             self.report("warning", "protocol", "unknown-codec", message, path)
             return None
-        if self.style is None:
-            return self._step_over(bundle, path, place)
+        raw = bundle if self.style is None else raw
         plain = None if raw is None else self._inflate(bundle, raw, path)
         if plain is None:
             return None
         self.inflated[place] = plain
-        record = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
-        bundle["messages"] = record["messages"]
-        if "partial_message" in record:
-            bundle["partial_message"] = record["partial_message"]
-            self._report_rest(record["messages"], path)
-        messages: list[Any] = record["messages"]
-        return messages
-
-    def _step_over(self, bundle: Bundled, path: str, place: tuple[int, int]) -> int | None:
-        """The number of messages of a compressed bundle that has no record."""
-        plain = self._inflate(bundle, bundle, path)
-        if plain is None:
-            return None
-        values: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
-        messages = values["messages"]
-        self.inflated[place] = plain
-        if "partial_message" in values:
-            bundle["partial_message"] = values["partial_message"]
-            self._report_rest(messages, path)
-        return len(messages) if isinstance(messages, list) else messages
+        if self.style is None:
+            inside: Bundled = compiler.walk(Bundle, plain, 0, len(plain))[0]
+        else:
+            inside = compiler.record(Bundle, plain, 0, len(plain), self.style)[0]
+            bundle["messages"] = inside["messages"]
+        if "partial_message" in inside:
+            bundle["partial_message"] = inside["partial_message"]
+            self._report_rest(inside["messages"], path)
+        return self._messages(inside)
 
     def _inflate(self, bundle: Bundled, raw: Bundled, path: str) -> bytes | None:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed; reported."""
