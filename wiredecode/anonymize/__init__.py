@@ -17,7 +17,7 @@ from wiredecode.anonymize.streams import Streams
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.info import Interface
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter, block_sizes
-from wiredecode.dissect.identify import FOREIGN, foreign_name
+from wiredecode.dissect.identify import FOREIGN
 from wiredecode.frames.frame import Frame
 from wiredecode.net.limits import Limits
 from wiredecode.net.types import Chunk, Connection, Event
@@ -95,10 +95,9 @@ class Anonymizer:
 
     def _greet(self, chunk: Chunk) -> None:
         """Remember the first bytes of a stream that is not decoded, to identify its protocol."""
-        start = next((start for start, _ in FOREIGN if chunk.data.startswith(start)), b"")
-        if start or foreign_name(chunk.data) == "TLS":
-            size = len(start) or 2
-            self._streams.paint(chunk.direction, 0, chunk.data[:size], chunk.data[:size], whole=False)
+        known = (start for starts in FOREIGN.values() for start in starts)
+        if start := next(filter(chunk.data.startswith, known), b""):
+            self._streams.paint(chunk.direction, 0, start, start, whole=False)
 
     def decoded(self, frames: Iterable[Frame]) -> None:
         """Put the frames that are ready back onto their packets, and write what need not wait longer."""

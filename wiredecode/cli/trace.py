@@ -226,6 +226,6 @@ def _show(
         if len(messages) > 1:
             lines += [f"{len(messages):,} messages fit; this is number {nth}"]
             lines += [*text.listed(messages, nth, session.first_ns, width), ""]
-        for line in (*lines, *text.lines(message, session.first_ns, width)):
+        for line in (*lines, *(line for _, line in text.hop_lines(message, session.first_ns, width))):
             session.output.text(f"{line}\n")
     session.output.flush()

@@ -22,19 +22,13 @@ FEW_CUT_BYTES = 12
 UNANSWERED_BYTES = 16 * 1024
 """Unidentified bytes that one side may send before the other one, which may identify them, sends anything."""
 
-FOREIGN = (
-    (b"\x16\x03", "TLS"),
-    (b"PRI * HTTP/2", "HTTP/2"),
-    (b"GET ", "HTTP"),
-    (b"POST ", "HTTP"),
-    (b"PUT ", "HTTP"),
-    (b"HEAD ", "HTTP"),
-    (b"HTTP/1.", "HTTP"),
-    (b"<!DOCTYPE", "HTTP"),
-    (b"<html", "HTTP"),
-    (b"AMQP", "AMQP"),
-    (b"SSH-", "SSH"),
-)
+FOREIGN = {
+    "TLS": (b"\x14\x03", b"\x15\x03", b"\x16\x03", b"\x17\x03"),
+    "HTTP/2": (b"PRI * HTTP/2",),
+    "HTTP": (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"HTTP/1.", b"<!DOCTYPE", b"<html"),
+    "AMQP": (b"AMQP",),
+    "SSH": (b"SSH-",),
+}
 """First bytes of protocols that are not decoded here; a user wants to know what it was instead."""
 
 UNKNOWN = "unknown"
@@ -44,12 +38,7 @@ LONGEST_BEGINNING = 16
 
 def foreign_name(data: bytes) -> str:
     """Name the likely protocol of bytes of no known protocol."""
-    for start, name in FOREIGN:
-        if data.startswith(start):
-            return name
-    if data[:1] in b"\x14\x15\x16\x17" and data[1:2] == b"\x03":
-        return "TLS"
-    return UNKNOWN
+    return next((name for name, starts in FOREIGN.items() if data.startswith(starts)), UNKNOWN)
 
 
 class Candidates:

@@ -250,13 +250,8 @@ class PresenceOf:
         return int(any(layer.fields.get(name) is not None for name in self.fields))
 
 
-class CountOf:
-    """The elements of some arrays, and ``plus`` more; ``null`` if the first is null."""
-
-    def __init__(self, *fields: str, plus: int = 0, null: int | None = None) -> None:
-        self.fields, self.plus, self.null = fields, plus, null
+class CountOf(LengthOf):
+    """The elements of some arrays, and ``plus`` more."""
 
     def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
-        if self.null is not None and layer.fields.get(self.fields[0], ()) is None:
-            return self.null
         return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus

@@ -13,21 +13,13 @@ from wiredecode.frames.frame import Frame
 from wiredecode.net.types import Connection
 
 IdentityReader = Callable[["Frame"], Mapping[str, Any]]
-"""Facts in a frame, by key of :data:`FACTS`; texts are printable. Values that are None or empty do not count."""
+"""Facts in a frame, by name, of :data:`FACTS`; texts are printable. Values that are None or empty do not count."""
 
-FACTS = {
-    "name": "what the client calls the connection, or itself",
-    "user": "who logged in, or tried to",
-    "virtual_host": "which part of the server it opened",
-    "product": "client library or language",
-    "version": "version of the client library",
-    "role": "what the connection is for, as its name says",
-    "group": "group of consumers that it is in",
-    "broker": "product and version of the server",
-    "server_name": "host that the client asks for in TLS (SNI)",
-    "closed_by": "side that said why it closes, in words of the protocol",
-    "reason": "what it said",
-}
+FACTS = (
+    *("name", "user", "virtual_host", "product", "version", "role", "group"),
+    *("broker", "server_name", "closed_by", "reason"),
+)
+"""Columns of connections, whose meanings ``tables/columns.toml`` has."""
 MOST_CHARACTERS = 256
 """Of one value that are kept."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"

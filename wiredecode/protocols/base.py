@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from wiredecode.fields.layer import Layer, Style
+    from wiredecode.fields.layer import Style
     from wiredecode.frames.block import Bulk, FrameBlock
     from wiredecode.frames.message import Messages
     from wiredecode.frames.who import IdentityReader
@@ -84,11 +84,9 @@ def generated_of(package: str, file: str = "generated.toml") -> dict[str, Genera
     return {f"{layer}.{name}": Generated(*told) for layer, table in tables for name, told in table.items()}
 
 
-class Protocol(Offers, ABC):
+class Protocol(Offers):
     """One protocol; stateless, or with what connections of one capture share (see :meth:`new_session`)."""
 
-    name: ClassVar[str]
-    """Prefix of its filter names."""
     title: ClassVar[str]
     ports: ClassVar[tuple[int, ...]] = ()
     tls_ports: ClassVar[tuple[int, ...]] = ()
@@ -107,8 +105,6 @@ class Protocol(Offers, ABC):
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
-    summary_keys: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that distinguish its messages, the best first: a line too long for a terminal keeps these."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, that contain AMQP 1.0 messages."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
@@ -172,14 +168,6 @@ class Protocol(Offers, ABC):
     @abstractmethod
     def conversation(self, connection: Connection, dialect: str | None) -> Conversation:
         """The state of one connection."""
-
-    @abstractmethod
-    def layers(self) -> Iterable[type[Layer]]:
-        """All message types, for the field catalogue."""
-
-    def type_names(self) -> Iterable[str]:
-        """Types of frames, those of carried protocols included: a filter knows no others."""
-        return (layer.__name__ for layer in self.layers())
 
 
 class Conversation(ABC):

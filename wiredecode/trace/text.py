@@ -112,13 +112,11 @@ def title(message: Message, *, topic: bool = True) -> str:
     return f"{', '.join(parts)}: {body}" if body else ", ".join(parts)
 
 
-def lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[str]:
-    """The whole way. ``first_ns``: when the capture began."""
-    return (line for _, line in hop_lines(message, first_ns, width))
-
-
 def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[tuple[Hop | None, str]]:
-    """The lines of the whole way, each with the hop that it describes; those of the summary describe none."""
+    """The lines of the whole way, each with the hop that it describes; those of the summary describe none.
+
+    ``first_ns``: when the capture began.
+    """
     way = hops(message)
     for line in wrapped(title(message), "", "  ", width):
         yield None, line

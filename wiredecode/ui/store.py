@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Bools
 from wiredecode.frames.frame import Frame
-from wiredecode.view.summary import SummaryLines, remarks
+from wiredecode.view.summary import SummaryLines, remarks, worst_of
 
 PAGE = 1 << 17
 """Rows that are searched at a time, and that the first map has room for."""
@@ -27,7 +27,6 @@ ROW = np.dtype(
 """``text``: where its details end in the file of texts. Numbers of frames count from 1, 0 is none."""
 SENDERS = (None, "client", "server")
 SEVERITIES = ("", "note", "warning", "error")
-STATUS_SEVERITY = {"partial": 2, "undecoded": 2, "malformed": 3}
 
 Rows = npt.NDArray[np.void]
 Test = Callable[[Rows], Bools]
@@ -111,12 +110,11 @@ class RowStore:
             number = self._kind_numbers[kind] = min(len(self.kinds), 0xFFFF)
             if number == len(self.kinds):
                 self.kinds.append(kind)
-        severity = max((SEVERITIES.index(each.severity) for each in frame.findings), default=0)
         return (
             *(frame.time_ns, size, frame.packets[0] if frame.packets else frame.packet_ready),
             *(-1 if frame.latency_ns is None else frame.latency_ns, frame.connection.number),
             *(min(frame.length, 0xFFFFFFFF), frame.request or 0, 0, number, frame.side, SENDERS.index(frame.sender)),
-            max(severity, STATUS_SEVERITY.get(frame.status, 0)),
+            SEVERITIES.index(worst_of(frame)),
         )
 
     def __getitem__(self, number: int) -> Row:

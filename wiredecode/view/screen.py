@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.registry import summary_keys
 from wiredecode.view import theme
-from wiredecode.view.summary import SummaryLines, left_end, remarks
+from wiredecode.view.summary import SummaryLines, left_end, remarks, worst_of
 from wiredecode.view.theme import painted
 from wiredecode.view.times import USUAL, Times
 
@@ -106,7 +106,7 @@ class ScreenLines:
         if room < 1:
             return cut(f"{before}{arrow}{after}{kind}", width) + "\n"
         details, remarks = self._details(frame, room)
-        worst = _worst(frame)
+        worst = worst_of(frame)
         text = before + self._paint(arrow, theme.SIDE.get(frame.sender or "", "")) + after
         text += self._paint(kind, theme.SEVERITY[worst] if worst else theme.HEAD)
         text += " " * (form.type - cell_len(kind)) + (f" {details}" if details or remarks else "")
@@ -140,7 +140,7 @@ class ScreenLines:
         remarks = ""
         if frame.findings or frame.status != OK:
             remarks = _remarks(frame, max(room // FINDING_SHARE, room - whole))
-            if pairs and pairs[0][0] in OUTCOMES and pairs[0][1].startswith('"') and _worst(frame) == "note":
+            if pairs and pairs[0][0] in OUTCOMES and pairs[0][1].startswith('"') and worst_of(frame) == "note":
                 said = cell_len(_text(pairs[:1], OUTCOME_WIDTH))
                 remarks = "" if room - cell_len(remarks) < said <= room else remarks  # words say more than "refused"
         left, first = room - cell_len(remarks), self._first(frame, pairs)
@@ -204,14 +204,6 @@ def cut_middle(text: str, width: int) -> str:
 
 def pad(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
-
-
-def _worst(frame: Frame) -> str:
-    """The severity of the worst that is wrong with a frame; empty: nothing."""
-    found = {finding.severity for finding in frame.findings}
-    if frame.status != OK:
-        found.add("error" if frame.status == "malformed" else "warning")
-    return next((severity for severity in theme.SEVERITY if severity in found), "")
 
 
 def _remarks(frame: Frame, width: int) -> str:

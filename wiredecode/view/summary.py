@@ -9,7 +9,7 @@ from wiredecode.fields import Array, Kind, Number, Struct, compiler, plain, reda
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import escape, shorten, shorten_middle
-from wiredecode.frames.frame import OK, Finding, Frame, Inner
+from wiredecode.frames.frame import MALFORMED, OK, PARTIAL, UNDECODED, Finding, Frame, Inner
 from wiredecode.view import theme
 from wiredecode.view.theme import painted
 from wiredecode.view.times import USUAL, Times
@@ -20,6 +20,7 @@ NOT_SHOWN = ("good", "liftbridge-default")
 """Generated values that lines leave out: good checksums, and the namespace of a cluster that has no other."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
+STATUS_SEVERITY = {PARTIAL: "warning", UNDECODED: "warning", MALFORMED: "error"}
 MAX_WAYS = 16384
 """Parts of lines kept ready."""
 
@@ -122,8 +123,14 @@ def remarks(frame: Frame, most: int | None = None) -> list[tuple[str, str]]:
     """Severity and text of the problems of a frame: its status, and its first findings."""
     found = [(each.severity, f"[{each.severity}: {remark(each)}]") for each in frame.findings[:most]]
     if frame.status != OK and frame.type:
-        found.insert(0, ("error" if frame.status == "malformed" else "warning", f"[{status_text(frame)}]"))
+        found.insert(0, (STATUS_SEVERITY[frame.status], f"[{status_text(frame)}]"))
     return found
+
+
+def worst_of(frame: Frame) -> str:
+    """The severity of the worst that is wrong with a frame; empty: nothing."""
+    found = {finding.severity for finding in frame.findings} | {STATUS_SEVERITY.get(frame.status)}
+    return next((severity for severity in theme.SEVERITY if severity in found), "")
 
 
 def status_text(frame: Frame) -> str:

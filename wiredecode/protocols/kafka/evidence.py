@@ -64,10 +64,7 @@ class RequestChain(Chain):
     """Requests in a row: they name one client."""
 
     most = 3
-
-    def __init__(self, data: bytes, position: int) -> None:
-        self.named: bytes | None = None
-        super().__init__(data, position)
+    named: bytes | None = None
 
     def judge(self, data: bytes, position: int) -> Evidence:
         seen, start = judge_request(data, position), position + REQUEST.size
@@ -98,10 +95,7 @@ class ResponseChain(Chain):
     """Responses in a row: their correlation ids go up."""
 
     most = 4
-
-    def __init__(self, data: bytes, position: int) -> None:
-        self.before: int | None = None
-        super().__init__(data, position)
+    before: int | None = None
 
     def judge(self, data: bytes, position: int) -> Evidence:
         if len(data) - position < RESPONSE.size:

@@ -46,10 +46,7 @@ class MessageChain(Chain):
     """Messages in a row: how much they prove, and for which dialect they speak."""
 
     most = MESSAGES_TO_DECIDE
-
-    def __init__(self, data: bytes, position: int) -> None:
-        self.dialect: str | None = None
-        super().__init__(data, position)
+    dialect: str | None = None
 
     def judge(self, data: bytes, position: int) -> evidence.MessageEvidence:
         seen = evidence.judge(data, position)

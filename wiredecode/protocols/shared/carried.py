@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from wiredecode.protocols.shared.offers import Offers
 
 if TYPE_CHECKING:
-    from wiredecode.fields.layer import Layer, Style
+    from wiredecode.fields.layer import Style
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.message import Messages
     from wiredecode.protocols.base import Generated
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 PREFIX_BYTES = 4
 
 
-class CarriedProtocol(Offers, ABC):
+class CarriedProtocol(Offers):
     """Facts about a carried protocol before any of its messages was found: cheap to import.
 
     A message is its own if the payload begins with ``prefix``, or else if the subject has one of ``subject_parts`` in
     it or is one of :attr:`CarriedSession.subjects`.
     """
 
-    name: ClassVar[str]
     carrier: ClassVar[str]
     """Name of the protocol that carries it."""
     prefix: ClassVar[bytes]
@@ -39,16 +38,6 @@ class CarriedProtocol(Offers, ABC):
     """As :attr:`Protocol.generated`."""
     requests: ClassVar[frozenset[str]] = frozenset()
     """Message types that always ask for an answer."""
-    summary_keys: ClassVar[tuple[str, ...]] = ()
-    """As :attr:`Protocol.summary_keys`."""
-
-    @abstractmethod
-    def layers(self) -> Iterable[type[Layer]]:
-        """All message types, for the field catalogue."""
-
-    def type_names(self) -> Iterable[str]:
-        """As :meth:`Protocol.type_names`."""
-        return (layer.__name__ for layer in self.layers())
 
     @abstractmethod
     def session(self) -> CarriedSession:

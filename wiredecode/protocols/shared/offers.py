@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from wiredecode.fields.layer import Layer
     from wiredecode.fields.lua import Script
     from wiredecode.frames.who import IdentityReader
     from wiredecode.protocols.shared.problems import Checks
@@ -16,8 +18,21 @@ if TYPE_CHECKING:
 NO_IDENTITIES: Mapping[str | None, IdentityReader] = {}
 
 
-class Offers:
+class Offers(ABC):
     """A protocol, or one that another carries; see docs/add-a-protocol.md for the modules of its package."""
+
+    name: ClassVar[str]
+    """Prefix of its filter names."""
+    summary_keys: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that distinguish its messages, the best first: a line too long for a terminal keeps these."""
+
+    @abstractmethod
+    def layers(self) -> Iterable[type[Layer]]:
+        """All message types, for the field catalogue."""
+
+    def type_names(self) -> Iterable[str]:
+        """Types of frames, those of carried protocols included: a filter knows no others."""
+        return (layer.__name__ for layer in self.layers())
 
     def identities(self) -> Mapping[str | None, IdentityReader]:
         """By message type, its own or a carried one: what a frame says about the client or server of its connection.

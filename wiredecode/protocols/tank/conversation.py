@@ -374,28 +374,21 @@ class TankConversation(Conversation):
         (names.PRODUCE_WITH_BASE, False): _produce,
         (names.DISCOVER_PARTITIONS, False): _discover,
         (names.DISCOVER_PARTITIONS, True): _discovered,
-        (names.CREATE_TOPIC, False): _add_request,
-        (names.CREATE_TOPIC, True): _administered,
-        (names.RELOAD_CONFIGURATION, False): _add_request,
-        (names.RELOAD_CONFIGURATION, True): _administered,
         (names.CONSUME_AS_PEER, False): _consume,
         (names.CONSUME_AS_PEER, True): _consumed,
-        (names.STATUS, False): _add_request,
-        (names.STATUS, True): _answer,
-        (names.DISCOVER_TOPICS, False): _add_request,
-        (names.DISCOVER_TOPICS, True): _answer,
-        (names.DISCOVER_TOPOLOGY, False): _add_request,
-        (names.DISCOVER_TOPOLOGY, True): _answer,
+        (names.CREATE_TOPIC, True): _administered,
+        (names.RELOAD_CONFIGURATION, True): _administered,
     }
-    """By message id and whether the broker sends it."""
+    """By message id and whether the broker sends it; other messages are mere requests and answers."""
 
 
 def _decoders() -> dict[tuple[int, bool], FrameDecoder]:
     decoders = {}
-    for answer, layers in ((False, REQUESTS), (True, RESPONSES)):
+    talk = TankConversation
+    for answer, layers, usual in ((False, REQUESTS, talk._add_request), (True, RESPONSES, talk._answer)):
         for code, layer in layers.items():
             name = names.MESSAGES[code] + ("Response" if answer and code != names.PING else "")
-            decoders[code, answer] = FrameDecoder(layer, name, TankConversation.HANDLERS.get((code, answer)))
+            decoders[code, answer] = FrameDecoder(layer, name, talk.HANDLERS.get((code, answer), usual))
     return decoders
 
 

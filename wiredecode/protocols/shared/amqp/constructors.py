@@ -18,6 +18,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
+from wiredecode.fields import Uuid
 from wiredecode.protocols.shared.data import data_of
 
 MAX_DEPTH = 32
@@ -96,11 +97,6 @@ def _timestamp(value: int, show: Show) -> str | int:
         return value
 
 
-def _uuid(payload: bytes) -> str:
-    text = payload.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
 def _char(payload: bytes) -> str | int:
     """UTF-32BE; the number where it is no Unicode scalar value."""
     code = int.from_bytes(payload, "big")
@@ -173,7 +169,7 @@ def _known() -> list[Constructor]:
         _constant(0x44, "ulong", "ulong0", 0),
         Constructor(0x45, "list", "list0", Category.LIST, 0, bytes),
         _fixed(0x73, "char", "utf32", _char),
-        _fixed(0x98, "uuid", "uuid", _uuid),
+        _fixed(0x98, "uuid", "uuid", Uuid.spell),
         *(_number(int(code, 0), *row) for code, row in TABLES["numbers"].items()),
         *(_opaque(int(code, 0), *row) for code, row in TABLES["opaque"].items()),
         *(_sized(int(code, 0), *row) for code, row in TABLES["sized"].items()),
