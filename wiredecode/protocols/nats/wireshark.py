@@ -58,12 +58,7 @@ SCRIPT = Script(
         **{kind: spell for script in carried() for kind, spell in script.kinds.items()},
     },
     added={
-        "nats.subscription": "string",
-        "nats.queue": "string",
-        "nats.account": "string",
-        "nats.namespace": "string",
-        "nats.server": "string",
-        "nats.purpose": "string",
+        **{f"nats.{name}": "string" for name in ("subscription", "queue", "account", "namespace", "server", "purpose")},
         "nats.gateway_command": "string",
         **{name: ftype for script in carried() for name, ftype in script.added.items()},
     },

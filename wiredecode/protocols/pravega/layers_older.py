@@ -8,7 +8,7 @@ layers are made for an assignment of codes (``names.PROPOSALS``). Strings and he
 there is no Hello, no request id, no token.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -194,39 +194,26 @@ def messages() -> dict[str, tuple[tuple[str, ...], list[Any]]]:
     }
 
 
-class Begin(WireMessage):
-    """A block inside the message is as long as the message says."""
-
-    @classmethod
-    def sound(cls, values: Mapping[str, Any]) -> bool:
-        return "block" not in values or len(values["block"]) == values["length_before_end"]
-
-
-class Partial(WireMessage):
-    @classmethod
-    def sound(cls, values: Mapping[str, Any]) -> bool:
-        return bool(values["part"] <= MAX_PART)
-
-
-class Read(WireMessage):
-    @classmethod
-    def sound(cls, values: Mapping[str, Any]) -> bool:
-        return values["flags"] in LEGAL_FLAGS
-
-
-BASES: dict[str, type[WireMessage]] = {"BeginAppendBlock": Begin, "PartialMessage": Partial, "SegmentRead": Read}
 MAX_PART = 3
 """Parts count from 0; from 1 they would end at 3."""
 LEGAL_FLAGS = frozenset({0, 0x40, 0x80, 0xC0, 1, 2, 3})
 """Both bits, from either end of the byte."""
+SOUND: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "BeginAppendBlock": lambda values: "block" not in values or len(values["block"]) == values["length_before_end"],
+    "PartialMessage": lambda values: values["part"] <= MAX_PART,
+    "SegmentRead": lambda values: values["flags"] in LEGAL_FLAGS,
+}
+""":meth:`WireMessage.sound` of the others: a block inside a message is as long as the message says."""
 
 
 def make(dialect: str, code: int) -> type[WireMessage]:
     names = PROPOSALS[dialect]
     facts, fields = messages()[names[code]]
-    attributes = {"fields_desc": [*header(code, names), *fields], "facts": facts}
+    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": facts}
     attributes |= {"type_name": names[code], "__module__": __name__, "remade": (layer_of, (dialect, code))}
-    return type(f"Proposed{names[code]}", (BASES.get(names[code], WireMessage),), attributes)
+    if names[code] in SOUND:
+        attributes["sound"] = staticmethod(SOUND[names[code]])
+    return type(f"Proposed{names[code]}", (WireMessage,), attributes)
 
 
 @cache

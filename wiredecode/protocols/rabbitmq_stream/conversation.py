@@ -52,6 +52,8 @@ class Binding:
 class Bindings:
     """The ids of one kind on one connection."""
 
+    key: str
+    """Field that has the id."""
     table: dict[int, Binding] = field(default_factory=dict)
 
     def declare(self, number: int, stream: str, reference: str) -> None:
@@ -89,7 +91,7 @@ class RabbitMQConversation(Conversation):
         self.outstanding: Outstanding[tuple[int, int, int], ValuesRequest] = Outstanding()
         self.offered: ValuesRequest | None = None
         """The server's Tune."""
-        self.publishers, self.subscriptions = Bindings(), Bindings()
+        self.publishers, self.subscriptions = Bindings("publisher_id"), Bindings("subscription_id")
         self.publishing = Publications()
         self.frame_max = 0
         self.opened = False
@@ -216,20 +218,21 @@ class RabbitMQConversation(Conversation):
 
     # Ids and their streams.
 
-    def _resolve(self, frame: Frame, bindings: Bindings, number: int | None, what: str) -> None:
+    def _resolve(self, frame: Frame, bindings: Bindings) -> None:
         """Name the stream of an id; report an id that was never declared or is no longer valid."""
+        number = frame.values.get(bindings.key)
         if number is None:
             return
-        binding = bindings.table.get(number)
+        binding, what = bindings.table.get(number), bindings.key.removesuffix("_id")
         if binding is None:
             if self.whole and frame.all_seen():
                 message = f"{what} {number} was not declared on this connection"
-                frame.find("warning", "protocol", "not-declared", message, f"{what}_id")
+                frame.find("warning", "protocol", "not-declared", message, bindings.key)
             return
         frame.generated = binding.generated
         if binding.ended and frame.all_seen():
             message = f"{what} {number} of {binding.generated['stream']} had ended before"
-            frame.find("note", "protocol", "ended", message, f"{what}_id")
+            frame.find("note", "protocol", "ended", message, bindings.key)
 
     def _declare_publisher(self, frame: Frame) -> None:
         self._add_request(frame)
@@ -238,42 +241,51 @@ class RabbitMQConversation(Conversation):
         if "stream" in values:
             self.publishers.declare(values["publisher_id"], values["stream"], values["publisher_reference"])
         else:
-            self._declared_unseen(self.publishers, values.get("publisher_id"))
+            self._declared_unseen(frame, self.publishers)
 
-    def _declared(self, frame: Frame, bindings: Bindings, name: str) -> None:
+    def _declared(self, frame: Frame, bindings: Bindings) -> None:
         """The answer to a declaration, which names neither id nor stream."""
         request = self._answer(frame)
-        if request is not None and name in request.values:
-            number = request.values[name]
-            frame.generate(name, number)
+        if request is not None and bindings.key in request.values:
+            number = request.values[bindings.key]
+            frame.generate(bindings.key, number)
             if "stream" in request.values:
                 frame.generate("stream", printable(request.values["stream"]))
             bindings.answer(number, frame.values.get("response_code") == names.OK)
 
-    def _declared_unseen(self, bindings: Bindings, number: int | None) -> None:
+    def _declared_unseen(self, frame: Frame, bindings: Bindings) -> None:
         """A declaration whose stream was truncated: the id's former stream no longer holds."""
         self.whole = False
-        if number is None:
-            bindings.table.clear()
+        if bindings.key in frame.values:
+            bindings.table.pop(frame.values[bindings.key], None)
         else:
-            bindings.table.pop(number, None)
+            bindings.table.clear()
 
-    def _with_publisher(self, frame: Frame) -> None:
-        self._resolve(frame, self.publishers, frame.values.get("publisher_id"), "publisher")
+    def _end(self, frame: Frame, bindings: Bindings) -> None:
+        self._add_request(frame)
+        self._name_only(frame, bindings, frame.values)
+
+    def _ended(self, frame: Frame, bindings: Bindings) -> None:
+        request = self._answer(frame)
+        if request is not None and frame.values.get("response_code") == names.OK:
+            number = request.values.get(bindings.key, -1)
+            bindings.end(number)
+            if bindings is self.publishers:
+                self.publishing.end(number)
 
     def _publish(self, frame: Frame) -> None:
-        self._with_publisher(frame)
+        self._resolve(frame, self.publishers)
         if runs := published(frame):
             self.publishing.publish(frame, frame.values["publisher_id"], runs, whole=frame.status == OK)
         sub_batches.report(frame, sub_batches.look_at(frame, "messages", frame.values, _record(frame)))
 
     def _publish_confirm(self, frame: Frame) -> None:
-        self._with_publisher(frame)
+        self._resolve(frame, self.publishers)
         if runs := confirmed(frame):
             self.publishing.confirm(frame, frame.values["publisher_id"], runs)
 
     def _publish_error(self, frame: Frame) -> None:
-        self._with_publisher(frame)
+        self._resolve(frame, self.publishers)
         by_code: dict[int, list[int]] = {}
         for error in frame.values.get("errors") or ():
             if len(error) == 2:
@@ -285,57 +297,37 @@ class RabbitMQConversation(Conversation):
             message = f"{count} messages were not published: {', '.join(sorted(map(names.outcome, by_code)))}"
             frame.find("warning", "response", "publish-error", message, "errors")
 
-    def _delete_publisher(self, frame: Frame) -> None:
-        self._add_request(frame)
-        self._name_only(frame, self.publishers, frame.values.get("publisher_id"))
-
-    def _deleted_publisher(self, frame: Frame) -> None:
-        request = self._answer(frame)
-        if request is not None and frame.values.get("response_code") == names.OK:
-            number = request.values.get("publisher_id", -1)
-            self.publishers.end(number)
-            self.publishing.end(number)
-
     def _subscribe(self, frame: Frame) -> None:
         self._add_request(frame)
         values = frame.values
         if "stream" not in values:
-            self._declared_unseen(self.subscriptions, values.get("subscription_id"))
+            self._declared_unseen(frame, self.subscriptions)
             return
         properties = {entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2}
         self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))
 
-    def _unsubscribe(self, frame: Frame) -> None:
-        self._add_request(frame)
-        self._name_only(frame, self.subscriptions, frame.values.get("subscription_id"))
-
-    def _unsubscribed(self, frame: Frame) -> None:
-        request = self._answer(frame)
-        if request is not None and frame.values.get("response_code") == names.OK:
-            self.subscriptions.end(request.values.get("subscription_id", -1))
-
     def _credit(self, frame: Frame) -> None:
         """Late credits after Unsubscribe are common: name the stream, complain about nothing."""
-        self._name_only(frame, self.subscriptions, frame.values.get("subscription_id"))
+        self._name_only(frame, self.subscriptions, frame.values)
 
     def _credited(self, frame: Frame) -> None:
         self._answer(frame)
         self._credit(frame)
 
-    def _name_only(self, frame: Frame, bindings: Bindings, number: int | None) -> None:
-        binding = bindings.table.get(-1 if number is None else number)
+    def _name_only(self, frame: Frame, bindings: Bindings, values: Mapping[str, Any]) -> None:
+        binding = bindings.table.get(values.get(bindings.key, -1))
         if binding is not None:
             frame.generate("stream", binding.generated["stream"])
 
     def _consumer_update(self, frame: Frame) -> None:
         self._add_request(frame)
-        self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
+        self._resolve(frame, self.subscriptions)
 
     def _consumer_updated(self, frame: Frame) -> None:
         request = self._answer(frame)
         if request is not None and "subscription_id" in request.values:
             frame.generate("subscription_id", request.values["subscription_id"])
-            self._name_only(frame, self.subscriptions, request.values["subscription_id"])
+            self._name_only(frame, self.subscriptions, request.values)
 
     def _metadata_update(self, frame: Frame) -> None:
         name = frame.values.get("stream")
@@ -345,7 +337,7 @@ class RabbitMQConversation(Conversation):
             frame.find("note", "response", "stream-unavailable", f"{printable(name)} became unavailable", "stream")
 
     def _deliver(self, frame: Frame) -> None:
-        self._resolve(frame, self.subscriptions, frame.values.get("subscription_id"), "subscription")
+        self._resolve(frame, self.subscriptions)
         chunk = frame.values.get("chunk")
         whole = frame.stop - frame.start == frame.values.get("size", 0) + 4
         if chunk is not None and whole and "trailer_length" in chunk:
@@ -398,19 +390,19 @@ class RabbitMQConversation(Conversation):
         **dict.fromkeys(names.CORRELATED, _add_request),
         **dict.fromkeys(names.RESPONSES, _answer),
         0x0001: _declare_publisher,
-        0x8001: lambda self, frame: self._declared(frame, self.publishers, "publisher_id"),
+        0x8001: lambda self, frame: self._declared(frame, self.publishers),
         PUBLISH: _publish,
         CONFIRM: _publish_confirm,
         0x0004: _publish_error,
-        0x0006: _delete_publisher,
-        0x8006: _deleted_publisher,
+        0x0006: lambda self, frame: self._end(frame, self.publishers),
+        0x8006: lambda self, frame: self._ended(frame, self.publishers),
         0x0007: _subscribe,
-        0x8007: lambda self, frame: self._declared(frame, self.subscriptions, "subscription_id"),
+        0x8007: lambda self, frame: self._declared(frame, self.subscriptions),
         0x0008: _deliver,
         0x0009: _credit,
         0x8009: _credited,
-        0x000C: _unsubscribe,
-        0x800C: _unsubscribed,
+        0x000C: lambda self, frame: self._end(frame, self.subscriptions),
+        0x800C: lambda self, frame: self._ended(frame, self.subscriptions),
         0x0010: _metadata_update,
         0x0013: _authenticate,
         0x8013: _authenticated,
