@@ -207,7 +207,7 @@ def families(capture: Path) -> Iterator[Metric]:
         instruments.frame(frame)
         if frame.number == OPEN_AT:
             yield from registry.collect()
-    checker.exchanges.close()
+    checker.exchanges.expire()
     watch.finish()
     yield from registry.collect()
 

@@ -9,7 +9,7 @@ from wiredecode.check.codes import checks_of
 from wiredecode.dissect.ledger import confirmations
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.protocols.registry import requests_of
-from wiredecode.protocols.shared.problems import Called, Checks, FrameRef, Publishing
+from wiredecode.protocols.shared.problems import LAST, Called, Checks, FrameRef, Publishing
 
 MOST_OPEN = 131_072
 """Requests without answer that are remembered; the oldest are given up."""
@@ -113,19 +113,14 @@ class Exchanges:
         if len(self._over) >= MOST_OVER:
             self._over, self._over_before = {}, self._over
 
-    def expire(self, before_ns: int) -> None:
-        """Give up older requests: callers that show results while more comes decide how long they wait."""
+    def expire(self, before_ns: int = LAST) -> None:
+        """Give up older requests, or all: callers that show results while more comes decide how long they wait."""
         if before_ns < self._expired_ns + EXPIRE_NS:
             return
         self._expired_ns = before_ns
         for exchange in self.open.values():
             if exchange.time_ns >= before_ns:
                 return
-            self._given_up(exchange)
-
-    def close(self) -> None:
-        """Give up all requests: nothing more comes."""
-        for exchange in reversed(self.open.values()):
             self._given_up(exchange)
 
     def _given_up(self, exchange: Exchange) -> None:

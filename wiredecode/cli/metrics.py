@@ -140,7 +140,7 @@ def _of_files(
                     steps.take(due)
                 due = frame.time_ns // step_ns * step_ns + step_ns
             instruments.frame(frame)
-        checker.exchanges.close()
+        checker.exchanges.expire()
         watch.finish()
         if session.totals.packets:
             steps.take(session.totals.last_ns)
@@ -192,7 +192,7 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
         def work() -> None:
             for frame in judged(session, checker, look):
                 instruments.frame(frame)
-            checker.exchanges.close()
+            checker.exchanges.expire()
             watch.finish()
             for each in evidence.save(watch.problems) if evidence is not None else ():
                 say(each)

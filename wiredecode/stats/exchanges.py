@@ -124,7 +124,7 @@ class Latency:
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        self._exchanges.close()
+        self._exchanges.expire()
         for (protocol, request, topic, server), counted in self._counts.items():
             yield {
                 "protocol": protocol,
@@ -247,7 +247,7 @@ class Confirms:
 
     def rows(self) -> Iterator[Row]:
         """The table, in any order; nothing more comes."""
-        self._exchanges.close()
+        self._exchanges.expire()
         for (protocol, stream, server), confirmed in self._rows.items():
             if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
                 yield {

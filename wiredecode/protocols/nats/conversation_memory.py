@@ -180,7 +180,7 @@ class Receiver:
 
 
 MAX_WAITING = 1_024
-"""PINGs and, on verbose connections, operations that wait for their answer."""
+"""PINGs, operations on verbose connections, and publishes that -ERR may refuse, that wait for their answer."""
 MAX_RECEIVERS = 1_024
 """Subscriptions whose beginning was not captured."""
 
@@ -345,8 +345,6 @@ MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
 """A message on a request's reply subject within this time is an answer."""
-MAX_REFUSED = 1_000
-"""Newest requests among which a refused one is looked for."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """Prefixes of reply subjects by gateways, in the new and the old form."""
 
@@ -410,7 +408,7 @@ class Memory:
     def refused(self, frame: Frame, subject: str) -> None:
         """The server refuses a publish to ``subject``, and names no reply subject: link the oldest that has none."""
         found: RequestHops | None = None
-        for known in islice(reversed(self.requests.values()), MAX_REFUSED):
+        for known in islice(reversed(self.requests.values()), MAX_WAITING):
             hop = known.hops[0]
             if known.subject == subject and hop.connection == frame.connection.number and known.answer is None:
                 found = known
