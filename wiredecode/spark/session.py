@@ -62,6 +62,9 @@ LOCAL = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
+    # Rows of a repeated task are compared by it; here no file of a shuffle gets lost, so no task is repeated for one.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.python.daemon.module": "wiredecode.spark.daemon",
 }
 """On one machine no other host needs to reach the session."""
