@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tests.capture.build import Ng, packets, padded, read
-from wiredecode.capture import Capture, NameRecord
+from wiredecode.capture import Capture
 from wiredecode.capture.batch import to_ns
+from wiredecode.capture.info import NameRecord
 
 ORDERS = ["<", ">"]
 

@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,7 @@ class PipeSession(LiveSession):
         super().__init__(packets, *rest, **options)
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
-        with _Ending(self._interrupt):
+        with _ending(self._interrupt):
             return super().work(work, summary_json)
 
     def _interrupt(self) -> None:
@@ -104,7 +104,7 @@ class SniffSession(LiveSession):
             with closing(self.capture):
                 work()
 
-        with _Ending(self.capture.stop):
+        with _ending(self.capture.stop):
             return super().work(until_the_end, summary_json)
 
     def _close(self, how: str, failure: CaptureError | None) -> None:
@@ -128,23 +128,22 @@ class SniffSession(LiveSession):
         return {**super().totals_record(), "capture": asdict(self.capture.counts)}
 
 
-class _Ending:
+@contextmanager
+def _ending(stop: Callable[[], None]) -> Iterator[None]:
     """While it lasts, the first SIGINT or SIGTERM calls ``stop``; the next one ends the program."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-
-    def __enter__(self) -> None:
-        self._before = [signal.getsignal(number) for number in self.signals]
-        for number in self.signals:
-            signal.signal(number, self._signal)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in zip(self.signals, self._before, strict=True):
+    def restore() -> None:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
-    def _signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.__exit__()
-        self._stop()
+    def end(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        stop()
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        restore()

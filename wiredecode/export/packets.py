@@ -9,7 +9,8 @@ from typing import BinaryIO
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.capture import CaptureError, CaptureInfo, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
+from wiredecode.capture.info import CaptureInfo
 from wiredecode.capture.live.pcapng_writer import PcapNgWriter
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame

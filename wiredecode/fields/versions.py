@@ -1,11 +1,13 @@
 """One message in many versions: a layer is made when a version is first met, and versions of equal layout share it."""
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from wiredecode.fields.layer import Layer
 
 
+@dataclass(eq=False)
 class Versions:
     """The versions ``first`` to ``last`` of a message.
 
@@ -13,17 +15,12 @@ class Versions:
     layout, and is given the lowest version that has it.
     """
 
-    def __init__(
-        self,
-        name: str,
-        first: int,
-        last: int,
-        layout: Callable[[int], Hashable],
-        make: Callable[[Any, int], type[Layer]],
-    ) -> None:
-        self.name, self.first, self.last = name, first, last
-        self._layout, self._make = layout, make
-        self._by_version: dict[int, type[Layer]] = {}
+    name: str
+    first: int
+    last: int
+    layout: Callable[[int], Hashable]
+    make: Callable[[Any, int], type[Layer]]
+    _by_version: dict[int, type[Layer]] = field(default_factory=dict, init=False)
 
     def __contains__(self, version: int) -> bool:
         return self.first <= version <= self.last
@@ -33,9 +30,9 @@ class Versions:
         if version not in self._by_version:
             if version not in self:
                 raise KeyError(version)
-            layout = self._layout(version)
-            lowest = next(each for each in range(self.first, version + 1) if self._layout(each) == layout)
-            self._by_version[version] = self._make(layout, version) if lowest == version else self.layer(lowest)
+            layout = self.layout(version)
+            lowest = next(each for each in range(self.first, version + 1) if self.layout(each) == layout)
+            self._by_version[version] = self.make(layout, version) if lowest == version else self.layer(lowest)
         return self._by_version[version]
 
     def layers(self) -> list[type[Layer]]:

@@ -7,7 +7,7 @@ were never captured, for `Limits.gap_seconds`.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
@@ -50,35 +50,28 @@ class HeldSegment:
         return (self.awaited, self.order) < (other.awaited, other.order)
 
 
+@dataclass(slots=True, eq=False)
 class Tracked:
     """A connection, its two streams, and the flow of side 0."""
 
-    __slots__ = (
-        *("acks", "analysis", "clock", "connection", "ends", "hold", "key", "last", "moments", "seen", "shared"),
-        "streams",
-    )
-
-    def __init__(
-        self,
-        connection: Connection,
-        streams: tuple[Reassembler, Reassembler],
-        key: FlowKey,
-        clock: Clock,
-        shared: ReassemblyContext,
-    ) -> None:
-        self.connection, self.streams, self.key, self.shared = connection, streams, key, shared
-        self.clock = clock
-        """Advances with its own packets; after those at hand."""
-        self.analysis: ConnectionAnalysis | None = None
-        """TCP analysis, where it is wanted."""
-        self.hold: AckHold | None = None
-        self.moments = Moments()
-        self.acks = [-1, -1]
-        """The last acknowledgment number of each side; -1: none was seen."""
-        self.ends = 0
-        """Sides that have ended, as bits; `BOTH`: the connection is closed."""
-        self.last = self.seen = 0
-        """Its own clock and that of the capture at its last packet, ns; within a batch at least at the first one."""
+    connection: Connection
+    streams: tuple[Reassembler, Reassembler]
+    key: FlowKey
+    clock: Clock
+    """Advances with its own packets; after those at hand."""
+    shared: ReassemblyContext
+    analysis: ConnectionAnalysis | None = None
+    """TCP analysis, where it is wanted."""
+    hold: "AckHold | None" = None
+    moments: Moments = field(default_factory=Moments)
+    acks: list[int] = field(default_factory=lambda: [-1, -1])
+    """The last acknowledgment number of each side; -1: none was seen."""
+    ends: int = 0
+    """Sides that have ended, as bits; `BOTH`: the connection is closed."""
+    last: int = 0
+    """Its own clock at its last packet, ns; within a batch at least at the first one."""
+    seen: int = 0
+    """That of the capture."""
 
     def note_end(self, side: int, flags: int) -> None:
         """``side`` sent a FIN or RST."""

@@ -1,6 +1,7 @@
 """Reading the fields of a frame with the compiled decoders of its layer: the same for every protocol."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +32,7 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
     return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
 
 
+@dataclass(eq=False)
 class FrameDecoder:
     """Reader of frames of one message type: its layer, and the handler of its conversation.
 
@@ -38,17 +40,12 @@ class FrameDecoder:
     are nothing unusual, where that is so.
     """
 
-    _record: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-
-    def __init__(
-        self,
-        layer: type[Layer],
-        name: str | None,
-        handler: Callable[[Any, Frame], Any] | None = None,
-        surplus_note: str | None = None,
-    ) -> None:
-        self.layer, self.type, self.handler, self.surplus_note = layer, name, handler, surplus_note
-        self._style: Style | None = None
+    layer: type[Layer]
+    type: str | None
+    handler: Callable[[Any, Frame], Any] | None = None
+    surplus_note: str | None = None
+    _record: Callable[[bytes, int, int], tuple[dict[str, Any], int]] = field(init=False)
+    _style: Style | None = field(default=None, init=False)
 
     def read(self, frame: Frame, style: Style | None) -> None:
         """Fill in ``frame.values``, with a style also its record, and findings about its fields."""

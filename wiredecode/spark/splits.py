@@ -17,9 +17,10 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from wiredecode.capture import MAX_RECORD_BYTES, CaptureError, PacketBatch, open_capture
+from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.capture.batch import NS_PER_SECOND, gather
 from wiredecode.capture.pcap import FILE_HEADER_BYTES, MAGICS
+from wiredecode.capture.reader import MAX_RECORD_BYTES
 from wiredecode.capture.remote import open_file
 from wiredecode.spark.parcels import File
 

@@ -8,31 +8,16 @@ import pyarrow as pa
 from wiredecode.frames.frame import connection_id
 from wiredecode.frames.record import rfc3339
 from wiredecode.frames.who import FACTS, began, client_side, ended
-from wiredecode.net.health import (
-    DUPLICATE_ACK,
-    FAST_RETRANSMISSION,
-    KEEP_ALIVE,
-    LOST,
-    OUT_OF_ORDER,
-    RETRANSMISSION,
-    SPURIOUS_RETRANSMISSION,
-    WINDOW_FULL,
-    DirectionHealth,
-)
+from wiredecode.net.health import BITS, KINDS, DirectionHealth
 from wiredecode.net.types import Connection, Direction
 from wiredecode.tables.schema import STABLE_IDS, declared_schema
 
-COUNTED = {
-    "retransmissions": RETRANSMISSION,
-    "fast_retransmissions": FAST_RETRANSMISSION,
-    "spurious_retransmissions": SPURIOUS_RETRANSMISSION,
-    "out_of_order": OUT_OF_ORDER,
-    "lost_segments": LOST,
-    "duplicate_acks": DUPLICATE_ACK,
-    "keep_alives": KEEP_ALIVE,
-    "window_full": WINDOW_FULL,
-}
+COUNTED = (
+    *("retransmissions", "fast_retransmissions", "spurious_retransmissions", "out_of_order", "lost_segments"),
+    *("duplicate_acks", "keep_alives", "window_full"),
+)
 """Columns of a direction that count segments of a kind."""
+BIT_OF = dict(zip(KINDS, BITS, strict=True))
 
 
 def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
@@ -78,7 +63,7 @@ def direction(sent: Direction, health: DirectionHealth | None) -> dict[str, Any]
     return {
         **found,
         "packets": health.packets,
-        **{name: health.number_of(kind) for name, kind in COUNTED.items()},
+        **{name: health.number_of(BIT_OF[name.removesuffix("s")]) for name in COUNTED},
         "zero_windows": health.zero_windows,
         "zero_window_ns": health.zero_window_ns,
         "rtt_min_ns": rtt.smallest if rtt.count else None,

@@ -22,7 +22,7 @@ from wiredecode.fields import (
 )
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.layers import CursusFrame, length
+from wiredecode.protocols.cursus.layers import CursusFrame, frame
 from wiredecode.protocols.cursus.layers_kinds import TOKEN, DecimalText, Sequence
 
 MAX_MESSAGES = 100_000
@@ -60,7 +60,6 @@ def payload(guarded: bool) -> list[Any]:
 def header(dialect: str) -> list[Any]:
     seed = dialect == "seed"
     fields: list[Kind] = [
-        length(),
         UInt16("magic", "constant", default=MAGIC_NUMBER),
         Text("topic", "name of the topic, or the pattern of a CONSUME"),
         DecimalText("partition", "partition, as text") if seed else Int32("partition", "partition"),
@@ -103,28 +102,19 @@ def message_fields(dialect: str, guarded: bool) -> list[Any]:
 def batch_layer(dialect: str, guarded: bool, /) -> type[CursusFrame]:
     """The layer of a dialect; ``guarded`` hides payloads that hold a token, and is slower."""
     suffix = dialect.capitalize() + ("Guarded" if guarded else "")
-    element = type(
-        f"BatchMessage{suffix}",
-        (Layer,),
-        {
-            "__module__": __name__,
-            "__doc__": f"A message, {LABELS[dialect]}.",
-            "fields_desc": message_fields(dialect, guarded),
-        },
-    )
+    members = {"__module__": __name__, "fields_desc": message_fields(dialect, guarded)}
+    members["__doc__"] = f"A message, {LABELS[dialect]}."
+    element = type(f"BatchMessage{suffix}", (Layer,), members)
     if guarded:
         plain = batch_layer(dialect, False).fields_desc[-1].element.layer
         element.minimum = classmethod(lambda cls: plain.minimum())  # type: ignore[attr-defined]
-    messages = Array("messages", element, "messages", count=UInt32, bulk=True)
-    return type(
+    return frame(
         f"Batch{suffix}",
-        (CursusFrame,),
-        {
-            "__doc__": f"Messages of one topic and partition, {LABELS[dialect]}.",
-            "remade": (batch_layer, (dialect, guarded)),
-            "fields_desc": [*header(dialect), messages],
-            "facts": ("topic", "partition", "acks", "messages"),
-        },
+        f"Messages of one topic and partition, {LABELS[dialect]}.",
+        *header(dialect),
+        Array("messages", element, "messages", count=UInt32, bulk=True),
+        remade=(batch_layer, (dialect, guarded)),
+        facts=("topic", "partition", "acks", "messages"),
     )
 
 
