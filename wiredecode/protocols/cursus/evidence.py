@@ -6,19 +6,8 @@ from operator import attrgetter
 
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.numbers import varint
+from wiredecode.protocols.cursus import evidence_body as bodies
 from wiredecode.protocols.cursus import names
-from wiredecode.protocols.cursus.evidence_body import (
-    CODECS,
-    MAX_SNAPPY_RATIO,
-    codec_of,
-    control,
-    failure,
-    inflate,
-    raw_command,
-    raw_snappy,
-    success,
-    text_command,
-)
 from wiredecode.protocols.cursus.layers import Envelope
 from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
 from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
@@ -41,7 +30,7 @@ KEEPALIVES_TO_BELIEVE = 3
 CHAIN_FRAMES = 16
 """Frames in a row that are looked at to recognise the protocol."""
 
-MAGICS = (names.MAGIC, *(magic for magic, _ in CODECS))
+MAGICS = (names.MAGIC, *(magic for magic, _ in bodies.CODECS))
 LENGTH = struct.Struct(">I")
 PRINTABLE = re.compile(rb"[\t\n\r -~\x80-\xff]*")
 TOPIC = re.compile(rb"[A-Za-z0-9._=*?-]*\Z")
@@ -74,7 +63,7 @@ def judge(data: bytes, position: int, final: bool = False) -> Evidence:
         return Evidence(CUT, end)
     if front.startswith(names.MAGIC):
         return _batch(data, position, end, final)
-    if codec_of(front, 0, len(front)) is not None:
+    if bodies.codec_of(front, 0, len(front)) is not None:
         return Evidence(WEAK if end <= len(data) else CUT, end)
     return (_text if front[0] else _envelope)(data, position, end, final)
 
@@ -120,13 +109,13 @@ def _text(data: bytes, start: int, end: int, final: bool) -> Evidence:
         return Evidence(BAD, end)
     if end > stop and stop - position < PEEK_BYTES and not final:
         return Evidence(CUT if _may_begin(front, KNOWN_WORDS) else BAD, end)
-    if raw_command(data, position, stop):
+    if bodies.raw_command(data, position, stop):
         return Evidence(GOOD if dirt == seen else WEAK, end, True)
     if dirt < seen:
         return Evidence(BAD, end)
     if GOOD_REPLY.match(data, position, stop):
         return Evidence(GOOD, end, False)
-    if success(data, position, stop) or failure(data, position, stop) or control(data, position, stop):
+    if any(is_reply(data, position, stop) for is_reply in (bodies.success, bodies.failure, bodies.control)):
         return Evidence(WEAK, end, False)
     return Evidence(WEAK if not front[1] and data[stop - 1 : stop] in b"}]" else BAD, end, False)
 
@@ -147,7 +136,7 @@ def _envelope(data: bytes, start: int, end: int, final: bool) -> Evidence:
         return Evidence(BAD, end)
     if end > stop:
         return _cut_envelope(data, position, inside, end, final)
-    layer = text_command(data, start, end)
+    layer = bodies.text_command(data, start, end)
     if layer is None or layer is Envelope:
         return Evidence(WEAK if layer is Envelope and _is_publish(data, inside, end) else BAD, end, True)
     return Evidence(SURE, end, True)
@@ -177,8 +166,8 @@ def compressed(data: bytes, final: bool) -> Evidence:
     if size + 4 > len(data):
         return Evidence(CUT if not final and _may_be_snappy(data[4:12], size) else BAD, size + 4)
     body = data[4 : 4 + size]
-    codec = codec_of(body, 0, size)
-    inner = inflate(codec, body, PEEK_INFLATED).data if codec else raw_snappy(body)
+    codec = bodies.codec_of(body, 0, size)
+    inner = bodies.inflate(codec, body, PEEK_INFLATED).data if codec else bodies.raw_snappy(body)
     if not inner:
         return Evidence(BAD, size + 4)
     held = judge(len(inner).to_bytes(4, "big") + inner, 0)
@@ -222,5 +211,5 @@ def _may_be_snappy(front: bytes, size: int) -> bool:
         length, literal = varint("length", front, 0, len(front), 4)
     except Truncated:
         return len(front) < 4
-    fits = size - 64 <= length <= MAX_SNAPPY_RATIO * size and size <= MAX_PEEK_BYTES
+    fits = size - 64 <= length <= bodies.MAX_SNAPPY_RATIO * size and size <= MAX_PEEK_BYTES
     return fits and length > 0 and (literal == len(front) or front[literal] & 3 == 0)

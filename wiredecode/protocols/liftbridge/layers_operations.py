@@ -11,32 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.fields import Kind
-from wiredecode.fields.protobuf import (
-    Bool,
-    Bytes,
-    Embedded,
-    Enum,
-    Int32,
-    Int64,
-    Message,
-    Repeated,
-    String,
-    TimestampNs,
-    UInt32,
-    UInt64,
-    message,
-)
+from wiredecode.fields import protobuf as pb
 from wiredecode.protocols.liftbridge import names
 
 SCALARS: dict[str, Any] = {
-    "bool": Bool,
-    "bytes": Bytes,
-    "string": String,
-    "time": TimestampNs,
-    "int32": Int32,
-    "int64": Int64,
-    "uint32": UInt32,
-    "uint64": UInt64,
+    "bool": pb.Bool,
+    "bytes": pb.Bytes,
+    "string": pb.String,
+    "time": pb.TimestampNs,
+    "int32": pb.Int32,
+    "int64": pb.Int64,
+    "uint32": pb.UInt32,
+    "uint64": pb.UInt64,
 }
 NAMES = {"Op": names.OPS, "ActivityOp": names.ACTIVITY_OPS, "AckPolicy": names.ACK_POLICIES}
 NAMES |= {"AckError": names.ACK_ERRORS, "GrpcCode": names.GRPC_CODES}
@@ -66,17 +52,17 @@ def kind_of(optional: str, repeated: str, kind: str, name: str, number: str, doc
     if kind in SCALARS:
         made = SCALARS[kind](int(number), name, doc, unit=unit, **more)
     elif kind in NAMES:
-        made = (UInt32 if kind == "GrpcCode" else Enum)(int(number), name, doc, names=NAMES[kind])
+        made = (pb.UInt32 if kind == "GrpcCode" else pb.Enum)(int(number), name, doc, names=NAMES[kind])
     else:
-        made = Embedded(int(number), name, layer_of(kind), doc, unit=unit)
-    return Repeated(made) if repeated else made
+        made = pb.Embedded(int(number), name, layer_of(kind), doc, unit=unit)
+    return pb.Repeated(made) if repeated else made
 
 
 @cache
-def layer_of(name: str) -> type[Message]:
+def layer_of(name: str) -> type[pb.Message]:
     """The layer of a message that is not the payload of an envelope."""
-    members = {"fields_desc": message(*fields_of(name)), "filter_name": FILTER_NAMES.get(name, "")}
-    return type(name, (Message,), {**members, "__doc__": DECLARED[name][0] or None, "remade": (layer_of, (name,))})
+    members = {"fields_desc": pb.message(*fields_of(name)), "filter_name": FILTER_NAMES.get(name, "")}
+    return type(name, (pb.Message,), {**members, "__doc__": DECLARED[name][0] or None, "remade": (layer_of, (name,))})
 
 
 RaftLog, MetadataSnapshot = layer_of("RaftLog"), layer_of("MetadataSnapshot")

@@ -15,25 +15,7 @@ from typing import Any, NamedTuple
 
 import crc32c
 
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Int8,
-    Int32,
-    Int64,
-    LengthOf,
-    Optional,
-    Rest,
-    Text,
-    TimestampNs,
-    Truncated,
-    UInt16,
-    UInt32,
-    UInt64,
-    When,
-    compiler,
-    take,
-)
+from wiredecode import fields
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 
@@ -42,7 +24,7 @@ SHORT_HEADER, LONG_HEADER = 8, 12
 """Header without and with CRC."""
 
 
-class Hex32(UInt32):
+class Hex32(fields.UInt32):
     """A number that people read in hexadecimal."""
 
     def readable(self, value: Any) -> str:
@@ -54,12 +36,12 @@ def extension(header_length: int, checksum: bool) -> int:
     return header_length - (LONG_HEADER if checksum else SHORT_HEADER)
 
 
-class Extension(Binary):
+class Extension(fields.Binary):
     """The header bytes up to ``header_length``."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[bytes, int]:
         length = extension(layer.fields["header_length"], "crc" in layer.fields)
-        stop = take(self.name, position, length, end)
+        stop = fields.take(self.name, position, length, end)
         return data[position:stop], stop
 
     def write(self, value: bytes, layer: Layer) -> bytes:
@@ -89,8 +71,8 @@ read_size_and_crc = struct.Struct(">II").unpack_from
 
 class MessageHeader(Layer):
     fields_desc = [
-        Text("key", "name", length=UInt16),
-        Binary("value", "value; null: none", length=Int32, null=-1),
+        fields.Text("key", "name", length=fields.UInt16),
+        fields.Binary("value", "value; null: none", length=fields.Int32, null=-1),
     ]
 
 
@@ -102,21 +84,21 @@ class Entry(Layer):
     """A message of the log with the offset it got."""
 
     fields_desc = [
-        Int64("offset", "offset in the partition"),
-        TimestampNs("timestamp", "when the leader received it"),
-        UInt64("leader_epoch", "epoch of the leader that stored it"),
-        UInt32("size", "bytes of the message that follows", unit="bytes", fill=LengthOf()),
+        fields.Int64("offset", "offset in the partition"),
+        fields.TimestampNs("timestamp", "when the leader received it"),
+        fields.UInt64("leader_epoch", "epoch of the leader that stored it"),
+        fields.UInt32("size", "bytes of the message that follows", unit="bytes", fill=fields.LengthOf()),
         Hex32("crc", "CRC-32C of the message after this field", fill=checksum),
-        Int8("magic_byte", "version of the format", default=MESSAGE_MAGIC),
-        Int8("attributes", "no bit is assigned"),
-        Binary("key", "key; null: none", length=Int32, null=-1, default=None),
-        Binary("value", "value; null: none", length=Int32, null=-1, default=None),
-        Array("headers", MessageHeader, "headers; the server adds subject and reply", count=UInt16),
-        Optional(Rest("surplus", "bytes after the last header"), When("left")),
+        fields.Int8("magic_byte", "version of the format", default=MESSAGE_MAGIC),
+        fields.Int8("attributes", "no bit is assigned"),
+        fields.Binary("key", "key; null: none", length=fields.Int32, null=-1, default=None),
+        fields.Binary("value", "value; null: none", length=fields.Int32, null=-1, default=None),
+        fields.Array("headers", MessageHeader, "headers; the server adds subject and reply", count=fields.UInt16),
+        fields.Optional(fields.Rest("surplus", "bytes after the last header"), fields.When("left")),
     ]
 
 
-class Entries(Array):
+class Entries(fields.Array):
     """Entries to the end of the frame, each within its own size."""
 
     def __init__(self, name: str, doc: str = "") -> None:
@@ -128,13 +110,13 @@ class Entries(Array):
             path = f"{self.name}[{len(entries)}]"
             size = read_size(data, position + SIZE_AT)[0]
             try:
-                stop = take("", position + ENTRY_HEADER, size, end)
+                stop = fields.take("", position + ENTRY_HEADER, size, end)
                 entry, position = self.element.read(data, position, stop, layer)
-            except Truncated as short:
+            except fields.Truncated as short:
                 if short.partial is not None:
                     entries.append(short.partial)
                 inside = short.field.removeprefix(self.name)
-                raise Truncated(path + inside, short.needed, short.had, short.start, entries) from None
+                raise fields.Truncated(path + inside, short.needed, short.had, short.start, entries) from None
             entries.append(entry)
         return entries, position
 
@@ -164,7 +146,7 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     while e - p > ENTRY_HEADER:
         p += ENTRY_HEADER + read_size(b, p + SIZE_AT)[0]
         if p > e:
-            raise compiler.TruncatedField
+            raise fields.compiler.TruncatedField
         count += 1
     return count, p
 

@@ -73,70 +73,56 @@ def transaction_info() -> list[Any]:
     ]
 
 
-OLDER: dict[int, tuple[type[WireMessage], ...]] = {
-    1: (older(1, connection(), segment(), facts=("segment",)),),
-    2: (
-        older(
-            *(2, segment(), connection(), AppendSetup.fields_desc[-1]),
-            facts=("segment", "last_event_number"),
-        ),
+LAYOUTS = (
+    older(1, connection(), segment(), facts=("segment",)),
+    older(*(2, segment(), connection(), AppendSetup.fields_desc[-1]), facts=("segment", "last_event_number")),
+    older(
+        4,
+        connection(),
+        event_number("last_event_number", "number of the last event of the block"),
+        Int32("size_of_whole_events", "bytes of the block that are whole appends", unit="bytes"),
+        blob("data", "rest of the append that the block cut"),
+        facts=("last_event_number",),
+        doc="Without the number of events, until May 2017.",
     ),
-    4: (
-        older(
-            4,
-            connection(),
-            event_number("last_event_number", "number of the last event of the block"),
-            Int32("size_of_whole_events", "bytes of the block that are whole appends", unit="bytes"),
-            blob("data", "rest of the append that the block cut"),
-            facts=("last_event_number",),
-            doc="Without the number of events, until May 2017.",
-        ),
+    older(
+        5,
+        writer(),
+        event_number(),
+        place("expected_offset", "length the segment must have"),
+        blob("data", "stored as it is"),
+        facts=("event_number", "expected_offset"),
+        doc="Wire versions up to 4: the bytes to store, with their length.",
     ),
-    5: (
-        older(
-            5,
-            writer(),
-            event_number(),
-            place("expected_offset", "length the segment must have"),
-            blob("data", "stored as it is"),
-            facts=("event_number", "expected_offset"),
-            doc="Wire versions up to 4: the bytes to store, with their length.",
-        ),
-        older(5, writer(), event_number(), suffix="2016"),
+    older(5, writer(), event_number(), suffix="2016"),
+    older(
+        *(6, segment(), place("offset", "where to read"), Int32("suggested_length", "how much", unit="bytes")),
+        suffix="2016",
     ),
-    6: (
-        older(
-            *(6, segment(), place("offset", "where to read"), Int32("suggested_length", "how much", unit="bytes")),
-            suffix="2016",
-        ),
+    older(7, *segment_bytes(), suffix="2016"),
+    older(8, segment("segment_name"), suffix="2016"),
+    older(9, *segment_info(), suffix="2016"),
+    older(11, segment("segment_name")),
+    older(12, *segment_info()),
+    *(given_up(13, segment(), transaction_id()), older(13, segment(), transaction_id())),
+    given_up(14, *transaction_info(), facts=("segment", "exists", "is_sealed")),
+    older(14, *transaction_info()),
+    *(older(code, segment()) for code in (20, 21, 28, 29, 30, 31, 51, 52, 53)),
+    *(made(code, segment(), transaction_id()) for code in range(22, 28) for made in (given_up, older)),
+    older(50, segment(), JavaText("correct_host", "who serves the segment")),
+    *(given_up(54, segment()), older(54, segment())),
+    older(
+        *(55, writer(), event_number("event_number", "number that was refused"), stack_trace()),
+        facts=("event_number",),
+        doc="Wire versions 1 to 15.",
     ),
-    7: (older(7, *segment_bytes(), suffix="2016"),),
-    8: (older(8, segment("segment_name"), suffix="2016"),),
-    9: (older(9, *segment_info(), suffix="2016"),),
-    11: (older(11, segment("segment_name")),),
-    12: (older(12, *segment_info()),),
-    13: (given_up(13, segment(), transaction_id()), older(13, segment(), transaction_id())),
-    14: (
-        given_up(14, *transaction_info(), facts=("segment", "exists", "is_sealed")),
-        older(14, *transaction_info()),
-    ),
-    **{code: (older(code, segment()),) for code in (20, 21, 28, 29, 30, 31, 51, 52, 53)},
-    **{
-        code: (given_up(code, segment(), transaction_id()), older(code, segment(), transaction_id()))
-        for code in range(22, 28)
-    },
-    50: (older(50, segment(), JavaText("correct_host", "who serves the segment")),),
-    54: (given_up(54, segment()), older(54, segment())),
-    55: (
-        older(
-            *(55, writer(), event_number("event_number", "number that was refused"), stack_trace()),
-            facts=("event_number",),
-            doc="Wire versions 1 to 15.",
-        ),
-    ),
-    72: (given_up(72, segment("target"), segment("source"), token(), facts=2),),
-    73: (given_up(73, segment(), token()),),
-}
+    given_up(72, segment("target"), segment("source"), token(), facts=2),
+    given_up(73, segment(), token()),
+)
+OLDER: dict[int, tuple[type[WireMessage], ...]] = {}
+for _layer in LAYOUTS:
+    _code = _layer.fields_desc[0].default
+    OLDER[_code] = (*OLDER.get(_code, ()), _layer)
 """Older layouts by code, in the order in which they are tried."""
 
 

@@ -10,18 +10,9 @@ from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import varint_size
 from wiredecode.frames.frame import MALFORMED, OK, REFUSED, Confirmation, Frame
 from wiredecode.protocols.shared.compression import Budget, Status
+from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers_bundle import MAX_MESSAGES, Bundle, message_count, plain_header
 from wiredecode.protocols.tank.layers_kinds import Endpoint
-from wiredecode.protocols.tank.names import (
-    CODEC_MASK,
-    CODECS,
-    COUNT_SHIFT,
-    EXTRA,
-    PRODUCE_RESULTS,
-    SNAPPY,
-    SPARSE,
-    WHOLE_TOPIC,
-)
 
 MAX_REPORTED = 16
 """Findings about bundles reported for one frame; beyond it only their number."""
@@ -77,9 +68,9 @@ class Contents:
         ``raw`` holds its values as they were on the wire, if it is compressed.
         """
         flags = bundle["flags"]
-        count = flags >> COUNT_SHIFT & 15 or bundle.get("message_count", 0)
+        count = flags >> names.COUNT_SHIFT & 15 or bundle.get("message_count", 0)
         messages = self._messages(bundle)
-        if flags & (EXTRA | CODEC_MASK) or "partial_message" in bundle:
+        if flags & (names.EXTRA | names.CODEC_MASK) or "partial_message" in bundle:
             messages = self._unusual(bundle, raw, messages, (i, k))
         found = messages if isinstance(messages, int) else count if messages is None else len(messages)
         if found != count and "partial_message" not in bundle:
@@ -97,7 +88,7 @@ class Contents:
         flags = bundle.get("flags")
         if flags is None:
             return
-        if self.style is not None and not flags & EXTRA:
+        if self.style is not None and not flags & names.EXTRA:
             describe(bundle, flags)
         messages = self._messages(bundle)
         if messages:
@@ -155,19 +146,19 @@ class Contents:
     def _unusual(self, bundle: Bundled, raw: Bundled | None, messages: Any, place: tuple[int, int]) -> Any:
         """Extra flags, compression, messages that do not fit; return the messages."""
         flags, path = bundle["flags"], self.path.format(*place)
-        if flags & EXTRA:
+        if flags & names.EXTRA:
             reading = "read as" if "extra" in bundle else "ignored, it does not fit"
             message = f"bit 7 of the bundle's flags is set; {reading} the layout of the document"
             self.report("note", "protocol", "extra-flags", message, path)
-        if flags & CODEC_MASK:
+        if flags & names.CODEC_MASK:
             return self._compressed(bundle, raw, path, place)
         if "partial_message" in bundle:
             self._report_rest(messages, path)
         return messages
 
     def _compressed(self, bundle: Bundled, raw: Bundled | None, path: str, place: tuple[int, int]) -> Any:
-        codec = bundle["flags"] & CODEC_MASK
-        if codec not in CODECS:
+        codec = bundle["flags"] & names.CODEC_MASK
+        if codec not in names.CODECS:
             message = f"codec {codec} is not assigned: the messages are not decoded"
             self.report("warning", "protocol", "unknown-codec", message, path)
             return None
@@ -190,7 +181,7 @@ class Contents:
         """A compressed bundle as it would be without compression; None: it cannot be decompressed; reported."""
         inflated = self._budget.decompress("snappy-raw", raw.get("message_set", b""))
         if inflated.status is not Status.OK:
-            bundle["problem"] = f"{CODECS[SNAPPY]}: {inflated.message}"
+            bundle["problem"] = f"{names.CODECS[names.SNAPPY]}: {inflated.message}"
             group, code = FAULTLESS.get(inflated.status, ("malformed", "decompression"))
             self.report("warning", group, code, bundle["problem"], path)
             return None
@@ -208,9 +199,9 @@ class Contents:
 
 def describe(bundle: dict[str, Any], flags: int) -> None:
     """Set the meanings of the flags of a bundle."""
-    codec = flags & CODEC_MASK
-    bundle["codec"] = CODECS.get(codec) or f"codec {codec}"
-    bundle["sparse"] = flags & SPARSE != 0
+    codec = flags & names.CODEC_MASK
+    bundle["codec"] = names.CODECS.get(codec) or f"codec {codec}"
+    bundle["sparse"] = flags & names.SPARSE != 0
 
 
 def inherit_timestamps(messages: list[dict[str, Any]]) -> None:
@@ -270,7 +261,7 @@ def mark_dropped(chunk: dict[str, Any], requested: int, high_water_mark: int) ->
 def raw_chunks(frame: Frame, chunks: list[dict[str, Any]]) -> list[Any] | None:
     """The chunks as they were on the wire, if any bundle in them is compressed."""
     bundles = (each.get("bundle", {}) for chunk in chunks for each in chunk.get("bundles", ()))
-    if not any(bundle.get("flags", 0) & CODEC_MASK for bundle in bundles):
+    if not any(bundle.get("flags", 0) & names.CODEC_MASK for bundle in bundles):
         return None
     values = frame.values
     if not isinstance(values.get("chunks"), list) and frame.layer is not None:
@@ -372,7 +363,7 @@ def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> li
             continue
         for index, partition in enumerate(partitions):
             code = results[len(places)].get("result") if len(places) < len(results) else None
-            if code in WHOLE_TOPIC:
+            if code in names.WHOLE_TOPIC:
                 stopped[topic] = list(partitions[index:])
                 places.append((topic, stopped[topic]))
                 break
@@ -389,7 +380,7 @@ def confirm_partitions(
     confirmations, first = [], 0
     for (_, partitions), result in zip(places, results, strict=True):
         code, count = result.get("result", 0), len(partitions)
-        refusal = outcome(code, result.get("endpoint"), PRODUCE_RESULTS) if code else None
+        refusal = outcome(code, result.get("endpoint"), names.PRODUCE_RESULTS) if code else None
         confirmations.append(Confirmation(frame.request, first, count, refusal, None))
         first += count
     confirmations[-1] = confirmations[-1]._replace(final=REFUSED)

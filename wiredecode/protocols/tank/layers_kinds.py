@@ -3,58 +3,47 @@
 from ipaddress import IPv4Address
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    AsText,
-    FixedBytes,
-    Kind,
-    Rest,
-    Struct,
-    UInt16,
-    UInt32,
-    UInt64,
-    rfc3339_ms,
-)
+from wiredecode import fields
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 
 
-class U16(UInt16):
+class U16(fields.UInt16):
     """16 bits, little-endian as all numbers of TANK."""
 
     little = True
 
 
-class U32(UInt32):
+class U32(fields.UInt32):
     """32 bits, little-endian."""
 
     little = True
 
 
-class U64(UInt64):
+class U64(fields.UInt64):
     """64 bits, little-endian."""
 
     little = True
 
 
-class Milliseconds(AsText, U64):
+class Milliseconds(fields.AsText, U64):
     """A time, by convention in ms since 1970; RFC 3339 in records, other conventions as the number they are."""
 
     column = "timestamp[ms, UTC]"
-    spell = staticmethod(rfc3339_ms)
+    spell = staticmethod(fields.rfc3339_ms)
 
 
-class Seconds(AsText, U32):
+class Seconds(fields.AsText, U32):
     """A time in seconds since 1970; RFC 3339 in records."""
 
     column = "timestamp[s, UTC]"
 
     @staticmethod
     def spell(value: int, /) -> str | int:
-        return rfc3339_ms(value * 1000)
+        return fields.rfc3339_ms(value * 1000)
 
 
-class Endpoint(AsText, FixedBytes):
+class Endpoint(fields.AsText, fields.FixedBytes):
     """An IPv4 address in network order and a port, little-endian; shown as ``address:port``."""
 
     fixed, column = "6s", "string"
@@ -76,7 +65,7 @@ HEADER_LENGTH = "header_length"
 """The field that says how many bytes follow it up to the chunks."""
 
 
-class InHeader(Kind):
+class InHeader(fields.Kind):
     """Mixed into a kind that must not read beyond the header."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Any, int]:
@@ -89,18 +78,18 @@ class InHeader(Kind):
             return super().emit(em)
 
 
-class HeaderArray(InHeader, Array):
+class HeaderArray(InHeader, fields.Array):
     """An array inside the header."""
 
 
-class HeaderRest(InHeader, Rest):
+class HeaderRest(InHeader, fields.Rest):
     """The rest of the header."""
 
 
 # Structures that may be cut.
 
 
-class Tail(Struct):
+class Tail(fields.Struct):
     """A structure that may be truncated: its readable part, and as ``cut`` the bytes of the next field."""
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[Layer, int]:
