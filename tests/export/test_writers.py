@@ -84,6 +84,21 @@ def test_arrow_files_and_streams_are_read_back_as_they_were(compression: str | N
     assert pa.ipc.open_stream(written("arrows", [BATCH, BATCH], compression=compression)).read_all().equals(whole)
 
 
+def test_arrow_files_of_frames_are_compressed_as_most_of_their_columns_are_null() -> None:
+    schema = pa.schema([("number", pa.int64()), ("layers", pa.struct([(f"field_{n}", pa.int64()) for n in range(99)]))])
+    batch = pa.RecordBatch.from_pylist([{"number": 0x01020304, "layers": {}}] * 1000, schema=schema)
+
+    def size(compression: str | None) -> int:
+        out = io.BytesIO()
+        writer = WRITERS["arrow"](out, schema, Settings(compression=compression))
+        writer.write(batch)
+        writer.close()
+        assert pa.ipc.open_file(out.getvalue()).read_all().equals(pa.Table.from_batches([batch]))
+        return len(out.getvalue())
+
+    assert size(None) == size("zstd") < size("none") / 10
+
+
 def test_row_groups_are_filled_across_batches() -> None:
     found = pq.ParquetFile(io.BytesIO(written("parquet", [BATCH] * 5, row_group=4)))
     assert [found.metadata.row_group(index).num_rows for index in range(found.num_row_groups)] == [4, 4, 2]

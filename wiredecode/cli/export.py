@@ -52,7 +52,7 @@ class ExportOptions(options.Captures):
     compression: str | None = Option(
         None,
         metavar="CODEC",
-        help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd. Text: gzip, zstd.",
+        help="parquet: zstd (default), snappy, gzip, lz4, none. arrow: lz4, zstd (frames), none. Text: gzip, zstd.",
     )
     row_group: int | None = Option(None, min=1, metavar="ROWS", help="Parquet: most rows of a row group.")
     csv_formulas: options.CsvFormulas = "keep"

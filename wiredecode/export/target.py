@@ -69,7 +69,7 @@ def form(out: str, chosen: str | None = None, compression: str | None = None) ->
     compression = compression or packed
     if compression is not None and compression not in (*COMPRESSIONS[name], "none"):
         raise Unclear(f"{name} cannot be compressed with {compression!r}; there is {', '.join(COMPRESSIONS[name])}")
-    if compression == "none" and name != "parquet":
+    if compression == "none" and name in TEXT:
         compression = None
     return Form(name, compression)
 

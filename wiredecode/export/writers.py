@@ -25,6 +25,7 @@ ROW_GROUP_BYTES = 24 * 1024 * 1024
 BUFFER_BYTES = 256 * 1024
 """Parquet is passed on in pieces of this size."""
 WIDE = "layers"
+NOT_PACKED = "none"
 GROWTH = 16
 """A file with this column has a thousand columns, and its footer describes them for every row group, 260 KB: so after
 this many row groups they may have twice the rows."""
@@ -41,7 +42,7 @@ class Settings:
     show: Callable[[bytes], str] = bytes.hex
     """Form of bytes in JSON and CSV."""
     compression: str | None = None
-    """Of Parquet (None: zstd) and Arrow (None: none); text is compressed by the stream it is written to."""
+    """Of Parquet (None: zstd) and Arrow (None: zstd for frames); text is compressed by its stream."""
     row_group: int = ROW_GROUP
     guard_formulas: bool = False
     """CSV: an apostrophe precedes text that a spreadsheet would run as a formula."""
@@ -125,7 +126,9 @@ class ArrowWriter:
     """Arrow IPC: a file, which can be mapped into memory, or a stream, which can be read while it is written."""
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema, settings: Settings, *, as_file: bool = True) -> None:
-        options = pa.ipc.IpcWriteOptions(compression=settings.compression)
+        usual = "zstd" if WIDE in schema.names else NOT_PACKED  # else nulls take 10 KB a row
+        codec = settings.compression or usual
+        options = pa.ipc.IpcWriteOptions(compression=None if codec == NOT_PACKED else codec)
         make = pa.ipc.new_file if as_file else pa.ipc.new_stream
         self._writer: Any = make(Unclosed(stream), schema, options=options)
 
