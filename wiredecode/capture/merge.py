@@ -8,7 +8,7 @@ hundreds of rotated files need one open file.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -76,18 +76,16 @@ class _Open:
             self._comments_done += 1
 
 
+@dataclass(eq=False)
 class Merge:
     """Merges ``files``; errors are collected in ``errors`` as (index of the file, error)."""
 
-    def __init__(
-        self, files: Sequence[CaptureFile], interfaces: list[Interface], batch_bytes: int, batch_packets: int
-    ) -> None:
-        self._files = files
-        self._interfaces = interfaces
-        self._batch_bytes = batch_bytes
-        self._batch_packets = batch_packets
-        self._count = 0
-        self.errors: list[tuple[int, CaptureError]] = []
+    files: Sequence[CaptureFile]
+    interfaces: list[Interface]
+    batch_bytes: int
+    batch_packets: int
+    errors: list[tuple[int, CaptureError]] = field(default_factory=list)
+    _count: int = 0
 
     def batches(self) -> Iterator[PacketBatch]:
         waiting = deque(sorted(self._peek(), key=lambda one: one[:2]))
@@ -106,12 +104,12 @@ class Merge:
                         one_open.advance()
             active = [one_open for one_open in active if not one_open.done]
             for one_open in active:
-                one_open.file.batch_bytes = max(FIRST_BATCH_BYTES, self._batch_bytes // len(active))
+                one_open.file.batch_bytes = max(FIRST_BATCH_BYTES, self.batch_bytes // len(active))
         self.errors += [(given, one_open.error) for given, one_open in opened if one_open.error is not None]
         self._add_unused_interfaces(opened)
 
     def _peek(self) -> Iterator[_Waiting]:
-        for given, file in enumerate(self._files):
+        for given, file in enumerate(self.files):
             batches = file.batches()
             try:
                 first = next(batches)
@@ -128,7 +126,7 @@ class Merge:
                 yield _Waiting(time_ns, given, None)
 
     def _open(self, one: _Waiting, rank: int) -> _Open:
-        file = self._files[one.given]
+        file = self.files[one.given]
         return _Open(rank, file, one.batches or file.batches())
 
     def _emit(self, ends: list[tuple[_Open, int]]) -> Iterator[PacketBatch]:
@@ -147,8 +145,8 @@ class Merge:
         secrets = tuple(secret for one, _, _ in parts for secret in one.batch.secrets)
         names = tuple(name for one, _, _ in parts for name in one.batch.names)
         whole = replace(whole, interface=interface, number=number, origin=None, secrets=secrets, names=names)
-        for low in range(0, count, self._batch_packets):
-            yield whole.part(low, low + self._batch_packets)
+        for low in range(0, count, self.batch_packets):
+            yield whole.part(low, low + self.batch_packets)
 
     def _renumbered(self, opened: dict[int, _Open], owner: Int64s, local: Int32s) -> Int32s:
         """Interfaces of the files as interfaces of the capture, new ones in order of first packet."""
@@ -157,17 +155,17 @@ class Merge:
         for k in np.argsort(first).tolist():
             one, index = opened[int(keys[k]) >> 32], int(keys[k]) & 0xFFFFFFFF
             if index not in one.interfaces:
-                one.interfaces[index] = len(self._interfaces)
-                self._interfaces.append(one.file.info.interfaces[index])
+                one.interfaces[index] = len(self.interfaces)
+                self.interfaces.append(one.file.info.interfaces[index])
             table[k] = one.interfaces[index]
         return table[inverse]
 
     def _add_unused_interfaces(self, opened: list[tuple[int, _Open]]) -> None:
         used = {given: one.interfaces for given, one in opened}
-        for given, file in enumerate(self._files):
+        for given, file in enumerate(self.files):
             for index, interface in enumerate(file.info.interfaces):
                 if index not in used.get(given, {}):
-                    self._interfaces.append(interface)
+                    self.interfaces.append(interface)
 
 
 def _joined(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:

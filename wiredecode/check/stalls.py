@@ -10,14 +10,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.frames.who import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried
-from wiredecode.protocols.shared.problems import (
-    LAST,
-    MOST_EVIDENCE,
-    FrameRef,
-    Place,
-    Rule,
-    stopped_or_cut,
-)
+from wiredecode.protocols.shared import problems
 
 LEAST_NS = 1_000_000_000
 """A server that sends nothing for this long while clients wait is silent."""
@@ -156,7 +149,7 @@ class Silences:
             waiting.since_ns, waiting.frames, waiting.published = frame.time_ns, [], 0
         waiting.count += 1
         waiting.published += checks is not None and frame.type in checks.publishes
-        if len(waiting.frames) < MOST_EVIDENCE:
+        if len(waiting.frames) < problems.MOST_EVIDENCE:
             waiting.frames.append(frame.number)
 
     @staticmethod
@@ -198,7 +191,7 @@ class Silences:
         if sent is None or frame.time_ns - sent[0] < LEAST_NS // 2:
             return None
         since_ns, until_ns = server.silent_ns
-        numbers = [number for _, number in late.values()][:MOST_EVIDENCE]
+        numbers = [number for _, number in late.values()][: problems.MOST_EVIDENCE]
         place = frame.source, since_ns, until_ns, frame.connection, server.waited, 0
         return Silence(*place, True, frame.number, numbers)
 
@@ -224,7 +217,7 @@ class Stall:
 
 
 @dataclass(eq=False)
-class Stalls(Rule):
+class Stalls(problems.Rule):
     """Servers that stopped serving for a time."""
 
     _silences: Silences = field(default_factory=lambda: Silences())
@@ -280,7 +273,7 @@ class Stalls(Rule):
             self._add(silence, to_end=True)
 
     def _judge(self, server: str, stall: Stall) -> None:
-        begin_ns, end_ns = self.report.settled.get(server, (LAST, 0))
+        begin_ns, end_ns = self.report.settled.get(server, (problems.LAST, 0))
         if begin_ns - HELD_AFTER_NS <= stall.since_ns and stall.until_ns <= end_ns + HELD_AFTER_NS:
             return  # the first publishes to a new topic waited
         silences = [each for each in stall.silences if _is_known(each)]
@@ -306,7 +299,8 @@ class Stalls(Rule):
             did = f"accepted {counted(number, 'connection')} and answered nothing there for {length}"
         else:
             did = f"sent nothing for the last {length}" if stall.to_end else f"stalled for {length}"
-        what, at, severity = f"{server} {did}: {waited}", Place(None, stall.since_ns), "error" if stall.to_end else None
+        what, at = f"{server} {did}: {waited}", problems.Place(None, stall.since_ns)
+        severity = "error" if stall.to_end else None
         key = server, stall.since_ns
         problem = self.report.add(CODES["server.stalled"], what, key, frame=at, severity=severity)
         problem.to_end = stall.to_end and stall.until_ns >= self.report.last_ns
@@ -314,7 +308,7 @@ class Stalls(Rule):
         for each in silences:
             self.report.concerns(problem, each.connection)
             numbers = (*each.frames[:2], each.frame)
-            self.report.cite(problem, *(FrameRef(each.connection, 0, number, [], 0) for number in numbers))
+            self.report.cite(problem, *(problems.FrameRef(each.connection, 0, number, [], 0) for number in numbers))
         problem.servers.add(server)
         if stall.served_others and unserved:
             problem.likely = "its limit of connections was reached, or the thread that serves them hangs"
@@ -348,9 +342,9 @@ def _is_known(silence: Silence) -> bool:
     held_back = health is not None and health.directions[client].closed(since_ns, until_ns)
     answers = connection.directions[1 - client]
     truncated = answers.lossy and not answers.losses  # what follows may not be decoded
-    return not held_back and not truncated and not answers.lost_between(since_ns, until_ns, LAST)
+    return not held_back and not truncated and not answers.lost_between(since_ns, until_ns, problems.LAST)
 
 
 def _why(silence: Silence) -> str | None:
     connection = silence.connection
-    return stopped_or_cut(connection, 1 - client_side(connection), silence.since_ns, silence.until_ns)
+    return problems.stopped_or_cut(connection, 1 - client_side(connection), silence.since_ns, silence.until_ns)

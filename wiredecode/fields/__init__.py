@@ -26,7 +26,6 @@ from wiredecode.fields.kind import Malformed as Malformed
 from wiredecode.fields.kind import Truncated as Truncated
 from wiredecode.fields.kind import take as take
 from wiredecode.fields.numbers import EPOCH as EPOCH
-from wiredecode.fields.numbers import MILLISECONDS_MAX as MILLISECONDS_MAX
 from wiredecode.fields.numbers import Bits as Bits
 from wiredecode.fields.numbers import Boolean as Boolean
 from wiredecode.fields.numbers import CompactLength as CompactLength
@@ -52,7 +51,6 @@ from wiredecode.fields.numbers import rfc3339_ms as rfc3339_ms
 from wiredecode.fields.numbers import rfc3339_ns as rfc3339_ns
 from wiredecode.fields.presence import When as When
 from wiredecode.fields.sized import Binary as Binary
-from wiredecode.fields.sized import Inner as Inner
 from wiredecode.fields.sized import Rest as Rest
 from wiredecode.fields.sized import Sized as Sized
 from wiredecode.fields.sized import Text as Text

@@ -11,32 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wiredecode.fields import (
-    Array,
-    Binary,
-    Bits,
-    Boolean,
-    CompactLength,
-    Flags,
-    Float64,
-    Kind,
-    Number,
-    Optional,
-    Rest,
-    Sized,
-    Struct,
-    Text,
-    Timestamp,
-    TimestampNs,
-    Uuid,
-    Varint,
-    Varint32,
-    ZigZag,
-    plain,
-    textfields,
-)
+from wiredecode import fields
 from wiredecode.fields import jsonfields as json
 from wiredecode.fields import protobuf as pb
+from wiredecode.fields import textfields
 from wiredecode.fields.layer import Layer
 from wiredecode.fields.numbers import INTEGERS
 from wiredecode.fields.presence import SIGNS
@@ -71,9 +49,9 @@ class Script:
     """Hand-written Lua: which layer a message has, and the meaning of its ids."""
     tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
     """Members of the table ``P`` that the source finds: layers by code, names."""
-    kinds: Mapping[type[Kind], Spell] = field(default_factory=dict)
+    kinds: Mapping[type[fields.Kind], Spell] = field(default_factory=dict)
     """Its own kinds."""
-    types: Mapping[type[Kind], str] = field(default_factory=dict)
+    types: Mapping[type[fields.Kind], str] = field(default_factory=dict)
     """Types in Wireshark of its own kinds, where they differ from those of their bases."""
     added: Mapping[str, str] = field(default_factory=dict)
     """Fields that no layer declares and that Lua can work out, with their types in Wireshark."""
@@ -127,8 +105,8 @@ def pcre(pattern: bytes) -> bytes:  # whose \Z also matches before a last line e
 class Writer:
     """Collects the tables of one protocol: names of values, regular expressions, layers; each occurs once."""
 
-    def __init__(self, kinds: Mapping[type[Kind], Spell], types: Mapping[type[Kind], str]) -> None:
-        self.kinds: dict[type[Kind], Spell] = {**GENERIC, **kinds}
+    def __init__(self, kinds: Mapping[type[fields.Kind], Spell], types: Mapping[type[fields.Kind], str]) -> None:
+        self.kinds: dict[type[fields.Kind], Spell] = {**GENERIC, **kinds}
         self.types = {**TYPES, **types}
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
@@ -182,22 +160,22 @@ class Writer:
             if value is not None:
                 self.lines.append(f"{name}.{key} = {spelled(value)}")
 
-    def coded(self, kind: Kind) -> Code:
+    def coded(self, kind: fields.Kind) -> Code:
         return Code(self.entry(kind))
 
-    def entry(self, declared: Kind) -> str:
+    def entry(self, declared: fields.Kind) -> str:
         """The table of one field."""
-        kind = plain(declared)
+        kind = fields.plain(declared)
         read, more = self.spell(kind)
         members = {"secret": kind.secret or None, "hidden": kind.hidden or None, **more}
-        if isinstance(kind, Number) and kind.names and not isinstance(kind, Flags):
+        if isinstance(kind, fields.Number) and kind.names and not isinstance(kind, fields.Flags):
             members["names"] = self.values(kind.names)
-        if isinstance(declared, Optional):
+        if isinstance(declared, fields.Optional):
             members["when"] = Code(f"function(c, v, at) return {LuaPrinter(self).truth(declared.when.root)} end")
         rest = "".join(f", {key}={spelled(value)}" for key, value in members.items() if value is not None)
         return f"{{{quoted(kind.name)}, {quoted(read)}{rest}}}"
 
-    def spell(self, kind: Kind) -> Spelled:
+    def spell(self, kind: fields.Kind) -> Spelled:
         for base in type(kind).__mro__:
             if base in self.kinds:
                 return self.kinds[base](self, kind)
@@ -208,14 +186,14 @@ class Writer:
     def declare(self, layer: type[Layer], prefix: str, depth: int = MAX_DEPTH) -> None:
         """Remember the fields of a layer at ``prefix``."""
         for declared in layer.fields_desc:
-            kind = plain(declared)
+            kind = fields.plain(declared)
             if kind.hidden or isinstance(kind, json.Others):
                 continue
             name = f"{prefix}.{kind.name}"
-            inner = kind.element if isinstance(kind, Array) else kind
-            names = inner.names if isinstance(inner, Number) and not isinstance(inner, Flags) else None
+            inner = kind.element if isinstance(kind, fields.Array) else kind
+            names = inner.names if isinstance(inner, fields.Number) and not isinstance(inner, fields.Flags) else None
             self.name(name, self.ftype(inner), kind.doc, names)
-            if isinstance(inner, Struct) and depth:
+            if isinstance(inner, fields.Struct) and depth:
                 self.declare(inner.layer, name, depth - 1)
 
     def name(self, name: str, ftype: str, doc: str = "", names: Mapping[int, str] | None = None) -> None:
@@ -229,13 +207,13 @@ class Writer:
             values = Code("nil")
         self.fields[name] = Named(name, ftype, name.rpartition(".")[2], doc, values)
 
-    def ftype(self, kind: Kind) -> str:
+    def ftype(self, kind: fields.Kind) -> str:
         if kind.secret:
             return "string"
         return next((self.types[base] for base in type(kind).__mro__ if base in self.types), None) or by_column(kind)
 
 
-def by_column(kind: Kind) -> str:
+def by_column(kind: fields.Kind) -> str:
     column = kind.column.removeprefix("list<").removesuffix(">")
     if isinstance(kind, json.Member) and column == "struct":
         return "string"
@@ -318,14 +296,14 @@ class LuaPrinter:
 
 def integer(kind: Any) -> dict[str, Any]:
     """Form of an integer, for itself or as a length or count."""
-    if isinstance(kind, Number):
+    if isinstance(kind, fields.Number):
         return {"w": kind.width, "le": kind.little or None, "signed": kind.signed or None}
-    wrap = 1 << 32 if isinstance(kind, Varint32) else None
+    wrap = 1 << 32 if isinstance(kind, fields.Varint32) else None
     return {
         "most": kind.max_bytes,
         "wrap": wrap,
-        "zigzag": isinstance(kind, ZigZag) or None,
-        "less": isinstance(kind, CompactLength) or None,
+        "zigzag": isinstance(kind, fields.ZigZag) or None,
+        "less": isinstance(kind, fields.CompactLength) or None,
     }
 
 
@@ -333,21 +311,21 @@ def number(writer: Writer, kind: Any) -> Spelled:
     more = integer(kind)
     if kind.column in SCALES:
         more["per"] = SCALES[kind.column]
-    if isinstance(kind, Flags):
+    if isinstance(kind, fields.Flags):
         more["flags"] = writer.values(kind.names)
     return "uint", more
 
 
 def sized(writer: Writer, kind: Any) -> Spelled:
     length = kind.length
-    more: dict[str, Any] = {"text": isinstance(kind, Text) or None}
+    more: dict[str, Any] = {"text": isinstance(kind, fields.Text) or None}
     if isinstance(length, INTEGERS):
         more |= integer(length)
     else:
         more["of" if isinstance(length, str) else "fixed"] = length
     if kind.null is not None:
         more["null"] = kind.null
-    if isinstance(kind, Binary) and kind.inner is not None:
+    if isinstance(kind, fields.Binary) and kind.inner is not None:
         more["inner"] = kind.inner.__name__
     return "sized", more
 
@@ -378,7 +356,7 @@ def protobuf_scalar(writer: Writer, kind: Any) -> Spelled:
 
 
 def protobuf_sized(writer: Writer, kind: Any) -> Spelled:
-    text = isinstance(kind, Text)
+    text = isinstance(kind, fields.Text)
     return "pb_sized", {"text": text or None, "zero": kind.default is not None or None}
 
 
@@ -386,16 +364,16 @@ def repeated(writer: Writer, kind: Any) -> Spelled:
     return "pb_repeated", {"element": writer.coded(kind.element), "packed": kind.packed or None}
 
 
-GENERIC: dict[type[Kind], Spell] = {
-    Number: number,
-    Bits: bits,
-    Varint: lambda writer, kind: ("varint", integer(kind)),
-    Float64: lambda writer, kind: ("float", {}),
-    Uuid: lambda writer, kind: ("uuid", {}),
-    Sized: sized,
-    Rest: lambda writer, kind: ("rest", {}),
-    Struct: lambda writer, kind: ("structure", {"layer": writer.layer(kind.layer)}),
-    Array: array,
+GENERIC: dict[type[fields.Kind], Spell] = {
+    fields.Number: number,
+    fields.Bits: bits,
+    fields.Varint: lambda writer, kind: ("varint", integer(kind)),
+    fields.Float64: lambda writer, kind: ("float", {}),
+    fields.Uuid: lambda writer, kind: ("uuid", {}),
+    fields.Sized: sized,
+    fields.Rest: lambda writer, kind: ("rest", {}),
+    fields.Struct: lambda writer, kind: ("structure", {"layer": writer.layer(kind.layer)}),
+    fields.Array: array,
     Scalar: protobuf_scalar,
     pb.String: protobuf_sized,
     pb.Bytes: protobuf_sized,
@@ -412,13 +390,13 @@ GENERIC: dict[type[Kind], Spell] = {
     textfields.Mark: lambda writer, kind: ("constant", {"mark": kind.mark}),
     json.Member: lambda writer, kind: ("json_member", {"as": kind.json_type}),
 }
-TYPES: dict[type[Kind], str] = {
-    Boolean: "bool",
-    Flags: "uint8",
-    Uuid: "guid",
-    Struct: "none",
-    Timestamp: "absolute_time",
-    TimestampNs: "absolute_time",
+TYPES: dict[type[fields.Kind], str] = {
+    fields.Boolean: "bool",
+    fields.Flags: "uint8",
+    fields.Uuid: "guid",
+    fields.Struct: "none",
+    fields.Timestamp: "absolute_time",
+    fields.TimestampNs: "absolute_time",
     textfields.Tokens: "string",
 }
 

@@ -14,23 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.data import data_of
-from wiredecode.protocols.shared.framing import Cutter, Found, LengthPrefix, Number, Split
+from wiredecode.protocols.shared.framing import Cutter as Cutter
+from wiredecode.protocols.shared.framing import Found as Found
+from wiredecode.protocols.shared.framing import LengthPrefix as LengthPrefix
+from wiredecode.protocols.shared.framing import Number as Number
+from wiredecode.protocols.shared.framing import Split as Split
 from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
-
-__all__ = [
-    "Conversation",
-    "Cutter",
-    "Found",
-    "Generated",
-    "LengthPrefix",
-    "Number",
-    "Protocol",
-    "Rejected",
-    "Split",
-    "Undecided",
-    "Verdict",
-    "generated_of",
-]
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

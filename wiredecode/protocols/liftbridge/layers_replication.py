@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import crc32c
 
 from wiredecode import fields
+from wiredecode.fields import compiler
 from wiredecode.fields.emitter import Emitter
 from wiredecode.fields.layer import Layer
 
@@ -146,7 +147,7 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     while e - p > ENTRY_HEADER:
         p += ENTRY_HEADER + read_size(b, p + SIZE_AT)[0]
         if p > e:
-            raise fields.compiler.TruncatedField
+            raise compiler.TruncatedField
         count += 1
     return count, p
 
