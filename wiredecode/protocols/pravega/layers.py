@@ -9,7 +9,7 @@ are in ``layers_older``. Every message begins::
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from wiredecode.fields import (
@@ -77,6 +77,11 @@ Facts = int | tuple[str, ...]
 """Fields that a line shows: their names, or how many of the first."""
 
 
+def shown(facts: Facts, fields: Sequence[Kind]) -> tuple[str, ...]:
+    """The names of the fields that a line shows."""
+    return tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
+
+
 def bare(
     code: int,
     *fields: Kind,
@@ -87,15 +92,13 @@ def bare(
     **members: Any,
 ) -> type[WireMessage]:
     """A message without request id."""
-    shown = tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
-    members |= {"fields_desc": [*header(code, names), *fields], "facts": shown, "type_name": names[code]}
+    members |= {"fields_desc": [*header(code, names), *fields], "facts": shown(facts, fields), "type_name": names[code]}
     return type(names[code] + suffix, (WireMessage,), {**members, "__doc__": doc})
 
 
 def message(code: int, *fields: Kind, facts: Facts = 1, **members: Any) -> type[WireMessage]:
     """A message that begins with its request id."""
-    shown = tuple(kind.name for kind in fields[:facts]) if isinstance(facts, int) else facts
-    return bare(code, request_id(), *fields, facts=shown, **members)
+    return bare(code, request_id(), *fields, facts=shown(facts, fields), **members)
 
 
 def structure(name: str, *fields: Kind) -> type[Layer]:

@@ -26,6 +26,7 @@ from wiredecode.protocols.pravega.layers import (
     segment,
     segment_bytes,
     segment_info,
+    shown,
     stack_trace,
     token,
     writer,
@@ -138,44 +139,31 @@ def acknowledged() -> Kind:
     return Int64("connection_offset_ack_level", "everything before it is stored", unit="bytes")
 
 
-def messages() -> dict[str, tuple[tuple[str, ...], list[Any]]]:
+def messages() -> dict[str, tuple[Facts, list[Any]]]:
     """By name: the fields on a line, and those after the header, as the proposal states them."""
     place = [segment(), Int64("offset", "where to read", unit="bytes")]
     first = Int64("offset", "of the first byte", unit="bytes")
+    flags = Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS)
     part = Rest("data", "part of a message, its header included")
     block = Rest("block", "the block, if its bytes are part of this message")
+    to_end = UInt32("length_before_end", "bytes up to the EndAppendBlock", unit="bytes")
+    length = UInt32("block_length", "bytes of the events of the block", unit="bytes")
     return {
-        "PartialMessage": (("part", "data"), [UInt8("part", "which part", names=PARTS), part]),
-        "KeepAlive": (("data",), [Optional(Rest("data", "not interpreted"), When("left"))]),
-        "ReadSegment": (
-            ("segment", "offset", "suggested_length"),
-            [*place, Int32("suggested_length", "how much", unit="bytes")],
-        ),
-        "SegmentRead": (
-            ("segment", "offset", "flags", "data"),
-            [
-                *(segment(), first, Flags("flags", "two bits; taken from the top", names=SEGMENT_READ_FLAGS)),
-                Rest("data", "bytes of the segment"),
-            ],
-        ),
+        "PartialMessage": (2, [UInt8("part", "which part", names=PARTS), part]),
+        "KeepAlive": (1, [Optional(Rest("data", "not interpreted"), When("left"))]),
+        "ReadSegment": (3, [*place, Int32("suggested_length", "how much", unit="bytes")]),
+        "SegmentRead": (4, [segment(), first, flags, Rest("data", "bytes of the segment")]),
         "SetupAppend": (("segment",), [appending(), segment()]),
         "AppendSetup": (("segment", "connection_offset_ack_level"), [segment(), appending(), acknowledged()]),
         "BeginAppendBlock": (
             ("connection_offset", "length_before_end"),
-            [
-                *(appending(), connection_offset("before the block")),
-                UInt32("length_before_end", "bytes up to the EndAppendBlock", unit="bytes"),
-                Optional(block, When("left")),
-            ],
+            [appending(), connection_offset("before the block"), to_end, Optional(block, When("left"))],
         ),
         "EndAppendBlock": (
             ("connection_offset", "block_length"),
-            [
-                *(appending(), connection_offset("after the block")),
-                UInt32("block_length", "bytes of the events of the block", unit="bytes"),
-            ],
+            [appending(), connection_offset("after the block"), length],
         ),
-        "Event": (("data",), [Rest("data", "the event")]),
+        "Event": (1, [Rest("data", "the event")]),
         "DataAppended": (("connection_offset_ack_level",), [appending(), acknowledged()]),
     }
 
@@ -195,7 +183,7 @@ SOUND: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 def make(dialect: str, code: int) -> type[WireMessage]:
     names = PROPOSALS[dialect]
     facts, fields = messages()[names[code]]
-    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": facts}
+    attributes: dict[str, Any] = {"fields_desc": [*header(code, names), *fields], "facts": shown(facts, fields)}
     attributes |= {"type_name": names[code], "__module__": __name__, "remade": (layer_of, (dialect, code))}
     if names[code] in SOUND:
         attributes["sound"] = staticmethod(SOUND[names[code]])

@@ -13,43 +13,32 @@ from wiredecode.protocols.rabbitmq_stream import names
 from wiredecode.protocols.rabbitmq_stream.problems_consumers import CrashLoop, Fill, Flapping, Offsets
 from wiredecode.protocols.rabbitmq_stream.problems_credit import Credits
 from wiredecode.protocols.reading import values_of
-from wiredecode.protocols.shared import problems
+from wiredecode.protocols.shared import gauges, problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
-from wiredecode.protocols.shared.gauges import (
-    CREDIT,
-    GROUP,
-    LAG,
-    MOST_KNOWN,
-    POSITION,
-    STREAM,
-    Change,
-    Gauge,
-    Measurement,
-)
 
 CODES = codes_of("rabbitmq_stream")
 
 # For the timeline.
 
 
-def moved(frame: Frame) -> Iterator[Change]:
+def moved(frame: Frame) -> Iterator[gauges.Change]:
     stream, code = printable(frame.values["stream"]), frame.values["response_code"]
-    yield Change(STREAM, stream, f"the broker says of {stream}: {names.outcome(code)}")
+    yield gauges.Change(gauges.STREAM, stream, f"the broker says of {stream}: {names.outcome(code)}")
 
 
-def made(frame: Frame) -> Iterator[Change]:
+def made(frame: Frame) -> Iterator[gauges.Change]:
     stream = printable(frame.values.get("stream") or frame.values.get("super_stream") or frame.values["name"])
     did = "create" if frame.type is not None and frame.type.startswith("Create") else "delete"
-    yield Change(STREAM, stream, f"a client asks to {did} {stream}")
+    yield gauges.Change(gauges.STREAM, stream, f"a client asks to {did} {stream}")
 
 
-def active(frame: Frame) -> Iterator[Change]:
+def active(frame: Frame) -> Iterator[gauges.Change]:
     """Single active consumers."""
     facts = frame.generated
     of = f"{facts.get('reference', 'a consumer')} on {facts.get('stream', 'a stream')}"
     what = "the active consumer" if frame.values["active"] else "no longer active"
-    yield Change(GROUP, of, f"#{frame.connection.number} is {what} of {of}")
+    yield gauges.Change(gauges.GROUP, of, f"#{frame.connection.number} is {what} of {of}")
 
 
 CHANGES = {
@@ -65,7 +54,7 @@ Subscription = tuple[int, int]
 """Number of the connection, id of the subscription."""
 
 
-class CreditGauge(Gauge):
+class CreditGauge(gauges.Gauge):
     """Number of chunks that the broker may still send, from Subscribe on; unknown if that was not captured."""
 
     types = frozenset({"Subscribe", "Credit", "Deliver", "Unsubscribe"})
@@ -73,9 +62,9 @@ class CreditGauge(Gauge):
     def __init__(self) -> None:
         self._known: dict[Subscription, tuple[str, int]] = {}
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         key = frame.connection.number, frame.values.get("subscription_id", -1)
-        if frame.type == "Subscribe" and len(self._known) < MOST_KNOWN:
+        if frame.type == "Subscribe" and len(self._known) < gauges.MOST_KNOWN:
             self._known[key] = name_of(frame), 0
         known = self._known.get(key)
         if known is None:
@@ -86,29 +75,29 @@ class CreditGauge(Gauge):
         name, credit = known
         credit += -1 if frame.type == "Deliver" else frame.values.get("credit", 0)
         self._known[key] = name, credit
-        yield Measurement(CREDIT, name, credit)
+        yield gauges.Measurement(gauges.CREDIT, name, credit)
 
 
-class LagGauge(Gauge):
+class LagGauge(gauges.Gauge):
     """Offsets between a consumer's chunk and the last one committed; only version 2 of Deliver contains it."""
 
     types = frozenset({"Deliver"})
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         committed, chunk = frame.values.get("committed_chunk_id"), frame.values.get("chunk")
         if committed is not None and isinstance(chunk, dict) and "chunk_id" in chunk:
-            yield Measurement(LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
+            yield gauges.Measurement(gauges.LAG, name_of(frame), max(committed - chunk["chunk_id"], 0))
 
 
-class Stored(Gauge):
+class Stored(gauges.Gauge):
     """Offsets that consumers store under their name: that of the last message they are done with."""
 
     types = frozenset({"StoreOffset"})
 
-    def read(self, frame: Frame) -> Iterator[Measurement]:
+    def read(self, frame: Frame) -> Iterator[gauges.Measurement]:
         stream, offset = frame.values["stream"], frame.values["offset"]
         of = f"{printable(stream)}, consumer {printable(frame.values['reference'])}"
-        yield Measurement(POSITION, of, offset, (stream, None, offset))
+        yield gauges.Measurement(gauges.POSITION, of, offset, (stream, None, offset))
 
 
 def name_of(frame: Frame) -> str:
