@@ -19,6 +19,9 @@ _ZSTD_INPUT_BYTES = 2048  # its decoder has no limit of output, and 4 bytes of i
 class _Gzip:
     """One member of a compressed stream, as ``lz4.frame.LZ4FrameDecompressor`` reads one."""
 
+    eof = property(lambda self: self._inner.eof)
+    unused_data = property(lambda self: self._inner.unused_data)
+
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
         self.needs_input = True
@@ -29,16 +32,12 @@ class _Gzip:
         self.needs_input = not self._inner.unconsumed_tail and len(output) < max_length
         return output
 
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
 
 class _Zstd:
+    eof = property(lambda self: self._inner.eof)
+    needs_input = property(lambda self: not self._rest)
+    unused_data = property(lambda self: self._inner.unused_data + self._rest)
+
     def __init__(self) -> None:
         import zstandard
 
@@ -49,18 +48,6 @@ class _Zstd:
         rest = self._rest + data
         self._rest = rest[_ZSTD_INPUT_BYTES:]
         return self._inner.decompress(rest[:_ZSTD_INPUT_BYTES])
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._inner.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._rest
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data + self._rest
 
 
 def _lz4() -> Any:

@@ -136,14 +136,11 @@ class Health(Rule):
 
     def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
         """Say when the server took connections again; a few refused ones are then an interruption."""
-        again = min((time_ns for time_ns in begun if time_ns > (problem.last_ns or 0)), default=None)
+        last_ns = problem.last_ns or 0
+        again = min((time_ns for time_ns in begun if time_ns > last_ns), default=None)
         if again is not None:
             problem.detail(f"it accepted connections again from {self.report.seconds(again)} on")
-            if (
-                min(begun) == again
-                and problem.last_ns is not None
-                and problem.last_ns < self.report.first_ns + STARTS_NS
-            ):
+            if min(begun) == again and last_ns < self.report.first_ns + STARTS_NS:
                 problem.severity, problem.likely = "note", "the server was starting"
             elif problem.count <= FEW_REFUSED:
                 problem.severity = "warning"

@@ -67,14 +67,12 @@ def table(entries: list[FieldEntry], width: int) -> list[str]:
     type_width = max((len(entry.type) for entry in entries), default=0)
     lines = []
     for entry in entries:
-        remarks = [entry.meaning, entry.unit and f"in {entry.unit}", entry.secret and "secret"]
-        meaning = ", ".join(remark for remark in remarks if remark)
         front = f"{entry.name:<{name_width}}  {entry.type:<{type_width}}"
         messages = _messages(entry)
         if width >= WIDE:
-            lines.append(f"{front}  {messages:<36}  {meaning}".rstrip())
+            lines.append(f"{front}  {messages:<36}  {entry.told}".rstrip())
         else:
-            lines += [front.rstrip(), f"    {meaning} [{messages}]"]
+            lines += [front.rstrip(), f"    {entry.told} [{messages}]"]
     return lines
 
 

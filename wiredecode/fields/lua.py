@@ -20,7 +20,6 @@ from wiredecode.fields.numbers import INTEGERS
 from wiredecode.fields.presence import SIGNS
 from wiredecode.fields.protobuf.kinds import Scalar
 from wiredecode.fields.protobuf.messages import UnknownFields
-from wiredecode.fields.textfields import TextLayer
 
 MAX_DEPTH = 12
 """Nesting of structures for which Wireshark gets fields."""
@@ -147,7 +146,7 @@ class Writer:
         in_order = [self.entry(kind) for kind in layer.in_order]
         self.lines.append(f"-- {layer.__name__}\n{name}.fields = {{\n  " + ",\n  ".join(in_order) + "\n}")
         more: dict[str, Any] = {"prefix": layer.filter_name or None, "facts": list(layer.facts) or None}
-        if issubclass(layer, TextLayer):
+        if issubclass(layer, textfields.TextLayer):
             more["blanks"] = layer.blanks
         if issubclass(layer, pb.Message):
             more["tail"] = Code("protobuf_tail")

@@ -32,6 +32,11 @@ class FieldEntry:
     generated: bool = False
     """No layer declares it: the protocol adds it to what is on the wire."""
 
+    @property
+    def told(self) -> str:
+        """Meaning and unit, and whether it is secret."""
+        return ", ".join(filter(None, (self.meaning, self.unit and f"in {self.unit}", "secret" if self.secret else "")))
+
     def record(self) -> dict[str, object]:
         """JSON-ready; keys of ``values`` become text."""
         return {

@@ -115,9 +115,8 @@ def _declarations() -> dict[str, str]:
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     found: dict[str, str] = {}
     for entry in (*catalogue(layers), *generated_entries(protocols()), *amqp_entries()):
-        parts = (entry.meaning, entry.unit and f"in {entry.unit}", "secret" if entry.secret else "")
-        if text := ", ".join(filter(None, parts)):
-            found.setdefault(entry.name, text)
+        if entry.told:
+            found.setdefault(entry.name, entry.told)
     return found
 
 

@@ -14,16 +14,8 @@ from wiredecode.fields import Kind
 from wiredecode.fields import protobuf as pb
 from wiredecode.protocols.liftbridge import names
 
-SCALARS: dict[str, Any] = {
-    "bool": pb.Bool,
-    "bytes": pb.Bytes,
-    "string": pb.String,
-    "time": pb.TimestampNs,
-    "int32": pb.Int32,
-    "int64": pb.Int64,
-    "uint32": pb.UInt32,
-    "uint64": pb.UInt64,
-}
+KINDS = (pb.Bool, pb.Bytes, pb.String, pb.Int32, pb.Int64, pb.UInt32, pb.UInt64)
+SCALARS: dict[str, Any] = {"time": pb.TimestampNs, **{kind.__name__.lower(): kind for kind in KINDS}}
 NAMES = {"Op": names.OPS, "ActivityOp": names.ACTIVITY_OPS, "AckPolicy": names.ACK_POLICIES}
 NAMES |= {"AckError": names.ACK_ERRORS, "GrpcCode": names.GRPC_CODES}
 """Enumerations by their type."""

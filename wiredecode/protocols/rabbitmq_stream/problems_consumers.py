@@ -185,13 +185,8 @@ class Fill(Rule):
     _streams: dict[str, Filled] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
-        chunk, stream = frame.values.get("chunk"), frame.generated.get("stream")
-        if (
-            stream is None
-            or not isinstance(chunk, Mapping)
-            or chunk.get("chunk_type") != 0
-            or "num_records" not in chunk
-        ):
+        chunk, stream = frame.values.get("chunk") or {}, frame.generated.get("stream")
+        if stream is None or chunk.get("chunk_type") != 0 or "num_records" not in chunk:
             return
         if stream not in self._streams and len(self._streams) >= MOST_STREAMS:
             return
