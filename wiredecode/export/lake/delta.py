@@ -140,10 +140,9 @@ class DeltaLake(Lake):
 def _lacks(there: Iterable[pa.Field], wanted: Iterable[pa.Field]) -> bool:
     """Whether a column is missing, or a member of one, also inside arrays."""
     known = {field.name: field.type for field in there}
-    for field in wanted:
-        if field.name not in known or _lacks(members_of(known[field.name]), members_of(field.type)):
-            return True
-    return False
+    return any(
+        field.name not in known or _lacks(members_of(known[field.name]), members_of(field.type)) for field in wanted
+    )
 
 
 def _known(table: Any, run: TableRun) -> dict[int, Known]:

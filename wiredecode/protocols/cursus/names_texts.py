@@ -261,12 +261,8 @@ def members(value: Any) -> dict[str, Any]:
 
 def json_type(value: Any) -> str:
     """Kind of reply of a JSON value."""
-    if not isinstance(value, dict):
-        return "Json"
-    for key, name in JSON_TYPES:
-        if key in value:
-            return name
-    return "Json"
+    found = (name for key, name in JSON_TYPES if key in value) if isinstance(value, dict) else ()
+    return next(iter(found), "Json")
 
 
 JSON_TYPES: tuple[tuple[str, str], ...] = tuple(names.NAMES["json-types"].items())

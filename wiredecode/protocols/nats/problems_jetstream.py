@@ -120,11 +120,8 @@ class Pulls(Rule):
         for pull in self._open.values():
             connection = pull.place.connection
             end_ns = min(self.report.last_ns, connection.health.last_ns if connection.health else self.report.last_ns)
-            if (
-                whole(pull.place.connection)
-                and pull.until_ns <= end_ns
-                and pull.place.time_ns > (self._answered.get(pull.of) or 0)
-            ):
+            waits = pull.place.time_ns > (self._answered.get(pull.of) or 0)
+            if waits and pull.until_ns <= end_ns and whole(pull.place.connection):
                 left.setdefault(pull.of, []).append(pull)
         for consumer, pulls in left.items():
             if len(pulls) >= MANY_PULLS:
