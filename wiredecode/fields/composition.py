@@ -251,7 +251,9 @@ class PresenceOf:
 
 
 class CountOf(LengthOf):
-    """The elements of some arrays, and ``plus`` more."""
+    """The elements of some arrays, and ``plus`` more; ``null`` if the first is null."""
 
     def __call__(self, layer: Structure, following: Mapping[str, bytes]) -> int:
+        if self.null is not None and layer.fields.get(self.fields[0], ()) is None:
+            return self.null
         return sum(len(layer.getfieldval(name) or ()) for name in self.fields) + self.plus
