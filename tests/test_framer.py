@@ -52,10 +52,15 @@ def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
     return Chunk(owner.directions[0], offset, b"".join(data for _, data in sent), ends, numbers, times, numbers, times)
 
 
+def framer_of(owner: Connection, cutter: Any, out: list[Any], *, in_step: bool = True) -> Framer:
+    """Of the first side of a connection; ``cutter`` has as much of a protocol as the test needs."""
+    return Framer(owner.directions[0], cutter, out, in_step)
+
+
 def behind_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
     """What comes out where 30 bytes are missing before these packets."""
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Letters(), out, True)  # type: ignore[arg-type]
+    framer = framer_of(owner, Letters(), out)
     framer.gap(Gap(owner.directions[0], 0, 30, "not captured", 1, 1000))
     framer.chunk(packets(owner, 30, *sent))
     return out
@@ -121,7 +126,7 @@ class Long(Letters):
 def around_a_gap(*sent: tuple[int, bytes]) -> list[Frame]:
     """10 bytes of a frame of 30 in packet 1, then 10 that are missing, then these packets."""
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Long(), out, True)  # type: ignore[arg-type]
+    framer = framer_of(owner, Long(), out)
     framer.chunk(packets(owner, 0, (1, b"<" + bytes(9))))
     framer.gap(Gap(owner.directions[0], 10, 10, "not captured", 2, 2000))
     framer.chunk(packets(owner, 20, *sent))
@@ -153,7 +158,7 @@ def test_a_frame_with_a_gap_ends_where_its_packet_does() -> None:
 
 def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Long(), out, True)  # type: ignore[arg-type]
+    framer = framer_of(owner, Long(), out)
     framer.chunk(packets(owner, 0, (1, b"<" + bytes(11))))
     framer.closed("the sender closed", 2, 2000)
     (frame,) = out
@@ -165,7 +170,7 @@ def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
 def test_long_undecoded_stretches_are_several_records_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.frames.framer.UNDECODED_SPAN", 10)
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Letters(), out, False)  # type: ignore[arg-type]
+    framer = framer_of(owner, Letters(), out, in_step=False)
     framer.chunk(packets(owner, 40, (1, bytes(7)), (2, bytes(18))))
     framer.end("the capture ends", 3)
     assert [(frame.offset, frame.length, frame.packets) for frame in out] == [
@@ -185,7 +190,7 @@ def test_a_gap_in_the_header_of_a_frame_says_that_its_size_is_not_known() -> Non
             return Split([], 0)
 
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Headed(), out, True)  # type: ignore[arg-type]
+    framer = framer_of(owner, Headed(), out)
     framer.chunk(packets(owner, 0, (1, b"<<<")))
     framer.gap(Gap(owner.directions[0], 3, 10, "not captured", 2, 2000))
     framer.end("the capture ends", 3)
@@ -201,6 +206,6 @@ def test_a_frame_that_bytes_behind_it_tell_is_ready_with_the_last_of_these(bytes
             return Split([3, 6], known_at=[(0, bytes_seen)])
 
     owner, out = connection(), []
-    framer = Framer(owner.directions[0], Told(), out, True)  # type: ignore[arg-type]
+    framer = framer_of(owner, Told(), out)
     framer.chunk(packets(owner, 0, (2, b"<ab"), (3, b"<"), (4, b"cd")))
     assert [frame.ready for frame in out] == [ready, 4]

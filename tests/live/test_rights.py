@@ -263,6 +263,17 @@ def test_interfaces_tells_addresses_and_whether_capturing_is_allowed(run: Run) -
     assert len(table) == len(found) + 1
 
 
+def test_interfaces_are_listed_where_their_addresses_cannot_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from wiredecode.capture.live.interfaces import devices
+
+    def fenced_off() -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("ifaddr.get_adapters", fenced_off)
+    found = {each.name: each for each in devices()}
+    assert "lo" in found and found["lo"].addresses == ()
+
+
 def test_an_interface_that_is_down_cannot_be_captured_on(namespace: str) -> None:
     needs("ip")
     import subprocess

@@ -273,7 +273,6 @@ def watch(
 
 def line(event: Event, first_ns: int, times: Times, *, json: bool, color: str) -> str:
     """An event as a line, or as a JSON object."""
-
     from wiredecode.check.text import COLORS, record
     from wiredecode.frames.escape import escape
     from wiredecode.frames.record import dumps

@@ -70,9 +70,9 @@ def table(entries: list[FieldEntry], width: int) -> list[str]:
         front = f"{entry.name:<{name_width}}  {entry.type:<{type_width}}"
         messages = _messages(entry)
         if width >= WIDE:
-            lines.append(f"{front}  {messages:<36}  {entry.told}".rstrip())
+            lines.append(f"{front}  {messages:<36}  {entry.description}".rstrip())
         else:
-            lines += [front.rstrip(), f"    {entry.told} [{messages}]"]
+            lines += [front.rstrip(), f"    {entry.description} [{messages}]"]
     return lines
 
 

@@ -33,7 +33,7 @@ class FieldEntry:
     """No layer declares it: the protocol adds it to what is on the wire."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Meaning and unit, and whether it is secret."""
         return ", ".join(filter(None, (self.meaning, self.unit and f"in {self.unit}", "secret" if self.secret else "")))
 

@@ -115,8 +115,8 @@ def _declarations() -> dict[str, str]:
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     found: dict[str, str] = {}
     for entry in (*catalogue(layers), *generated_entries(protocols()), *amqp_entries()):
-        if entry.told:
-            found.setdefault(entry.name, entry.told)
+        if entry.description:
+            found.setdefault(entry.name, entry.description)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,10 @@ def devices() -> list[Device]:
     """Return every interface, and `ALL` if the system can capture on all interfaces."""
     from ifaddr import get_adapters
 
-    known = {
-        one.index: tuple(f"{ip.ip if ip.is_IPv4 else ip.ip[0]}/{ip.network_prefix}" for ip in one.ips)
-        for one in get_adapters()
-    }
+    known: dict[int, tuple[str, ...]] = {}
+    with suppress(OSError):  # fenced off
+        for one in get_adapters():
+            known[one.index or 0] = tuple(f"{ip.ip if ip.is_IPv4 else ip.ip[0]}/{ip.network_prefix}" for ip in one.ips)
     found = [_device(index, name, known.get(index, ())) for index, name in socket.if_nameindex()]
     return [*found, ALL] if on_linux() else found
 
