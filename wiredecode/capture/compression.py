@@ -1,71 +1,30 @@
 """Compressed captures: gzip, zstd and lz4, in one or several members."""
 
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.info import FileInfo
 from wiredecode.capture.source import RawSource, Source, fill
+from wiredecode.decompressors import GZIP, LZ4, SKIPPABLE, ZSTD, Gzip, Zstd, lz4
 from wiredecode.extras import install
 
 MAGIC_BYTES = 4
 _INPUT_BYTES = 256 * 1024
 _LEAST_OUTPUT = 64 * 1024
-_SKIPPABLE = b"\x2a\x4d\x18"  # bytes 1 to 3 of a zstd or lz4 frame of user data: their decoders skip it
-_ZSTD_INPUT_BYTES = 2048  # its decoder has no limit of output, and 4 bytes of input can give 128 KiB
 
 
-class _Gzip:
-    """One member of a compressed stream, as ``lz4.frame.LZ4FrameDecompressor`` reads one."""
-
-    eof = property(lambda self: self._inner.eof)
-    unused_data = property(lambda self: self._inner.unused_data)
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-        self.needs_input = True
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        output = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-        # a full output may leave more inside zlib even when all input is consumed
-        self.needs_input = not self._inner.unconsumed_tail and len(output) < max_length
-        return output
-
-
-class _Zstd:
-    eof = property(lambda self: self._inner.eof)
-    needs_input = property(lambda self: not self._rest)
-    unused_data = property(lambda self: self._inner.unused_data + self._rest)
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._inner = zstandard.ZstdDecompressor().decompressobj()
-        self._rest = b""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        rest = self._rest + data
-        self._rest = rest[_ZSTD_INPUT_BYTES:]
-        return self._inner.decompress(rest[:_ZSTD_INPUT_BYTES])
-
-
-def _lz4() -> Any:
-    import lz4.frame
-
-    return lz4.frame.LZ4FrameDecompressor()
-
-
-_CODECS: dict[bytes, tuple[str, Callable[[], Any]]] = {
-    b"\x1f\x8b": ("gzip", _Gzip),
-    b"\x28\xb5\x2f\xfd": ("zstd", _Zstd),
-    b"\x04\x22\x4d\x18": ("lz4", _lz4),
+_FORMATS: dict[str, tuple[Callable[[], Any], tuple[bytes, ...]]] = {
+    "gzip": (Gzip, (GZIP,)),
+    "zstd": (Zstd, (ZSTD, *SKIPPABLE)),
+    "lz4": (lz4, (LZ4, *SKIPPABLE)),
 }
+"""What decompresses each, and the first bytes of members; a capture starts with the first."""
 
 
 def recognise(head: bytes) -> str:
     """Name of the compression that ``head`` starts with, or an empty string."""
-    return next((name for magic, (name, _) in _CODECS.items() if head.startswith(magic)), "")
+    return next((name for name, (_, magic) in _FORMATS.items() if head.startswith(magic[0])), "")
 
 
 class DecompressedSource:
@@ -75,7 +34,7 @@ class DecompressedSource:
         self.error: CaptureError | None = None
         self._raw = raw
         self._name = name
-        self._magic, (_, self._make) = next(item for item in _CODECS.items() if item[1][0] == name)
+        self._make, self._magic = _FORMATS[name]
         try:
             self._codec = self._make()
         except ImportError:
@@ -118,7 +77,7 @@ class DecompressedSource:
         if not rest.strip(b"\0"):
             self.error = self._raw.error
             return False
-        if not rest.startswith(self._magic) and rest[1:4] != _SKIPPABLE:
+        if not rest.startswith(self._magic):
             self.error = self._damaged("is damaged", f"other bytes follow a complete {self._name} part")
             return False
         self._raw.unread(rest)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from wiredecode.decompressors import GZIP, LZ4, SKIPPABLE, ZSTD, Gzip, Zstd, lz4
 from wiredecode.extras import install
 
 MAX_FRAME_BYTES = 32 * 1024 * 1024
@@ -28,18 +29,14 @@ MESSAGE_BYTES = 256
 MAX_STREAMS = 4096
 """Concatenated gzip members, LZ4 or zstd frames read from one input; empty ones would cost time without output."""
 INPUT_WINDOW = 16_384
-"""Input bytes handed to zlib or lz4 at a time: they copy what they leave over."""
-ZSTD_WINDOW, ZSTD_STEP, ZSTD_MUCH = 512, 16, 65_536
-"""The same of zstandard, which takes no limit, and four bytes may give 128 KiB: few at first, and after much output."""
-SALVAGE_WINDOWS = (256, 1)
-"""Input bytes at a time when a damaged stream is read again, to keep all that lies before the damage."""
+"""Input bytes that a decompressor gets at a time: it copies those that it does not need yet."""
+SALVAGE_WINDOW = 256
+"""The same when a damaged stream is read again, to keep all that lies before the damage."""
 ENDS_EARLY = "the compressed data ends early"
 
 _SNAPPY_MAX_CHUNK = 65_536
 _SNAPPY_IDENTIFIER = b"sNaPpY"
 _NO_IDENTIFIER = "does not start with the snappy stream identifier"
-_SKIPPABLE = tuple(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))
-"""First bytes of empty frames of LZ4 and zstd."""
 _LZ4_MAX_RATIO = 255
 """An LZ4 sequence byte gives at most 255 bytes: keeps lz4 from allocating the whole limit for a small
 input."""
@@ -126,11 +123,9 @@ class _Format(NamedTuple):
     """Streams of one kind, several of which may follow one another: gzip members, frames of LZ4 and zstd."""
 
     start: Callable[[], Any]
-    """Makes what decompresses one stream, as :mod:`zlib` does."""
+    """Makes a decompressor of one stream, see :mod:`wiredecode.decompressors`."""
     magic: tuple[bytes, ...]
     errors: tuple[type[Exception], ...]
-    window: int = INPUT_WINDOW
-    """Input bytes taken at a time."""
     most: int = MAX_FRAME_BYTES
     """Output bytes asked for at a time."""
 
@@ -155,27 +150,27 @@ class _Format(NamedTuple):
 
     def _salvage(self, data: bytes, limit: int) -> bytes:
         """Libraries drop the output of the call that fails: read again, the failing window byte by byte."""
-        good = bytearray()
-        for window in SALVAGE_WINDOWS:
-            streams = _Streams(data, self)
-            kept, good = len(good), bytearray()
+        good, single_bytes_at = bytearray(), len(data)
+        for _ in range(2):
+            good, streams = bytearray(), _Streams(data, self, SALVAGE_WINDOW, single_bytes_at)
             try:
-                while len(good) < limit:
-                    streams.window = SALVAGE_WINDOWS[0] if len(good) < kept else window
-                    piece = streams.read((kept if len(good) < kept else limit) - len(good))
-                    if not piece:
-                        break
+                while len(good) < limit and (piece := streams.read(limit - len(good))):
                     good += piece
             except self.errors:
-                continue
+                single_bytes_at = streams.window_at
         return bytes(good)
 
 
 class _Streams:
-    """Concatenated streams of one kind, read as one."""
+    """Concatenated streams of one kind, read as one: ``window`` bytes at a time, from ``single_bytes_at`` on 1."""
 
-    def __init__(self, data: bytes, kind: _Format) -> None:
-        self.data, self.kind, self.window = data, kind, kind.window
+    def __init__(
+        self, data: bytes, kind: _Format, window: int = INPUT_WINDOW, single_bytes_at: int | None = None
+    ) -> None:
+        self.data, self.kind, self.window = data, kind, window
+        self.single_bytes_at = len(data) if single_bytes_at is None else single_bytes_at
+        self.window_at = 0
+        """Where the last window starts."""
         self.position = self.count = self.trailing = 0
         self.stream: Any = None
         self.status, self.problem = Status.OK, ""
@@ -184,18 +179,17 @@ class _Streams:
         """Return 1 to size bytes, or b"" at the end; then ``status``, ``problem`` and ``trailing`` hold."""
         while self.stream is not None or self._next():
             stream = self.stream
-            # lz4 keeps unread input inside (needs_input False); zlib hands it back (unconsumed_tail).
-            held = not getattr(stream, "needs_input", True)
-            window = b"" if held else self.data[self.position : self.position + self.window]
-            if not window and not held:
-                return self._end(Status.CORRUPT, ENDS_EARLY)
+            window = b""
+            if stream.needs_input:
+                self.window_at = self.position
+                self.position += self.window if self.position < self.single_bytes_at else 1
+                window = self.data[self.window_at : self.position]
+                if not window:
+                    return self._end(Status.CORRUPT, ENDS_EARLY)
             piece: bytes = stream.decompress(window, min(size, self.kind.most))
-            self.position += len(window)
             if stream.eof:
-                self.position -= len(stream.unused_data or b"")
+                self.position = min(self.position, len(self.data)) - len(stream.unused_data or b"")
                 self.stream = None
-            else:
-                self.position -= len(getattr(stream, "unconsumed_tail", b""))
             if piece:
                 return piece
         return b""
@@ -222,18 +216,16 @@ class _Streams:
         return b""
 
 
-_GZIP = _Format(lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), (b"\x1f\x8b",), (zlib.error, _DamageError))
+_GZIP = _Format(Gzip, (GZIP,), (zlib.error, _DamageError))
 
 
 def _lz4(data: bytes, limit: int) -> Decompressed:
-    from lz4.frame import LZ4FrameDecompressor
-
     most = _LZ4_MAX_RATIO * min(len(data), INPUT_WINDOW) + 64
-    magic, errors = (_LZ4_MAGIC, *_SKIPPABLE), (RuntimeError, ValueError, EOFError, _DamageError)
-    return _Format(LZ4FrameDecompressor, magic, errors, most=most).decompress(data, limit)
+    errors = (RuntimeError, ValueError, EOFError, _DamageError)
+    return _Format(lz4, (LZ4, *SKIPPABLE), errors, most).decompress(data, limit)
 
 
-_LZ4_MAGIC, _LZ4_CHECKSUM_AT, _LZ4_WRONG_HEADER = b"\x04\x22\x4d\x18", 6, "headerChecksum"
+_LZ4_CHECKSUM_AT, _LZ4_WRONG_HEADER = 6, "headerChecksum"
 
 
 def _lz4_kafka(data: bytes, limit: int) -> Decompressed:
@@ -257,37 +249,14 @@ _per_thread = threading.local()
 share it."""
 
 
-class _ZstdFrame:
-    """One frame; what zstandard gives beyond the limit waits here."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.held, self.step = inner, b"", ZSTD_STEP
-        self.unconsumed_tail = b""
-
-    eof = property(lambda self: self.inner.eof and not self.held)
-    needs_input = property(lambda self: not self.held)
-    unused_data = property(lambda self: self.inner.unused_data + self.unconsumed_tail)
-
-    def decompress(self, window: bytes, size: int) -> bytes:
-        found, self.unconsumed_tail = self.held, b""
-        if not found:
-            found, self.unconsumed_tail = self.inner.decompress(window[: self.step]), window[self.step :]
-            self.step = 2 * self.step if len(found) < ZSTD_MUCH else ZSTD_STEP
-        self.held = found[size:]
-        return found[:size]
-
-
 def _zstd(data: bytes, limit: int) -> Decompressed:
     import zstandard
 
     if not hasattr(_per_thread, "zstd"):
         _per_thread.zstd = zstandard.ZstdDecompressor()
 
-    def frame() -> _ZstdFrame:
-        return _ZstdFrame(_per_thread.zstd.decompressobj())
-
-    kind = _Format(frame, (b"\x28\xb5\x2f\xfd", *_SKIPPABLE), (zstandard.ZstdError, _DamageError), ZSTD_WINDOW)
-    return kind.decompress(data, limit)
+    errors = (zstandard.ZstdError, _DamageError)
+    return _Format(lambda: Zstd(_per_thread.zstd), (ZSTD, *SKIPPABLE), errors).decompress(data, limit)
 
 
 def _snappy_length(block: bytes) -> int:
