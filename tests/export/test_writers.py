@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from wiredecode.export import partition
+from wiredecode.export import footer, partition
 from wiredecode.export.partition import LocalFiles, PartitionWriter
 from wiredecode.export.target import Unclear
 from wiredecode.export.writers import WRITERS, ParquetWriter, Settings
@@ -61,6 +61,8 @@ def written(form: str, batches: list[Any], **settings: Any) -> bytes:
 
 
 BATCH = pa.RecordBatch.from_pylist(ROWS, schema=SCHEMA)
+WIDE = BATCH.append_column("layers", BATCH["nested"])
+"""As frames have it."""
 
 
 def test_json_holds_every_value_exactly() -> None:
@@ -109,22 +111,30 @@ def test_row_groups_are_filled_across_batches() -> None:
 
 
 @pytest.mark.parametrize("groups", [0, 1, 14, 15, 300])
-def test_row_groups_written_one_by_one_make_the_file_that_arrow_writes(groups: int) -> None:
-    """With 15 of them the head of their list gets longer; offsets get longer, too."""
-    stream = io.BytesIO()
-    writer = ParquetWriter(stream, SCHEMA, Settings())
-    whole = io.BytesIO()
-    with writer._open(whole) as plain:
+def test_row_groups_of_many_columns_make_the_file_that_arrow_writes(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 15 of them the head of their list gets longer; offsets get longer, too. If it changes, it writes alone."""
+
+    def file() -> bytes:
+        stream = io.BytesIO()
+        writer = ParquetWriter(stream, WIDE.schema, Settings())
+        files.append(type(writer._file))
         for _ in range(groups):
-            writer.write(BATCH)
+            writer.write(WIDE)
             writer.flush()
-            plain.write_table(pa.Table.from_batches([BATCH]).cast(writer._schema))
-    writer.close()
-    assert stream.getvalue() == whole.getvalue()
-    assert pq.read_table(io.BytesIO(stream.getvalue())).num_rows == 2 * groups
+        writer.close()
+        return stream.getvalue()
+
+    files: list[type] = []
+    joined = file()
+    monkeypatch.setattr(footer, "GROUPS", b"\x29")
+    assert file() == joined and files == [footer.WideFile, footer.PlainFile]
+    assert pq.read_table(io.BytesIO(joined)).num_rows == 2 * groups
 
 
-def test_giving_up_is_quiet(recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_giving_up_is_quiet(wide: bool, recwarn: pytest.WarningsRecorder, capfd: pytest.CaptureFixture[str]) -> None:
     class Full(io.BytesIO):
         full = False
 
@@ -134,11 +144,14 @@ def test_giving_up_is_quiet(recwarn: pytest.WarningsRecorder, capfd: pytest.Capt
             return super().write(data)
 
     stream = Full()
-    writer = ParquetWriter(stream, SCHEMA, Settings())
-    writer.write(BATCH)
+    batch = WIDE if wide else BATCH
+    writer = ParquetWriter(stream, batch.schema, Settings())
+    writer.write(batch)
     stream.full = True
     with pytest.raises(OSError, match="no space left"):
-        writer.flush()
+        writer.close()
+    stream.close()
+    del writer
     gc.collect()
     assert not recwarn.list and capfd.readouterr().err == ""
 

@@ -167,7 +167,7 @@ def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: 
     monkeypatch.setattr(module, "WAITING_BYTES", 3 * most)
     every, demand = packets(BASIC), TableDemand("frames", buckets=3)
     files = [every[::3], every[1::3], every[2::3], every[50:60], every[:1]]
-    wanted: dict[int, list[tuple[int, int, int, int, bytes]]] = {}
+    wanted: dict[int, list[tuple[int, int, str, int, bytes]]] = {}
     sent = []
     for number, several in enumerate(files):
         same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in several]  # many at the same time
@@ -175,7 +175,7 @@ def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: 
         file = File(f"{number}.pcap", "s", same[0][0])
         sent += list(PacketParcels(file, demand.dealt, demand.reassembly).rows(batches))
         for bucket, place in buckets_of(same, demand):
-            wanted.setdefault(bucket, []).append((same[place][0], same[0][0], file.id, place, same[place][1]))
+            wanted.setdefault(bucket, []).append((same[place][0], same[0][0], file.name, place, same[place][1]))
     for _, bucket, parcels in by_bucket(shuffled(sent)):
         if bucket == REPORTS:
             continue

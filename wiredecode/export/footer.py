@@ -1,20 +1,30 @@
-"""A Parquet file whose row groups Arrow writes as files of their own; its bytes are those that Arrow alone would write.
+"""Parquet files of a thousand columns in little memory; their bytes are those that Arrow alone would write.
 
-Arrow needs 2 MB for each row group of a thousand columns until the end of a file; here its compressed part of the
-footer is kept, 50 KB.
+Arrow needs 2 MB for each such row group until the end of a file. So it writes each as a file of its own, and only the
+group's compressed part of the footer is kept, 50 KB.
 """
 
 import io
 import zlib
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
 
 MAGIC = b"PAR1"
 ROWS, GROUPS = b"\x16", b"\x19"
 """Fields of the footer in Thrift's compact protocol: an integer, and a list."""
 ZEROS = bytes(1 << 24)
+BUFFER_BYTES = 256 * 1024
+"""Parquet is passed on in pieces of this size."""
+
+
+class UnknownFormError(Exception):
+    """Arrow writes footers in another form than :class:`Footer` can join."""
 
 
 class Unclosed(io.RawIOBase):
@@ -43,12 +53,74 @@ class Unclosed(io.RawIOBase):
         return True
 
 
+Make = Callable[[Any], "ParquetWriter"]
+"""Makes Arrow's writer of a stream."""
+
+
+def opened(stream: BinaryIO, make: Make, *, wide: bool) -> "PlainFile | WideFile":
+    """A Parquet file to write; ``wide``: it has very many columns."""
+    if wide:
+        with suppress(UnknownFormError):  # of a newer Arrow: more memory is needed
+            return WideFile(stream, make)
+    return PlainFile(Unclosed(stream), make)
+
+
+class PlainFile:
+    """A file as Arrow writes it; a table is a row group."""
+
+    def __init__(self, stream: Unclosed, make: Make) -> None:
+        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
+        self.raw = pa.PythonFile(stream, mode="w")
+        self.sink = pa.BufferedOutputStream(self.raw, BUFFER_BYTES)
+        self._writer = make(self.sink)
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=len(table))
+
+    def close(self) -> None:
+        self._writer.close()
+        self.sink.close()
+
+
+class WideFile:
+    """The same bytes, in little memory. Raises UnknownFormError before anything is written."""
+
+    def __init__(self, stream: BinaryIO, make: Make) -> None:
+        self._stream, self._make, self._written = stream, make, len(MAGIC)
+        self._footer = Footer(self._group())
+        stream.write(MAGIC)
+
+    def write(self, table: pa.Table) -> None:
+        self._footer.add(self._group(table), len(table))
+
+    def _group(self, *tables: pa.Table) -> bytes:
+        """Write a row group, or none; return the footer of a file that holds nothing else."""
+        stream = Unclosed(self._stream, skipped=self._written)
+        file = PlainFile(stream, self._make)
+        try:
+            file.sink.flush()
+            stream.skip(file.raw)
+            for table in tables:
+                file.write(table)
+            self._written = file.sink.tell()
+            file.sink.flush()
+        finally:
+            stream.footer = bytearray()  # if that failed, Arrow still ends its file
+        file.close()
+        return bytes(stream.footer[: -4 - len(MAGIC)])
+
+    def close(self) -> None:
+        for part in self._footer.parts():
+            self._stream.write(part)
+
+
 class Footer:
     """Joins the footers of files of one row group; ``empty``: the footer of a file of none."""
 
     def __init__(self, empty: bytes) -> None:
         self._first, found, self._last = empty.rpartition(_counts(0, 0))
-        assert found, "Arrow writes footers in another form"
+        if not found:
+            raise UnknownFormError
         self._groups: list[bytes] = []
         self._rows = 0
 

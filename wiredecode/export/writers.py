@@ -3,27 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from wiredecode.export.footer import MAGIC, Footer, Unclosed
+from wiredecode.export.footer import Unclosed, opened
 from wiredecode.frames.record import JsonArray
 from wiredecode.tables import trim_memory
 from wiredecode.tables.portable import in_file
 from wiredecode.tables.reader import MESSAGES
 from wiredecode.tables.rows import dumps, rows, text_column
 
-if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetWriter as ArrowParquetWriter
-
-
 ROW_GROUP = 65_536
 """Rows of a row group: large enough for statistics to skip by, small enough to be read on its own."""
 ROW_GROUP_BYTES = 24 * 1024 * 1024
 """A row group is written when this much is waiting for it, even with few rows; nulls are not counted."""
-BUFFER_BYTES = 256 * 1024
-"""Parquet is passed on in pieces of this size."""
 WIDE = "layers"
 NOT_PACKED = "none"
 GROWTH = 16
@@ -153,7 +147,7 @@ class ParquetWriter:
         compression = settings.compression or "zstd"
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         of_messages = (schema.metadata or {}).get(b"wiredecode.table") == MESSAGES.encode()
-        self._open: Callable[..., ArrowParquetWriter] = partial(
+        make = partial(
             pq.ParquetWriter,
             schema=schema,
             compression=compression,
@@ -162,12 +156,10 @@ class ParquetWriter:
             dictionary_pagesize_limit=DICTIONARY_BYTES,
             max_rows_per_page=PAGE_ROWS,
         )
-        stream.write(MAGIC)
-        self._stream, self._written = stream, len(MAGIC)
-        self._footer = Footer(self._group())
+        self._wide = WIDE in schema.names
+        self._file = opened(stream, make, wide=self._wide)
         self._waiting: list[pa.RecordBatch] = []
         self._count = self._groups = 0
-        self._wide = WIDE in schema.names
         self.waiting_bytes = 0
         """Held back for the next row group."""
 
@@ -194,7 +186,7 @@ class ParquetWriter:
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
                 table = in_order(table, self._order)
-            self._footer.add(self._group(table), len(table))
+            self._file.write(table)
             self._groups += 1
             if self._wide:
                 del table
@@ -202,30 +194,9 @@ class ParquetWriter:
                 if self._groups % GROWTH == 0:
                     self._rows *= 2
 
-    def _group(self, *tables: pa.Table) -> bytes:
-        """Write a row group, or none; return the footer of a file that holds nothing else."""
-        stream = Unclosed(self._stream, skipped=self._written)
-        # Arrow writes each column for itself; while other Python runs, every call of Python takes up to 5 ms.
-        file = pa.PythonFile(stream, mode="w")
-        sink = pa.BufferedOutputStream(file, BUFFER_BYTES)
-        writer = self._open(sink)
-        try:
-            sink.flush()
-            stream.skip(file)
-            for table in tables:
-                writer.write_table(table, row_group_size=len(table))
-            self._written = sink.tell()
-            sink.flush()
-        finally:
-            stream.footer = bytearray()  # if that failed, Arrow still ends its file
-        writer.close()
-        sink.close()
-        return bytes(stream.footer[: -4 - len(MAGIC)])
-
     def close(self) -> None:
         self.flush()
-        for part in self._footer.parts():
-            self._stream.write(part)
+        self._file.close()
 
 
 def in_order(table: pa.Table, name: str) -> pa.Table:

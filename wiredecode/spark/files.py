@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass
 class Found:
-    """Result of :func:`find`. ``files`` are in order of source, time and id, for any order in which they were given.
+    """Result of :func:`find`. ``files`` are in order of source, time and name, for any order in which they were given.
 
     ``sizes``: bytes of each file, by name. Captures without packets are neither a file nor a problem.
     """
@@ -83,7 +83,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
                 found.files.append(File(name, source, time_ns))
                 heads[each] = time_ns
                 found.sizes[name] = each.size
-    found.files.sort(key=lambda file: (file.source, file.first_ns, file.id))
+    found.files.sort(key=lambda file: (file.source, file.first_ns, file.name))
     found.problems.sort(key=lambda problem: problem.file)
     return found
 

@@ -41,7 +41,7 @@ PARCELS = pa.schema(
             ("bucket", pa.int32()),
             ("clock", pa.int64()),
             ("file_ns", pa.int64()),
-            ("file", pa.int64()),
+            ("file", pa.string()),
             ("place", pa.int64()),
             ("secret", pa.bool_()),
             ("data", pa.binary()),
@@ -59,9 +59,7 @@ PACKETS = pa.schema(
 )
 """``clock``: capture time in the file, which never goes back; ``place`` and ``interface`` count within the file."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
-"""The order in which parcels are read: that of the files merged by time."""
-WITHIN = ORDER[2:]
-"""The order of the packets of one bucket."""
+"""The order in which parcels are read: that of the files merged by time; of equal times, by name, as in a folder."""
 REPORTS = -1
 """The bucket of reports."""
 PARCEL_BYTES, WAITING_BYTES = 1 << 20, 32 << 20
@@ -80,10 +78,6 @@ class File:
     """Time of the first packet of the whole file."""
     place: int = 0
     """Place in the file of the first packet of this part."""
-
-    @property
-    def id(self) -> int:
-        return int.from_bytes(blake2b(self.name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 class PacketParcels:
@@ -117,7 +111,7 @@ class PacketParcels:
 
     def _parcel(self, bucket: int, data: bytes, **values: Any) -> dict[str, Any]:
         file = self.file
-        own = {"source": file.source, "file_ns": file.first_ns, "file": file.id}
+        own = {"source": file.source, "file_ns": file.first_ns, "file": file.name}
         return {**own, "bucket": bucket, "secret": False, "data": data, **values}
 
     def _secrets(self, secrets: Sequence[bytes]) -> pa.RecordBatch:
@@ -216,8 +210,9 @@ def report_text(source: str, **content: Any) -> str:
 
 def report(source: str, **content: Any) -> pa.RecordBatch:
     """A report as a row of :data:`PARCELS`."""
-    row: dict[str, Any] = dict.fromkeys(("clock", "file_ns", "file", "place"), 0)
-    row |= {"source": source, "bucket": REPORTS, "secret": False, "data": report_text(source, **content).encode()}
+    row: dict[str, Any] = dict.fromkeys(("clock", "file_ns", "place"), 0)
+    data = report_text(source, **content).encode()
+    row |= {"source": source, "bucket": REPORTS, "file": "", "secret": False, "data": data}
     return pa.RecordBatch.from_pylist([row], PARCELS)
 
 
@@ -251,18 +246,18 @@ class Opened(NamedTuple):
     """Packets of a parcel that wait for their turn."""
 
     rows: pa.RecordBatch
-    """Columns of PACKETS, and those of :data:`WITHIN`."""
+    """Columns of PACKETS, and ``file``: a number made of its name."""
     clock: Int64s
-    file: tuple[int, int]
-    """Time and id of the file."""
+    file: tuple[int, str]
+    """Time of the file's first packet, and its name."""
     place: Int64s
 
     @classmethod
     def of(cls, row: pa.RecordBatch) -> Opened:
         inner = pa.ipc.read_record_batch(pa.py_buffer(row.column("data")[0].as_buffer()), PACKETS)
         file = value(row, "file_ns"), value(row, "file")
-        for name, number in zip(WITHIN[1:3], file, strict=True):
-            inner = inner.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
+        number = int.from_bytes(blake2b(file[1].encode(), digest_size=8).digest(), "big") >> 1
+        inner = inner.append_column("file", pa.repeat(pa.scalar(number, pa.int64()), len(inner)))
         return cls(inner, inner.column("clock").to_numpy(), file, inner.column("place").to_numpy())
 
     def before(self, other: Opened) -> int:
@@ -297,8 +292,9 @@ def _merged(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
     if len(parts) < 2:
         yield from (each.rows for each in parts)
         return
+    parts.sort(key=lambda part: part.file)  # those of one file stay in its order
     table = pa.Table.from_batches([each.rows for each in parts]).combine_chunks()
-    order = np.lexsort([table[name].to_numpy() for name in reversed(WITHIN)])
+    order = np.argsort(table["clock"].to_numpy(), kind="stable")
     yield from table.take(order).combine_chunks().to_batches()
 
 
