@@ -101,6 +101,16 @@ def test_numbers_are_those_of_other_commands(starved: tuple[Path, Page]) -> None
     assert float(row[9].split()[0]) == pytest.approx(latencies[-1] / 1e6, rel=0.01)
 
 
+def test_messages_that_brokers_copy_from_each_other_are_not_counted(tmp_path: Path, plain: None) -> None:
+    capture = CAPTURES / "kafka/coordinators.pcap.gz"
+    operations = [each["operation"] for each in wiredecode.read(capture, level="messages")]
+    assert "forward" in operations
+    page = report(tmp_path / "report.html", capture)
+    for place, operation in ((2, "publish"), (4, "deliver")):
+        shown = sum(int(row[place].replace(",", "")) for row in page.rows["streams"][1:])
+        assert shown == operations.count(operation)
+
+
 def test_the_sequence_is_that_of_the_connection_of_the_worst_finding_or_the_one_asked_for(
     starved: tuple[Path, Page], tmp_path: Path, plain: None
 ) -> None:

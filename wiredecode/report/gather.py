@@ -15,7 +15,7 @@ from wiredecode.check.timeline import Event, Timeline
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
-from wiredecode.frames.message import DELIVER, PUBLISH, FrameMessages, Messages
+from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, FrameMessages, Messages
 from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
@@ -240,8 +240,8 @@ class Gathering:
         series.add(frame.time_ns, reading.value)
 
     def _count_messages(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
-        """Of a frame that is no copy of a message on its further way."""
-        for place, part in enumerate(parts):
+        """Count published and delivered messages, not those that brokers copy from each other."""
+        for place, part in enumerate(part for part in parts if part.operation != FORWARD):
             self.by_time.add(frame.time_ns, PUBLISHED if part.operation == PUBLISH else DELIVERED, part.count)
             stream = self._stream(frame.protocol, part.topic or "")
             stream.messages[part.operation] += part.count
