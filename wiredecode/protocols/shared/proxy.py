@@ -110,7 +110,11 @@ class BehindProxy(Protocol):
     def split_first(self, data: bytes) -> Split:
         preface = preface_length(data) if data[:1] in (b"P", b"\r") else 0
         if preface == 0:
-            return self.split_inner(data)
+            split = self.split_inner(data)
+            alike = max(count for count in range(len(SIGNATURE)) if data.startswith(SIGNATURE[:count]))
+            if split.ends and alike >= split.ends[0]:  # an empty line: later bytes told that it is no preface
+                split = replace(split, known_at=((0, alike + 1), *split.known_at))
+            return split
         if preface is None or preface > len(data):
             return Split([], preface or 0)
         behind = self.split_inner(data[preface:])
