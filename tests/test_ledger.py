@@ -20,7 +20,7 @@ class Talk:
 
     def __init__(self, *, missing: int = 0, started: bool = True, first_ns: int | None = None, asking: int = 0) -> None:
         answering = SimpleNamespace(unlinked_ns=-1, lossy=bool(missing), started=started, first_ns=first_ns)
-        self.directions, self.label = (SimpleNamespace(lossy=bool(asking)), answering), None
+        self.directions, self.stable_id = (SimpleNamespace(lossy=bool(asking)), answering), None
 
 
 OWN, OTHER = Talk(), Talk()

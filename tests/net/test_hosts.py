@@ -64,8 +64,8 @@ def test_what_is_told_before_a_connection_names_it(size: int | None) -> None:
     network.finish()
     first, second = network.pop_forgotten()
     assert first.hosts is None
-    assert first.called == ("10.0.0.1:40000", "10.0.0.2:4222")
-    assert second.called == ("10.0.0.1:40001", "broker-7.example:4222")
+    assert first.named_endpoints == ("10.0.0.1:40000", "10.0.0.2:4222")
+    assert second.named_endpoints == ("10.0.0.1:40001", "broker-7.example:4222")
 
 
 def test_only_names_are_kept_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_deliveries_are_those_that_the_consumers_report() -> None:
     got: dict[str, set[tuple[int | None, int | None]]] = {}
     for part in out.parts:
         if isinstance(part, FrameMessages) and part.operation == "deliver":
-            client = part.frame.connection.who["name"]
+            client = part.frame.connection.identity["name"]
             got.setdefault(client, set()).update((part.partition, offset) for offset in part.offsets or ())
     kept_back = {"mailer-1": 10, "modern-1": 10, "py-1": 0}  # records of the aborted transaction, by the client
     for event in truth("groups", "consumed"):

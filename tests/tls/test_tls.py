@@ -361,7 +361,7 @@ def test_a_client_that_does_not_trust_the_server(version: str, keyed: bool, fold
     found = decode(packets(pair.wire), KeyLog([pair.log]) if keyed else None)
     alerts = [frame for frame in found.frames if frame.type == "Alert"]
     assert [(frame.side, frame.layers["tls"]["alert"]) for frame in alerts] == [(0, "unknown_ca")]
-    assert alerts[0].connection.who["reason"] == "unknown_ca"
+    assert alerts[0].connection.identity["reason"] == "unknown_ca"
     assert [(each.severity, each.code) for each in alerts[0].findings] == [("error", "alert")]
 
 

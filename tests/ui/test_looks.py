@@ -13,7 +13,7 @@ from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
 from wiredecode.ui import filterline
-from wiredecode.ui.framelist import stretches
+from wiredecode.ui.framelist import ranges_of
 from wiredecode.ui.screens import Listing
 from wiredecode.view.theme import SIDE
 
@@ -147,8 +147,8 @@ def test_times_are_shown_as_settled_and_the_theme_is_kept() -> None:
 
 
 def test_what_lies_near_is_read_together() -> None:
-    assert stretches([]) == []
-    assert stretches([3, 4, 9, 200, 201, 900]) == [(3, 9), (200, 201), (900, 900)]
+    assert ranges_of([]) == []
+    assert ranges_of([3, 4, 9, 200, 201, 900]) == [(3, 9), (200, 201), (900, 900)]
 
 
 def test_a_terminal_without_other_characters_gets_ascii() -> None:

@@ -9,7 +9,7 @@ from wiredecode.check.codes import CODES, checks_of
 from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.spread import MOST_VALUES, Spread
 from wiredecode.protocols.shared.pairing import Newest, reply_captured
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Rule, inner_values
@@ -245,7 +245,7 @@ class Publishes(Rule):
         problem = self.report.about(CODES["publish.unconfirmed"], what, key, places, count=left)
         health = connection.health
         end = None if health is None else health.end
-        if health is not None and any(side.silences() for side in health.directions):
+        if health is not None and any(side.long_outages() for side in health.directions):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif end is not None and end.side == first.side:
             problem.likely = "the client ended the connection without waiting for confirms"

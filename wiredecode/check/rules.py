@@ -14,7 +14,7 @@ from wiredecode.dissect.identify import LONGEST_BEGINNING, UNKNOWN, foreign_name
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import OK, UNDECODED, Finding, Frame
-from wiredecode.frames.who import client_side, short
+from wiredecode.frames.identity import client_side, short
 from wiredecode.net.analysis import TIMESTAMPS, each_option
 from wiredecode.net.headers import HeaderReader
 from wiredecode.net.health import RETRANSMISSION, SPURIOUS_RETRANSMISSION, DirectionHealth

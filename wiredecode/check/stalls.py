@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import client_side
+from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import by_name, carried
 from wiredecode.protocols.shared import problems

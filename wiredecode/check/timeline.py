@@ -11,9 +11,9 @@ from wiredecode.check.stalls import Silences
 from wiredecode.frames.bins import Bins
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
+from wiredecode.frames.identity import began as beginning
 from wiredecode.frames.record import rfc3339
-from wiredecode.frames.who import BEFORE, HANDSHAKE, client_side, end_text, ended, label, short
-from wiredecode.frames.who import began as beginning
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import GROUP, LEADER, REPLICAS, STATE, STREAM, TERM, ChangeReader, read_changes
 
@@ -128,11 +128,11 @@ class Timeline:
                 if until - begin >= LEAST_STALL_NS:
                     what = f"{who} of {short(connection)} does not read: window closed {(until - begin) / 1e9:.3f} s"
                     self._add(Event(begin, STALL, what, f"{who} {number}", connection=number, until_ns=until))
-            for unheard in direction.silences():
-                other, length_ns = connection.endpoints[1 - side], unheard.until_ns - unheard.since_ns
+            for outage in direction.long_outages():
+                other, length_ns = connection.endpoints[1 - side], outage.until_ns - outage.since_ns
                 what = f"{other} acknowledges nothing for {length_ns / 1e9:.3f} s (#{number})"
-                where = None, unheard.packet, number
-                self._add(Event(unheard.since_ns, STALL, what, other, *where, until_ns=unheard.until_ns))
+                where = None, outage.packet, number
+                self._add(Event(outage.since_ns, STALL, what, other, *where, until_ns=outage.until_ns))
 
     def finish(self, first_ns: int) -> list[Event]:
         """All events in order of time, short silences left out."""

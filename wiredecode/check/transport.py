@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from wiredecode.check.codes import CODES, checks_of
 from wiredecode.frames.escape import counted
-from wiredecode.frames.who import client_side, short
-from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Unheard
+from wiredecode.frames.identity import client_side, short
+from wiredecode.net.health import FAST_RETRANSMISSION, RETRANSMISSION, DirectionHealth, Outage
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.pairing import Newest
@@ -50,7 +50,7 @@ class Silence(NamedTuple):
 
     connection: Connection
     of_client: bool
-    unheard: Unheard
+    outage: Outage
     full: bool
     """The segment is as large as segments of this connection can be."""
 
@@ -88,7 +88,7 @@ class Health(Rule):
         if len(self._ended) < MOST_PROBLEMS and any(side.captured for side in connection.directions):
             server, end = 1 - client_side(connection), health.end
             known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MOST_PROBLEMS))
-            silent = end is None or end.side != server or "closed_by" in connection.who
+            silent = end is None or end.side != server or "closed_by" in connection.identity
             known.append((connection, None if silent or end is None else end.time_ns))
         answering = 1 - client_side(connection)
         host, answers = connection.endpoints[answering].rpartition(":")[0], health.directions[answering]
@@ -107,7 +107,7 @@ class Health(Rule):
         ended = [connection for known in self._ended.values() for connection, _ in known]
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
-                self._explain_unheard(problem, silences, [each for each in ended if hosts_of(each) == hosts])
+                self._explain_outages(problem, silences, [each for each in ended if hosts_of(each) == hosts])
         for (name, endpoint), problem in self.report.problems.items():
             if name not in (CODES["tcp.refused"].code, CODES["tcp.no-answer"].code) or problem.first_ns is None:
                 continue
@@ -210,7 +210,7 @@ class Health(Rule):
         left += f"{',' if left else ':'} {end.unacknowledged:,} bytes unacknowledged" if end.unacknowledged else ""
         known = farewell_captured(connection)  # else what it read or acknowledged may be lost
         severity = "note" if by_client and not (lost and known) else None
-        key = who, bool(lost), connection.who.get("name")
+        key = who, bool(lost), connection.identity.get("name")
         what, at = f"the {who} reset {name}{left}", Place(connection, end.time_ns, end.packet)
         problem = self.report.add(CODES["tcp.reset"], what, key, frame=at, severity=severity)
         problem.alike = who
@@ -224,31 +224,31 @@ class Health(Rule):
         who = short(connection) if of_client else f"the server of {short(connection)}"
         sizes = [each.mss for each in connection.health.directions if each.mss] if connection.health is not None else []
         full_size = min(sizes) - OPTIONS if sizes else 0
-        for unheard in direction.silences():
-            resent += unheard.times
-            since_ns, until_ns = unheard.since_ns, unheard.until_ns
-            at, times = Place(connection, since_ns, unheard.packet), unheard.times
+        for outage in direction.long_outages():
+            resent += outage.times
+            since_ns, until_ns = outage.since_ns, outage.until_ns
+            at, times = Place(connection, since_ns, outage.packet), outage.times
             problem = self.report.add(CODES["tcp.no-ack"], "", hosts, frame=at, until_ns=until_ns, count=times)
             length = f"{(until_ns - since_ns) / 1e9:.3f} s"
             if until_ns - since_ns > problem.weight:
                 problem.weight = until_ns - since_ns
                 problem.what = f"{ends[1 - side]} stopped acknowledging for {length}"
-            known, full = self._silences.setdefault(hosts, []), 0 < full_size <= unheard.length
+            known, full = self._silences.setdefault(hosts, []), 0 < full_size <= outage.length
             if len(known) < MOST_PROBLEMS:
-                known.append(Silence(connection, of_client, unheard, full))
+                known.append(Silence(connection, of_client, outage, full))
             size = ", a segment of full size, while others came through: suspect the MTU of the path"
-            size = size if unheard.alive and full else ""
-            problem.detail(f"{who} sent {unheard.length:,} bytes again {unheard.times} times, for {length}{size}")
+            size = size if outage.alive and full else ""
+            problem.detail(f"{who} sent {outage.length:,} bytes again {outage.times} times, for {length}{size}")
         return resent
 
-    def _explain_unheard(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
+    def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
         """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
-        longest = max((each.unheard for each in silences), key=lambda each: each.until_ns - each.since_ns)
+        longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
         served = sum(_is_served(each, longest.since_ns, longest.until_ns) for each in others)
         begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
         full = all(each.full for each in silences)
-        inside = any(each.unheard.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
-        if any(each.full and each.unheard.alive for each in silences) or (full and inside):
+        inside = any(each.outage.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
+        if any(each.full and each.outage.alive for each in silences) or (full and inside):
             problem.what += ": segments of full size are lost"
             problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
         elif served:
@@ -258,7 +258,7 @@ class Health(Rule):
             problem.detail(f"both hosts exchanged packets on {counted(served, 'other connection')} meanwhile")
         else:
             problem.what += ": path or host down"
-            times = [[each.unheard for each in silences if each.of_client is side] for side in (True, False)]
+            times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
             if any(one.overlaps(each.since_ns, each.until_ns) for one in times[0] for each in times[1]):
                 problem.likely = "the path between both hosts was cut: neither heard the other"
 

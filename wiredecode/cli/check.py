@@ -131,14 +131,14 @@ def check(
         nonlocal final
         found.extend(each for each in checker.finish() if chosen is None or concerns(each, chosen))
         shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
-        said = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
-        final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
+        conclusion = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
+        final = 0 if conclusion.judged and (conclusion.whole or fail_on != "undecoded") else NOT_JUDGED
         show(session, shown, layout, json=json)
         if json:
-            session.output.json(said.record(checker.coverage, found))
-        elif shown or not said.whole or sys.stdout.isatty() or verbosity.verbose:
-            shown_text = textwrap.fill(said.text, layout.width, break_on_hyphens=False)
-            session.output.text(f"{shown_text if sys.stdout.isatty() else said.text}\n")
+            session.output.json(conclusion.record(checker.coverage, found))
+        elif shown or not conclusion.whole or sys.stdout.isatty() or verbosity.verbose:
+            shown_text = textwrap.fill(conclusion.text, layout.width, break_on_hyphens=False)
+            session.output.text(f"{shown_text if sys.stdout.isatty() else conclusion.text}\n")
         if when is not None:
             show_timeline(session, when, json=json, connections=chosen)
 
@@ -259,12 +259,12 @@ def watch(
             for _ in judged(session, checker, look):
                 pass
             tell(session, watching.finish())
-            said = verdict(checker.coverage, watching.problems, session.totals, notes_shown=least == "note")
-            final = 0 if said.judged and (said.whole or fail_on != "undecoded") else NOT_JUDGED
+            conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=least == "note")
+            final = 0 if conclusion.judged and (conclusion.whole or fail_on != "undecoded") else NOT_JUDGED
             if json:
-                session.output.json(said.record(checker.coverage, watching.problems))
+                session.output.json(conclusion.record(checker.coverage, watching.problems))
             else:
-                session.output.text(f"{said.text}\n")
+                session.output.text(f"{conclusion.text}\n")
 
         if code := session.work(work):
             return code

@@ -89,15 +89,15 @@ def _rows(totals: Totals, problems: Sequence[Problem], files: str) -> list[tuple
     from wiredecode.frames.record import rfc3339
     from wiredecode.protocols.registry import title
 
-    spoken: Counter[str] = Counter()
+    frames: Counter[str] = Counter()
     for (protocol, _, _), count in totals.frames.items():
-        spoken[title(protocol) or protocol.upper()] += count
+        frames[title(protocol) or protocol.upper()] += count
     first_ns = totals.first_ns or 0
     begin = rfc3339(first_ns)[:19].replace("T", " ")
-    said = ", ".join(f"{title} ({counted(count, 'frame')})" for title, count in spoken.most_common())
+    texts = ", ".join(f"{title} ({counted(count, 'frame')})" for title, count in frames.most_common())
     return [
         ("packets", f"{totals.packets:,} in {(totals.last_ns - first_ns) / 1e9:.3f} s, from {begin} UTC"),
-        ("protocols", said or "none that wiredecode knows"),
+        ("protocols", texts or "none that wiredecode knows"),
         ("connections", f"{totals.connections:,}"),
         ("problems", _problems(problems, files)),
         ("next", f"wiredecode check, stats, follow, ui {files}"),
@@ -108,5 +108,5 @@ def _problems(problems: Sequence[Problem], files: str) -> str:
     found = Counter(each.severity for each in problems if each.severity != "note")
     if not found:
         return "none"
-    said = ", ".join(counted(found[each], each) for each in ("error", "warning") if found[each])
-    return f"{said}: wiredecode check {files}"
+    texts = ", ".join(counted(found[each], each) for each in ("error", "warning") if found[each])
+    return f"{texts}: wiredecode check {files}"

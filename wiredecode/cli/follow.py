@@ -133,9 +133,9 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
             for frame in session.decoded():
                 survey.see(frame)
         rows.extend(row for row in survey.activities if survey.fits(row) and connections.fits(row.connection))
-        spoken = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
-        if len(spoken) == 1:
-            chosen.extend(spoken)
+        active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
+        if len(active) == 1:
+            chosen.extend(active)
             session.shows_totals = False  # the second pass shows them
             return
         screen = terminal()

@@ -128,15 +128,15 @@ class SparkOptions:
         )
         if columns is not None and len(levels) == 1:
             columns = list(dict.fromkeys([*KEPT.get(levels[0], ()), *columns]))
-        spoken = {
-            port: said.protocol.name + (f"/{said.dialect}" if said.dialect else "")
-            for port, said in self.decoding.ports.items()
+        protocols = {
+            port: choice.protocol.name + (f"/{choice.dialect}" if choice.dialect else "")
+            for port, choice in self.decoding.ports.items()
         }
         return TableDemand(
             levels,
             columns=columns,
             filter=self.display_filter,
-            decode_as=spoken,
+            decode_as=protocols,
             limits={each.name: getattr(self.decoding.limits, each.name) for each in fields(Limits)},
             keylog=[str(path.absolute()) for path in self.decoding.key_files],
             show_secrets=self.show_secrets,

@@ -21,7 +21,7 @@ MOST_NOTES = 64
 def note_finding(note: Note) -> Finding:
     """Return a note of reassembly as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
-    packet = f", packet {place(note.ready)}" if note.direction.connection.label is None else ""
+    packet = f", packet {place(note.ready)}" if note.direction.connection.stable_id is None else ""
     return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
 
 

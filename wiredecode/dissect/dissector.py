@@ -28,8 +28,8 @@ from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
 from wiredecode.frames.frame import NOTHING, OK, Frame, connection_id, merge_generated
+from wiredecode.frames.identity import learn
 from wiredecode.frames.totals import Totals
-from wiredecode.frames.who import learn
 from wiredecode.net import Limits, Network
 from wiredecode.net.moments import END, at_packet, place
 from wiredecode.net.types import Chunk, Connection, Event, Note
@@ -234,7 +234,7 @@ class Dissector:
             tracker = self._tracker(record.direction.connection)
             if self.demand.stable_ids:
                 record.packets = record.times
-            tracker.secured(record)
+            tracker.tls_record(record)
             self._waits(tracker)
 
     def _waits(self, tracker: Tracker) -> None:
@@ -245,7 +245,7 @@ class Dissector:
         tracker = self._trackers.get(connection)
         if tracker is None:
             if self.demand.stable_ids:
-                connection.label = connection_id(connection.endpoints, connection.first_ns)
+                connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
             candidates, blocks = self._candidates.order(connection), self.demand.blocks
             copies = self.demand.copies and not blocks
             tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)

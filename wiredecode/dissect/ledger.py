@@ -1,4 +1,4 @@
-"""Open requests of all connections, and the answers that say what became of each.
+"""Open requests of all connections, and the answers that give each its outcome.
 
 A request waits for its answer while few frames, few bytes and little time of its own connection pass. So its outcome
 does not depend on other connections. What is held back in total is limited generously; the totals count lost answers.
@@ -63,7 +63,7 @@ class OpenRequest:
 
 
 @dataclass(slots=True, eq=False)
-class Passed:
+class WaitingConnection:
     """Frames and bytes of a connection since its first request that waits, and its requests."""
 
     frames: int = 0
@@ -71,19 +71,19 @@ class Passed:
     requests: deque[OpenRequest] = field(default_factory=deque)
 
 
-class Stretch(NamedTuple):
-    """Frames of a connection that neither ask nor answer."""
+class UnlinkedFrames(NamedTuple):
+    """Consecutive frames of a connection that are neither requests nor answers."""
 
     connection: Connection
     number: int
-    """Of the last one."""
+    """Number of the last frame."""
     frames: int
     bytes: int
     time_ns: int
 
 
-def is_too_far(passed: Passed, request: OpenRequest) -> bool:
-    """Whether too much of its connection passed for an answer to be in time."""
+def is_too_far(passed: WaitingConnection, request: OpenRequest) -> bool:
+    """Whether an answer would come after too many frames or bytes of the connection."""
     return passed.frames - request.own_frames > WAIT_FRAMES or passed.bytes - request.own_bytes > WAIT_BYTES
 
 
@@ -109,7 +109,7 @@ class Ledger:
         self.late = 0
         """Requests that got the outcome ``late``."""
         self._requests: dict[int, OpenRequest] = {}
-        self._passed: dict[Connection, Passed] = {}
+        self._passed: dict[Connection, WaitingConnection] = {}
         self._held: deque[OpenRequest] = deque()
         self._released: deque[OpenRequest] = deque()
         """Requests that were passed on before their time was over, and have no answer yet."""
@@ -120,13 +120,13 @@ class Ledger:
         return self.seen - self._held[0].seen if self._held else 0
 
     def add(self, frame: Frame) -> None:
-        """Take the next frame; a request that waits for it learns its answer."""
+        """Take the next frame; if it is an answer, its request gets it."""
         if frame.request is not None or frame.confirmations:
             self._answer(frame)
         passed = self._passed.get(frame.connection)
         if frame.expects_response and frame.response is None:  # else its answer was captured before it
             if passed is None:
-                passed = self._passed[frame.connection] = Passed()
+                passed = self._passed[frame.connection] = WaitingConnection()
             self._open(frame, passed)
         if passed is not None:
             self._count(passed, 1, frame.length)
@@ -135,14 +135,14 @@ class Ledger:
         if self._held or self._released:
             self.release(frame.time_ns)
 
-    def add_unlinked(self, stretch: Stretch) -> None:
-        """Take the next frames, which no request is among, nor an answer."""
-        passed = self._passed.get(stretch.connection)
+    def add_unlinked(self, frames: UnlinkedFrames) -> None:
+        """Count the next frames, which are neither requests nor answers."""
+        passed = self._passed.get(frames.connection)
         if passed is not None:
-            self._count(passed, stretch.frames, stretch.bytes)
-        self.seen += stretch.frames
-        self.size += stretch.bytes
-        self.release(stretch.time_ns)
+            self._count(passed, frames.frames, frames.bytes)
+        self.seen += frames.frames
+        self.size += frames.bytes
+        self.release(frames.time_ns)
 
     def skip(self, frame: Frame) -> None:
         """Count a frame of its connection that is not held back: it is not shown, and neither asks nor answers."""
@@ -150,14 +150,14 @@ class Ledger:
         if passed is not None:
             self._count(passed, 1, frame.length)
 
-    def _count(self, passed: Passed, frames: int, size: int) -> None:
-        """Count frames of a connection, and give up its requests since which too much passed."""
+    def _count(self, passed: WaitingConnection, frames: int, size: int) -> None:
+        """Count frames of a connection; give up its requests that are too far back."""
         passed.frames += frames
         passed.bytes += size
         while passed.requests and is_too_far(passed, passed.requests[0]):
             self._give_up(passed.requests[0])
 
-    def _open(self, frame: Frame, passed: Passed) -> None:
+    def _open(self, frame: Frame, passed: WaitingConnection) -> None:
         place = passed.frames, passed.bytes, self.seen, self.size
         request = OpenRequest(frame.id, frame.connection, frame.side, frame.time_ns, *place, frame)
         self._requests[request.id] = request
@@ -194,7 +194,7 @@ class Ledger:
         return not is_too_far(self._passed[request.connection], request)
 
     def release(self, time_ns: int) -> None:
-        """Hold requests back no longer than the bounds allow; ``time_ns``: of the newest frame."""
+        """Release requests that were held back for as long as the limits allow; ``time_ns``: of the newest frame."""
         longest, held, released = self._longest, self._held, self._released
         while held:
             head = held[0]
@@ -255,7 +255,7 @@ class Ledger:
             if self._known is not None:
                 known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = known
-            elif outcome is not None and frame.connection.label is None:  # unseen by a cluster: unknown
+            elif outcome is not None and frame.connection.stable_id is None:  # unseen by a cluster: unknown
                 frame.outcome = outcome
                 self.late += outcome == LATE
 

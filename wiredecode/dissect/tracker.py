@@ -1,4 +1,4 @@
-"""One connection: its protocol is looked for, then both directions are cut into frames."""
+"""One connection: identifies its protocol, then divides both directions into frames."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Tracker:
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
         self.security: TlsConversation | None = None
-        """Reads the records around what is spoken, where these are not its own."""
+        """Reads TLS records, if they are not part of the protocol itself."""
         self.header_bytes = 0
         self.other: str | None = None
         """Its likely protocol, if it is not decoded here."""
@@ -83,7 +83,7 @@ class Tracker:
         else:
             self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
 
-    def secured(self, record: Record) -> None:
+    def tls_record(self, record: Record) -> None:
         """A record of TLS that holds no content: a frame, whose bytes are counted with those of its connection."""
         from wiredecode.protocols.shared.tls import DECRYPTED, NAME, TlsConversation
 
@@ -180,10 +180,10 @@ class Tracker:
         for event in identifier.waiting:
             self._feed(self.framers[event.direction.side], event)
         self._delay(before, known.ready)
-        self._find_runs(protocol)
+        self._prepare_blocks(protocol)
 
     def _delay(self, before: int, ready: int) -> None:
-        """Waiting bytes were not known before the protocol was: all of them follow that packet, in order."""
+        """Frames of bytes that waited for the protocol are ready when it was identified, in order."""
         frames = sorted(self.out[before:], key=attrgetter("ready"))
         self.out[before:] = frames
         for frame in frames:
@@ -191,8 +191,8 @@ class Tracker:
                 break
             frame.ready = ready
 
-    def _find_runs(self, protocol: Protocol) -> None:
-        """From now on frames may come in blocks, if such are wanted and the protocol has a way to read them."""
+    def _prepare_blocks(self, protocol: Protocol) -> None:
+        """Let framers make blocks, if they are wanted and the protocol can read them."""
         if not self.blocks:
             return
         bulk = protocol.bulk()
@@ -214,7 +214,7 @@ class Tracker:
                 self._hand_to(framer, event)
 
     def _give_up(self, framer: Framer, error: Exception) -> None:
-        """A mistake of our own in cutting one direction: nothing more is recognised in it."""
+        """Stop framing a direction after a bug of wiredecode."""
         framer.findings.append(failure(error, "cut"))
         framer.protocol = Unreadable(framer.protocol.name)  # type: ignore[assignment]
         framer.bulk, framer.in_step, framer.need = None, False, 0

@@ -107,8 +107,8 @@ class Filter:
 
         for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
             if name in COUNTED or is_analysis(name):
-                told = spelled if name == spelled else f"{spelled} ({name})"
-                raise ValueError(f"{told} depends on the rest of the capture, so it cannot be used with stable ids")
+                shown = spelled if name == spelled else f"{spelled} ({name})"
+                raise ValueError(f"{shown} depends on the rest of the capture, so it cannot be used with stable ids")
 
     @property
     def needs_analysis(self) -> bool:

@@ -1,13 +1,13 @@
 """Traffic by connection: frames, bytes and findings of each side, protocols, first and last times.
 
-Names and users are kept with the connection itself, see :mod:`wiredecode.frames.who`.
+Names and users are kept with the connection itself, see :mod:`wiredecode.frames.identity`.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import client_side
+from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 
 

@@ -65,7 +65,7 @@ class FrameBlock:
     @property
     def ids(self) -> Int64s:
         """As :attr:`Frame.id`."""
-        label = self.connection.label
+        label = self.connection.stable_id
         return self.numbers if label is None else frame_ids(label, self.side, self.base + self.starts)
 
     @property

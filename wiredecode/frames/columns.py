@@ -42,15 +42,15 @@ class FrameName:
 
 
 def _names() -> Iterator[FrameName]:
-    for name, told in tomllib.loads((files(__package__) / "columns.toml").read_text("utf-8")).items():
-        if "column" in told:
-            own = told["column"].pop("name", name.rpartition(".")[2])
-            told["column"] = FrameColumn(own, **{"attribute": own, "comment": told["meaning"], **told["column"]})
-        yield FrameName(name, **told)
+    for name, fields in tomllib.loads((files(__package__) / "columns.toml").read_text("utf-8")).items():
+        if "column" in fields:
+            own = fields["column"].pop("name", name.rpartition(".")[2])
+            fields["column"] = FrameColumn(own, **{"attribute": own, "comment": fields["meaning"], **fields["column"]})
+        yield FrameName(name, **fields)
         if name == "tcp.analysis.flags":
             for kind in KINDS:
                 meaning = f"a packet of the frame is of the kind {kind.replace('_', ' ')}"
-                yield FrameName(f"tcp.analysis.{kind}", told["type"], meaning, told["known"])
+                yield FrameName(f"tcp.analysis.{kind}", fields["type"], meaning, fields["known"])
 
 
 NAMES = tuple(_names())

@@ -235,22 +235,22 @@ class Frame:
     @property
     def tunnel(self) -> str | None:
         """The tunnels that it came through, from the outside in: ``gre, vxlan 42``."""
-        return self.connection.around(self.side)[0]
+        return self.connection.tunnel_columns(self.side)[0]
 
     @property
     def outer_src(self) -> str | None:
         """Sender of the outermost packets."""
-        return self.connection.around(self.side)[1]
+        return self.connection.tunnel_columns(self.side)[1]
 
     @property
     def outer_dst(self) -> str | None:
         """Receiver of the outermost packets."""
-        return self.connection.around(self.side)[2]
+        return self.connection.tunnel_columns(self.side)[2]
 
     @property
     def id(self) -> int:
         """Its id in other frames and records: its number, or a stable id if its connection has one."""
-        label = self.connection.label
+        label = self.connection.stable_id
         return self.number if label is None else frame_id(label, self.side, self.offset, self.place)
 
     @property

@@ -48,13 +48,13 @@ def record(frame: Frame, *, ranges: bool = False) -> dict[str, Any]:
     if frame.outcome:
         row["outcome"] = frame.outcome
     if frame.connection.outer is not None:
-        row |= around(frame)
+        row |= tunnel_columns(frame)
     if ranges:
         row["ranges"] = field_ranges(frame)
     return row
 
 
-def around(frame: Frame) -> dict[str, Any]:
+def tunnel_columns(frame: Frame) -> dict[str, Any]:
     """The keys of a frame that came through tunnels."""
     return {name: getattr(frame, name) for name in AROUND}
 

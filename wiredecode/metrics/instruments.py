@@ -21,8 +21,8 @@ from wiredecode.check.exchanges import Exchanges
 from wiredecode.check.gauges import Gauges
 from wiredecode.extras import version_number
 from wiredecode.frames.frame import REFUSED, UNDECODED, Frame
+from wiredecode.frames.identity import broker, client_side, ended
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
-from wiredecode.frames.who import broker, client_side, ended
 from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
 from wiredecode.net.health import RETRANSMISSION

@@ -24,7 +24,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from wiredecode.extras import version_number
 from wiredecode.frames.escape import valid
-from wiredecode.frames.who import client_side, label
+from wiredecode.frames.identity import client_side, label
 from wiredecode.trace.sighting import Message, Reply, Sighting
 from wiredecode.trace.text import DELIVERED, PUBLISHED, hops
 

@@ -162,7 +162,7 @@ class ConnectionAnalysis:
         if kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.answered_ns:
             end = segment.seq + segment.length & MASK
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), 0)
-            forward.health.again(backward.answered_ns, segment.time_ns, segment.packet, segment.length, first_ns)
+            forward.health.timeout(backward.answered_ns, segment.time_ns, segment.packet, segment.length, first_ns)
         self._measure(segment, forward, backward, kinds)
         _remember(segment, forward, kinds)
         if kinds:

@@ -1,4 +1,4 @@
-"""Acknowledged bytes came first: a segment waits for the bytes of the other side that its ACK covers.
+"""Order of both directions: a segment waits for the bytes of the other side that its ACK covers.
 
 Capture queues reorder packets of the two directions. The acknowledgment number (RFC 9293 section 3.4) shows how much
 the sender had received, in any order of the file: such bytes precede the segment. A segment that
@@ -13,10 +13,10 @@ from math import inf
 from typing import NamedTuple
 
 from wiredecode.net.analysis import ConnectionAnalysis
-from wiredecode.net.backlog import AckHistory, Arrival, Origin, ending
 from wiredecode.net.limits import SILENT_NS
-from wiredecode.net.moments import Clock, Moments, at_packet, place
+from wiredecode.net.moments import Clock, WaitEnds, at_packet, place
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
+from wiredecode.net.reorder import AckHistory, Arrival, Origin, ending
 from wiredecode.net.segments import ACK, FIN, MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Connection, Event
 
@@ -58,12 +58,12 @@ class Tracked:
     streams: tuple[Reassembler, Reassembler]
     key: FlowKey
     clock: Clock
-    """Advances with its own packets; after those at hand."""
+    """Advances with its own packets; it is after those being processed."""
     shared: ReassemblyContext
     analysis: ConnectionAnalysis | None = None
     """TCP analysis, where it is wanted."""
     hold: "AckHold | None" = None
-    moments: Moments = field(default_factory=Moments)
+    moments: WaitEnds = field(default_factory=WaitEnds)
     acks: list[int] = field(default_factory=lambda: [-1, -1])
     """The last acknowledgment number of each side; -1: none was seen."""
     ends: int = 0
@@ -84,7 +84,7 @@ class Tracked:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits: for a gap to be filled, or for the other direction."""
+        """Whether a segment waits for a gap to be filled, or for the other direction."""
         return any(stream.has_gap for stream in self.streams) or (self.hold is not None and self.hold.held > 0)
 
     def now(self, clock: int) -> int:
@@ -203,7 +203,7 @@ class AckHold:
         self._order = 0
 
     def reach(self, side: int) -> int:
-        """Up to which position the stream of ``side`` is there, or no longer waited for."""
+        """Position before which the stream of ``side`` is complete, or no longer waits for missing bytes."""
         stream = self.streams[side]
         return max(stream.reach, stream.missed)
 
@@ -226,8 +226,8 @@ class AckHold:
         self._arrivals.append(each)
         heappush(self._heaps[side], each)
         stream.hold(len(segment.data))
-        other.shown = other.shown or AckHistory()
-        other.shown.add(awaited, origin.ready_ns, other.offset)
+        other.ack_history = other.ack_history or AckHistory()
+        other.ack_history.add(awaited, origin.ready_ns, other.offset)
         if not self._awaiting[1 - side]:
             other.direction.awaited.open(origin.at, at_packet(int(self._tracked.shared.number[0])))
         self._awaiting[1 - side] += 1
@@ -238,7 +238,7 @@ class AckHold:
             self._miss(first, ending(origin.at, origin.clock), out)
 
     def release(self, cause: Origin, out: list[Event]) -> None:
-        """Take what ``cause`` made possible: each segment once the other stream has what it acknowledges."""
+        """Deliver the segments whose acknowledged bytes the other stream has since ``cause``."""
         while self.held:
             for side, heap in enumerate(self._heaps):
                 while heap and heap[0].delivered:
@@ -250,11 +250,11 @@ class AckHold:
                 return
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event]) -> None:
-        """Say that the oldest waits no longer because limit ``name`` was reached."""
+        """Note that the oldest segment no longer waits because limit ``name`` was reached."""
         self.streams[self._arrivals[0].side].limit_reached(name, origin, out, NO_LONGER)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
-        """The oldest (there must be one: `oldest`) waits no longer, from the moment of ``cause`` on."""
+        """Release the segment that has waited longest, at the moment of ``cause``."""
         self._miss(self._arrivals[0], cause, out)
 
     def _miss(self, each: HeldSegment, cause: Origin, out: list[Event]) -> None:

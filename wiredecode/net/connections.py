@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from wiredecode.net.analyser import Analyser
 from wiredecode.net.analysis import ConnectionAnalysis
-from wiredecode.net.backlog import Origin, ending
 from wiredecode.net.causality import BOTH, Tracked
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.limits import SILENT_NS, Limits
 from wiredecode.net.moments import Clock, at_packet, place
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
+from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segments import ACK, IPV6_FLOW, FlowKey, advance, distance, reverse
 from wiredecode.net.types import Connection, Event
 

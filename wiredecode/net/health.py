@@ -24,10 +24,10 @@ MOST_RTT = 1024
 """Different round trip times of a direction that are remembered."""
 LEAST_QUIET_NS = 1_000_000_000
 """Times without packets of a direction that are remembered are this long."""
-LEAST_UNHEARD = 3
-"""Retransmissions of a sender who hears nothing that are worth remembering, and ..."""
-LEAST_UNHEARD_NS = 2_000_000_000
-"""... how long they last when they are worth telling."""
+LEAST_OUTAGE = 3
+"""Retransmissions in an outage, at least, and ..."""
+LEAST_OUTAGE_NS = 2_000_000_000
+"""... its duration, at least, when it is reported."""
 
 
 class FirstEnd(NamedTuple):
@@ -45,21 +45,21 @@ class FirstEnd(NamedTuple):
 
 
 @dataclass(slots=True)
-class Unheard:
-    """A time in which a side sent payload again and again, and the other side showed no sign of having heard it."""
+class Outage:
+    """A time in which a side retransmitted payload, and the other side acknowledged nothing."""
 
     heard_ns: int
-    """When the other side last showed that it had heard something."""
+    """Time of the other side's last acknowledgment before it."""
     since_ns: int
-    """Since then, or since it was sent first if that is later."""
+    """The later of that time and the first transmission of the segment."""
     until_ns: int
-    """When it sent again last."""
+    """Time of the last retransmission."""
     packet: int
     """The first retransmission."""
     length: int
     """Length of its payload."""
     alive: bool
-    """The other side heard something after this segment was sent first: others arrived, this one did not."""
+    """The other side acknowledged something after the first transmission: others arrived, this segment did not."""
     times: int = 1
 
     def overlaps(self, since_ns: int, until_ns: int) -> bool:
@@ -79,9 +79,9 @@ class DirectionHealth:
     counts: dict[int, int] = field(default_factory=dict)
     """By bit of :data:`KINDS`."""
     kinds: dict[int, int] = field(default_factory=dict)
-    """Packet number to its kinds, of the last :data:`REMEMBERED` segments that are of any."""
+    """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
     needless: set[int] = field(default_factory=set)
-    """Packets of retransmissions, not spurious by their ACKs, of which the receiver said that it had them before."""
+    """Packets of retransmissions that a D-SACK of the receiver shows to be spurious, and their ACKs do not."""
     control: dict[int, int] = field(default_factory=dict)
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
@@ -101,32 +101,34 @@ class DirectionHealth:
     """Time of its last packet."""
     quiet: list[tuple[int, int]] = field(default_factory=list)
     """Its first :data:`INTERVALS` times of at least :data:`LEAST_QUIET_NS` without a packet: from, to."""
-    unheard: list[Unheard] = field(default_factory=list)
-    """The last may have fewer than :data:`LEAST_UNHEARD` retransmissions; at most :data:`INTERVALS`."""
+    outages: list[Outage] = field(default_factory=list)
+    """The last may have fewer than :data:`LEAST_OUTAGE` retransmissions; at most :data:`INTERVALS`."""
 
-    def again(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:
-        """A timer ran out at ``now``: payload, sent first at ``first_ns`` (0: not known), is sent again; the other side
-        last showed at ``heard_ns`` that it hears."""
-        known = self.unheard
+    def timeout(self, heard_ns: int, now: int, packet: int, length: int, first_ns: int) -> None:
+        """Count a retransmission at ``now`` of a sender whose timer ran out.
+
+        ``first_ns``: time of the first transmission, 0 if unknown; ``heard_ns``: of the last ACK of the other side.
+        """
+        known = self.outages
         if known and known[-1].heard_ns == heard_ns:
             known[-1].until_ns, known[-1].times = now, known[-1].times + 1
             return
-        if known and known[-1].times < LEAST_UNHEARD:
+        if known and known[-1].times < LEAST_OUTAGE:
             known.pop()
         if len(known) < INTERVALS:
             since_ns = max(heard_ns, first_ns or now)
-            known.append(Unheard(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
+            known.append(Outage(heard_ns, since_ns, now, packet, length, 0 < first_ns < heard_ns))
 
     def closed(self, since_ns: int, until_ns: int) -> bool:
-        """Whether this side's window was closed at some time in between."""
+        """Whether the window of this side was closed at any time between both."""
         return any(begin < until_ns and end > since_ns for begin, end in self.zero_intervals)
 
-    def silences(self) -> list[Unheard]:
-        """Those times in which the other side heard nothing that are long enough to say so."""
+    def long_outages(self) -> list[Outage]:
+        """Return the outages that are long enough to report."""
         return [
             each
-            for each in self.unheard
-            if each.times >= LEAST_UNHEARD and each.until_ns - each.since_ns >= LEAST_UNHEARD_NS
+            for each in self.outages
+            if each.times >= LEAST_OUTAGE and each.until_ns - each.since_ns >= LEAST_OUTAGE_NS
         ]
 
     def count(self, kinds: int, packet: int) -> None:
@@ -141,7 +143,7 @@ class DirectionHealth:
             del self.kinds[next(iter(self.kinds))]
 
     def heard(self, since_ns: int, until_ns: int) -> bool:
-        """Whether a packet is known to have come in that time."""
+        """Whether a packet was captured in that time; False if it is no longer known."""
         if until_ns - since_ns < LEAST_QUIET_NS or len(self.quiet) == INTERVALS or self.last_ns < since_ns:
             return False
         return not any(begin < since_ns and end > until_ns for begin, end in self.quiet)

@@ -1,4 +1,4 @@
-"""Moments of a connection: its packets, and the ends of waits between them, as integers in order.
+"""WaitEnds of a connection: its packets, and the ends of waits between them, as integers in order.
 
 Packet n is the moment ``n << BITS``. A wait that ends between two packets of a connection (a gap is given up) gets a
 separate moment, after the first and before the second of them, for any packets of other connections between: the order
@@ -76,7 +76,7 @@ def place(moment: int) -> int:
     return -(-moment >> BITS)
 
 
-class Moments:
+class WaitEnds:
     """The moments of one connection at which a wait ended."""
 
     __slots__ = ("_last", "_number", "clock")

@@ -13,7 +13,6 @@ import numpy as np
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analyser import Analyser, Copies
-from wiredecode.net.backlog import Origin, ending
 from wiredecode.net.buckets import Bucket
 from wiredecode.net.causality import AckHold, Segment, Tracked, arrive
 from wiredecode.net.connections import Connections, OwnPacket
@@ -22,6 +21,7 @@ from wiredecode.net.hosts import Hosts
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
 from wiredecode.net.moments import Clock, at_packet
 from wiredecode.net.reassembly import Reassembler
+from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
 from wiredecode.net.types import Connection, Event
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from wiredecode.arrays import Int64s
-from wiredecode.net.backlog import AckHistory, Acks, Arrival, Backlog, Origin, PastGap, tail
 from wiredecode.net.limits import Limits
 from wiredecode.net.moments import END, at_packet, place
+from wiredecode.net.reorder import AckHistory, Acks, Arrival, Origin, PastGap, ReorderQueue, tail
 from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
@@ -23,12 +23,12 @@ CUT = "cut by snapshot length"
 
 @dataclass(slots=True)
 class ReassemblyContext:
-    """State shared by all streams of a capture; the current packets only while they are processed."""
+    """State that all streams of a capture share."""
 
     limits: Limits
     limits_hit: Counter[str]
     with_gap: "dict[Reassembler, None]" = field(default_factory=dict)
-    """Streams in which something waits, for a gap to be filled or for the other direction."""
+    """Streams with segments that wait for a gap to be filled, or for the other direction."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """The clock of the capture at each packet, and their numbers."""
@@ -55,10 +55,10 @@ class Reassembler:
     """
 
     __slots__ = (
-        *("_acks", "_backlog", "_behind", "_ended", "_fin", "_fin_origin", "_held", "_history"),
+        *("_acks", "_queue", "_released", "_ended", "_fin", "_fin_origin", "_held", "_history"),
         *("_past_gaps", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
         *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "gap_ns", "isn"),
-        *("limits", "missed", "offset", "over", "shown"),
+        *("limits", "missed", "offset", "over", "ack_history"),
     )
 
     def __init__(self, direction: Direction, shared: ReassemblyContext, acked_by: FlowKey) -> None:
@@ -74,9 +74,9 @@ class Reassembler:
         self.offset = 0
         """Stream offset of the next byte expected."""
         self.missed = 0
-        """Position up to which bytes were acknowledged long enough ago that none is waited for."""
-        self.shown: AckHistory | None = None
-        """Acknowledgements of segments that had to wait for it."""
+        """Position before which the stream no longer waits for missing bytes: they were acknowledged long ago."""
+        self.ack_history: AckHistory | None = None
+        """Acknowledgments in segments of the other side that wait for bytes of this one."""
         self.limits = limits = shared.limits
         self.gap_ns = int(limits.gap_seconds * 1e9)
         self.held_segments = 0
@@ -85,15 +85,15 @@ class Reassembler:
         self._shared = shared
         self._ready = self._ready_ns = 0
         self.over = 0
-        """The moment at which the last gap was given up: all bytes after it are placed later."""
+        """The moment at which the last gap was given up: the bytes after it are ordered after that moment."""
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
         self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
         self._history = b""  # the bytes before _part_offset
-        self._backlog: Backlog | None = None  # segments that wait after gaps ...
+        self._queue: ReorderQueue | None = None  # segments that wait after gaps ...
         self._opened: Origin | None = None  # ... since this,
         self._acks: Acks | None = None  # and the acknowledgements since
-        self._behind: list[tuple[int, int, int]] = []  # position, ready, ready time of bytes held by the last gap
+        self._released: list[tuple[int, int, int]] = []  # position, ready, ready time of the bytes after the last gap
         self._past_gaps: deque[PastGap] | None = None
         self._fin: int | None = None  # position after the last byte
         self._fin_origin: Origin | None = None
@@ -110,16 +110,16 @@ class Reassembler:
     @property
     def untouched(self) -> bool:
         """No byte seen yet."""
-        return self.offset == 0 and self._backlog is None
+        return self.offset == 0 and self._queue is None
 
     @property
     def has_sent(self) -> bool:
-        """Whether the sender was ever seen to send anything but a pure ACK."""
+        """Whether a SYN or payload of the sender was captured."""
         return self.isn is not None or not self.untouched
 
     @property
     def reach(self) -> int:
-        """Position up to which everything is there, the FIN counted as one byte."""
+        """Position up to which the stream is complete; a FIN counts as one byte."""
         return self.offset + (self._fin is not None and self._fin <= self.offset)
 
     def expected(self) -> int:
@@ -129,7 +129,7 @@ class Reassembler:
     @property
     def buffered(self) -> int:
         """Payload bytes that wait after gaps or for the other direction."""
-        return self._held + self._backlog.size if self._backlog is not None else self._held
+        return self._held + self._queue.size if self._queue is not None else self._held
 
     @property
     def opened_at(self) -> int:
@@ -140,20 +140,20 @@ class Reassembler:
     @property
     def has_gap(self) -> bool:
         """Whether a segment waits after a gap."""
-        return self._backlog is not None
+        return self._queue is not None
 
     def oldest(self) -> Arrival | None:
         """The segment that has waited longest after a gap."""
-        return self._backlog.oldest(self.offset) if self._backlog is not None else None
+        return self._queue.oldest(self.offset) if self._queue is not None else None
 
     def in_order(self, seq: int) -> bool:
         """Whether a segment that starts at ``seq`` is the next one, and nothing waits or has ended."""
-        if self._backlog is not None or self._fin is not None or self._reset is not None:
+        if self._queue is not None or self._fin is not None or self._reset is not None:
             return False
         return self.base is None or (self.base + self.offset) & MASK == seq
 
     def lacks(self, ack: int) -> bool:
-        """Whether bytes before sequence number ``ack`` have not come."""
+        """Whether bytes before sequence number ``ack`` are missing."""
         return self.base is not None and distance(self.base + self.offset, ack) > 0
 
     def extend(self, seq: int, data: bytes, number: int, time_ns: int, ready: int, ready_ns: int) -> None:
@@ -179,7 +179,7 @@ class Reassembler:
         end = start + length
         if self._reset is not None and end > self.offset:
             self._note("data-after-reset", "data after a reset by the same sender", origin, out, once=True)
-        if self._fin is not None and end > self._fin and self._is_behind_fin(start, length, data, origin, out):
+        if self._fin is not None and end > self._fin and self._is_after_fin(start, length, data, origin, out):
             return
         if start < self.offset:
             self._old(start, data[: self.offset - start], origin, out)
@@ -187,7 +187,7 @@ class Reassembler:
                 return
             data = data[self.offset - start :]
             start = self.offset
-        if start == self.offset and self._backlog is None:
+        if start == self.offset and self._queue is None:
             self._deliver(data, end, origin, out)
         else:
             self._insert(start, end, data, origin, out)
@@ -204,7 +204,7 @@ class Reassembler:
             return
         self._fin, self._fin_origin = self.offset + ahead, origin
         if ahead:
-            self._behind_gap(origin).mark(self._fin, origin, self.offset)
+            self._open_gap(origin).mark(self._fin, origin, self.offset)
         self._end(out)
 
     def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
@@ -235,25 +235,25 @@ class Reassembler:
 
     def deadline(self) -> int | None:
         """The time, ns by the clock of the connection, after which the first gap is given up; None: not known."""
-        backlog, acks = self._backlog, self._acks
-        if backlog is None or acks is None:
+        queue, acks = self._queue, self._acks
+        if queue is None or acks is None:
             return None
-        since = acks.since(self._gap_end(backlog))
-        oldest = backlog.oldest(self.offset)
+        since = acks.since(self._gap_end(queue))
+        oldest = queue.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.gap_ns):
             since = oldest.origin.clock  # no side that could acknowledge
         if since is None or self._opened is None:
             return None
         return max(since, self._opened.clock) + self.gap_ns
 
-    def _gap_end(self, backlog: Backlog) -> int:
-        end = self._fin if backlog.first is None else backlog.first.start
+    def _gap_end(self, queue: ReorderQueue) -> int:
+        end = self._fin if queue.first is None else queue.first.start
         assert end is not None
         return end
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
         """No more segments will come: give up every gap at ``cause``."""
-        while self._backlog is not None:
+        while self._queue is not None:
             self.give_up(cause, out)
         self.flush(out)
 
@@ -262,27 +262,27 @@ class Reassembler:
 
         Bytes after it get their place there, but keep the time of their own packets: the sender did not wait.
         """
-        assert self._backlog is not None
-        origin = self._fin_origin if self._backlog.first is None else self._backlog.first.origin
+        assert self._queue is not None
+        origin = self._fin_origin if self._queue.first is None else self._queue.first.origin
         assert origin is not None
         self.over = max(self.over, cause.at)
         self._now_ready(origin)
-        since = (self._backlog.oldest(self.offset) or Arrival(0, origin)).origin.ready_ns
-        shown = since if self.shown is None else self.shown.since(self.offset, since)
-        self._gap(self._gap_end(self._backlog), NOT_CAPTURED, out, shown)
+        since = (self._queue.oldest(self.offset) or Arrival(0, origin)).origin.ready_ns
+        shown = since if self.ack_history is None else self.ack_history.since(self.offset, since)
+        self._gap(self._gap_end(self._queue), NOT_CAPTURED, out, shown)
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "gap given up") -> None:
-        """Say what reaching limit ``name`` cost."""
+        """Count and note that limit ``name`` was reached; ``cost``: the consequence."""
         self._shared.limits_hit[name] += 1
         limit = getattr(self.limits, name)
         self._note("limit-reached", f"{cost}: more than {limit} ({name}) waiting", origin, out)
 
     def over_budget(self) -> str | None:
-        """The limit of a direction that what waits exceeds."""
+        """The name of the limit that the waiting segments exceed, if any."""
         if self.buffered > self.limits.buffered_bytes:
             return "buffered_bytes"
-        segments = self.held_segments + (len(self._backlog) if self._backlog is not None else 0)
+        segments = self.held_segments + (len(self._queue) if self._queue is not None else 0)
         return "buffered_segments" if segments > self.limits.buffered_segments else None
 
     def hold(self, size: int) -> None:
@@ -295,14 +295,14 @@ class Reassembler:
         """Undo :meth:`hold` for this many bytes."""
         self._held -= size
         self.held_segments -= 1
-        if not self.held_segments and self._backlog is None:
+        if not self.held_segments and self._queue is None:
             del self._shared.with_gap[self]
 
     def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
         """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
-        behind, reached = self._behind, (self._ready, self._ready_ns)
-        if behind and awaited <= behind[-1][0]:  # bytes released by giving up a gap were sent piecemeal
-            reached = behind[bisect_left(behind, (awaited, 0, 0))][1:]
+        released, reached = self._released, (self._ready, self._ready_ns)
+        if released and awaited <= released[-1][0]:  # bytes released by giving up a gap were sent piecemeal
+            reached = released[bisect_left(released, (awaited, 0, 0))][1:]
         ready, ready_ns = max((origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), reached)
         ended = max(origin.ended, cause.ended, self.over)
         return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
@@ -355,17 +355,17 @@ class Reassembler:
         self.offset = self._part_offset = target
         self._history = b""
 
-    def _behind_gap(self, origin: Origin) -> Backlog:
-        if self._backlog is None:
+    def _open_gap(self, origin: Origin) -> ReorderQueue:
+        if self._queue is None:
             assert self.base is not None
-            self._backlog, self._opened = Backlog(), origin
+            self._queue, self._opened = ReorderQueue(), origin
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.with_gap[self] = None
             self.direction.gaps.open(origin.at, at_packet(int(self._shared.number[0])))
-        return self._backlog
+        return self._queue
 
     def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
-        for overlap in self._behind_gap(origin).add(start, end, data, origin, self.offset):
+        for overlap in self._open_gap(origin).add(start, end, data, origin, self.offset):
             known = len(overlap.first)
             self.direction.duplicate += known
             self.direction.late += len(overlap.again) - known
@@ -373,15 +373,15 @@ class Reassembler:
                 self._differs(overlap.position, origin, out)
 
     def _drain(self, out: list[Event]) -> None:
-        backlog = self._backlog
-        if backlog is None:
+        queue = self._queue
+        if queue is None:
             return
-        self._behind = []
-        while (piece := backlog.pop(self.offset)) is not None:
+        self._released = []
+        while (piece := queue.pop(self.offset)) is not None:
             self._deliver(piece.data, piece.end, piece.origin, out)
-            self._behind.append((self.offset, self._ready, self._ready_ns))
-        if not len(backlog) and (self._fin is None or self._fin <= self.offset):
-            self._backlog = self._opened = self._acks = None
+            self._released.append((self.offset, self._ready, self._ready_ns))
+        if not len(queue) and (self._fin is None or self._fin <= self.offset):
+            self._queue = self._opened = self._acks = None
             self.direction.gaps.close(max(self._ready, self.over))
             if not self.held_segments:
                 del self._shared.with_gap[self]
@@ -390,8 +390,8 @@ class Reassembler:
             self._acks.forget(self.offset)
 
     def _end(self, out: list[Event]) -> None:
-        """Say that the sender closed its side, once all before is there or given up."""
-        if self._ended or self._backlog is not None or not self.offset:
+        """Add the End of the stream once all bytes before it were delivered or given up."""
+        if self._ended or self._queue is not None or not self.offset:
             return
         origin = self._fin_origin if self._fin is not None and self._fin <= self.offset else self._reset
         if origin is not None:
@@ -405,9 +405,9 @@ class Reassembler:
             out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
-        while self._backlog is not None and self._gap_end(self._backlog) <= self.missed:
+        while self._queue is not None and self._gap_end(self._queue) <= self.missed:
             self.give_up(origin, out)
-        while self._backlog is not None and (name := self.over_budget()) is not None:
+        while self._queue is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
             self.give_up(origin, out)
 
@@ -436,7 +436,7 @@ class Reassembler:
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
                 self._differs(max(start, begin), origin, out)
 
-    def _is_behind_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
+    def _is_after_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
         """Data at or after the FIN; True for a keep-alive probe (at the FIN's number), which is dropped."""
         if length == 1 and start == self._fin:
             self.direction.duplicate += len(data)

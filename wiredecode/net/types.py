@@ -42,22 +42,22 @@ class Connection:
     """Number of its first packet: no two connections of a capture have the same."""
     first_ns: int = 0
     """Time of that packet."""
-    label: int | None = None
+    stable_id: int | None = None
     """Its stable id, where such are wanted."""
     hosts: tuple[str | None, str | None] | None = None
     """Names of the endpoints' addresses, if they are wanted and in the capture."""
     outer: Outer | None = None
     """The tunnels that it came through."""
     waited: bool = False
-    """Its first bytes were passed on together, when its protocol was known: times give the order."""
+    """Its first bytes waited until its protocol was known: their times give the order."""
     health: ConnectionHealth | None = None
     """Results of TCP analysis, if wanted."""
     client: int | None = None
     """The endpoint that is the client, as its protocol shows when it is over."""
     protocols: dict[str, None] = field(default_factory=dict)
     """Protocols of its frames, in the order in which they were found."""
-    who: dict[str, str] = field(default_factory=dict)
-    """Identities of its endpoints, learned from frames: see :mod:`wiredecode.frames.who`."""
+    identity: dict[str, str] = field(default_factory=dict)
+    """Identities of its endpoints, learned from frames: see :mod:`wiredecode.frames.identity`."""
     directions: tuple[Direction, Direction] = field(init=False)
     """The bytes that each endpoint sends."""
 
@@ -69,8 +69,8 @@ class Connection:
         return self
 
     @property
-    def called(self) -> tuple[str, str]:
-        """The endpoints for people: names in place of the addresses that have one."""
+    def named_endpoints(self) -> tuple[str, str]:
+        """The endpoints, with host names in place of addresses if the capture has them."""
         if self.hosts is None:
             return self.endpoints
         first, second = (
@@ -79,19 +79,19 @@ class Connection:
         )
         return first, second
 
-    def around(self, side: int) -> tuple[str | None, str | None, str | None]:
-        """Of the packets of a side: the tunnels, from the outside in, then the ends of the outermost packets."""
+    def tunnel_columns(self, side: int) -> tuple[str | None, str | None, str | None]:
+        """Of the packets of a side: tunnels from the outside in, then both ends of the outermost IP header."""
         outer = self.outer
         return (None, None, None) if outer is None else (outer.tunnel, outer.ends[side], outer.ends[1 - side])
 
     @property
     def id(self) -> int:
         """Its id in records: its number, or its stable id."""
-        return self.number if self.label is None else self.label
+        return self.number if self.stable_id is None else self.stable_id
 
 
 class OpenTimes:
-    """When something was open: moments at which it opened and closed. Of those that are closed, only the latest."""
+    """Intervals between two moments, such as those of gaps. Of the closed ones only the latest are kept."""
 
     __slots__ = ("_times",)
 
@@ -145,11 +145,11 @@ class Direction:
     first_gap: int | None = None
     """The moment at which a gap was given up first."""
     lost_from: int | None = None
-    """The moment from which on bytes are missing here that never come."""
+    """The moment from which on bytes are missing for good."""
     unseen: int = 0
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
     unlinked_ns: int = -1
-    """Time of its last answer of which it is not known what it answers."""
+    """Time of its last answer whose request is unknown."""
     losses: list[tuple[int, int, int]] = field(default_factory=list)
     """Of bytes that were not captured: the moment at which they were given up, rising, the time from which on it shows
     that they were sent, and their stream offset. Of very many the first."""
@@ -213,12 +213,12 @@ class Chunk:
     ready: Int64s
     """The moment that made each piece available in order."""
     ready_ns: Int64s
-    """When TCP could hand it on."""
+    """When TCP could deliver it to the application."""
 
 
 @dataclass(slots=True, eq=False)
 class Gap:
-    """``length`` bytes at stream ``offset`` that will never come: not captured, or cut."""
+    """``length`` missing bytes at stream ``offset``: not captured, or truncated."""
 
     direction: Direction
     """The stream in which bytes are missing."""
@@ -252,7 +252,7 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """Something reassembly saw at ``offset`` that a user wants to know; ``ready`` is the moment that made it known.
+    """An observation of reassembly at stream ``offset``; ``ready`` is the moment that made it known.
 
     It becomes a Finding of the first frame of the direction that is ready then or later: the frame at ``offset`` may
     be written already, and which frame comes next does not depend on batches.

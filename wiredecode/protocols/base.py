@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from wiredecode.fields.layer import Style
     from wiredecode.frames.block import Bulk, FrameBlock
+    from wiredecode.frames.identity import IdentityReader
     from wiredecode.frames.message import Messages
-    from wiredecode.frames.who import IdentityReader
     from wiredecode.net.types import Connection
 
 
@@ -70,7 +70,7 @@ class Generated(NamedTuple):
 def generated_of(package: str, file: str = "generated.toml") -> dict[str, Generated]:
     """The fields of a file of a package of protocols, by their full names."""
     tables = data_of(package, file).items()
-    return {f"{layer}.{name}": Generated(*told) for layer, table in tables for name, told in table.items()}
+    return {f"{layer}.{name}": Generated(*field) for layer, table in tables for name, field in table.items()}
 
 
 class Protocol(Offers):

@@ -122,9 +122,9 @@ def column_word(column: str) -> str:
 def generated_entries(protocols: Iterable[Protocol]) -> list[FieldEntry]:
     """Fields that protocols add to what is on the wire."""
     return [
-        FieldEntry(name, column_word(told.column), told.meaning, generated=True)
+        FieldEntry(name, column_word(field.column), field.meaning, generated=True)
         for protocol in protocols
-        for name, told in protocol.generated_fields().items()
+        for name, field in protocol.generated_fields().items()
     ]
 
 

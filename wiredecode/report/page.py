@@ -11,7 +11,7 @@ from wiredecode.check import SEVERITIES
 from wiredecode.check.text import effects, evidence
 from wiredecode.check.timeline import ERROR, condensed
 from wiredecode.check.verdict import verdict
-from wiredecode.frames import who
+from wiredecode.frames import identity
 from wiredecode.frames.activity import Activity
 from wiredecode.frames.escape import counted, duration, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
@@ -139,8 +139,8 @@ def remarks(totals: Totals) -> list[str]:
         reasons = (f"{counted(count, 'packet')} {why}" for why, count in totals.not_decoded.most_common(5))
         texts.append(f"Not decoded: {', '.join(reasons)}.")
     for (name, port), size in totals.other.most_common(5):
-        spoken = "an unknown protocol" if name == "unknown" else name
-        texts.append(f"Port {port}: {spoken}, {size:,} bytes, not decoded.")
+        protocols = "an unknown protocol" if name == "unknown" else name
+        texts.append(f"Port {port}: {protocols}, {size:,} bytes, not decoded.")
     if totals.limits:
         texts.append(f"Limits were reached: {', '.join(totals.limits)}.")
     return texts
@@ -193,9 +193,9 @@ def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None)
     if sequence is None or number is None or number not in gathering.connections or not sequence.items:
         return None
     activity = gathering.connections[number]
-    client, ends = activity.client_side, activity.connection.called
+    client, ends = activity.client_side, activity.connection.named_endpoints
     return {
-        "title": f"Connection #{number}: {cut(who.describe(activity.connection))}",
+        "title": f"Connection #{number}: {cut(identity.describe(activity.connection))}",
         "note": f"{sequence.frames:,} frames; shown are the first ones of each type, those with findings, those that "
         f"are evidence (shaded), and the last ones. wiredecode follow FILE -n {number} shows all.",
         "client": f"client {ends[client]}",
@@ -314,18 +314,18 @@ def connections(gathering: Gathering) -> Table:
 
 def _connection(activity: Activity, gathering: Gathering) -> tuple[str, ...]:
     connection, client, health = activity.connection, activity.client_side, activity.connection.health
-    spoken = [*activity.protocols, *([f"({activity.other})"] if activity.other else [])]
+    protocols = [*activity.protocols, *([f"({activity.other})"] if activity.other else [])]
     return (
         f"#{connection.number}",
-        cell(who.describe(connection)),
-        cell(", ".join(spoken) or "-"),
+        cell(identity.describe(connection)),
+        cell(", ".join(protocols) or "-"),
         f"{(connection.first_ns - gathering.first_ns) / 1e9:,.3f}",
         duration(max(activity.last_ns - connection.first_ns, 0)),
         f"{activity.frames[client]:,} {activity.frames[1 - client]:,}",
         f"{activity.length[client]:,} {activity.length[1 - client]:,}",
         "" if health is None else _round_trip(health),
         "" if health is None else _health(health),
-        cell(who.end_text(connection, activity.client)),
+        cell(identity.end_text(connection, activity.client)),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
-from wiredecode.view.summary import SummaryLines, left_end, remark, status_text
+from wiredecode.view.summary import SummaryLines, left_side, remark, status_text
 
 EACH = 5
 """Frames of a type that are shown from the beginning on."""
@@ -116,7 +116,7 @@ class Sequence:
             Arrow(
                 number=frame.number,
                 time_ns=frame.time_ns,
-                from_client=frame.side == left_end(frame),
+                from_client=frame.side == left_side(frame),
                 name=escape(frame.shown_type),
                 facts=self._lines.facts(frame).strip(),
                 latency_ns=frame.latency_ns,

@@ -10,8 +10,8 @@ from typing import Any
 from wiredecode.check.codes import checks_of, offers
 from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
 from wiredecode.frames.frame import Confirmation, Frame
+from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages
-from wiredecode.frames.who import broker
 from wiredecode.net.spread import Spread
 from wiredecode.protocols.registry import protocols, requests_of
 from wiredecode.protocols.shared.pairing import reply_captured

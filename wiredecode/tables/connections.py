@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from wiredecode.frames.frame import connection_id
+from wiredecode.frames.identity import FACTS, began, client_side, ended
 from wiredecode.frames.record import rfc3339
-from wiredecode.frames.who import FACTS, began, client_side, ended
 from wiredecode.net.health import BITS, KINDS, DirectionHealth
 from wiredecode.net.types import Connection, Direction
 from wiredecode.tables.schema import STABLE_IDS, declared_schema
@@ -33,7 +33,7 @@ def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
         "client": connection.endpoints[client],
         "server": connection.endpoints[1 - client],
         "protocol": ", ".join(sorted(connection.protocols)) or other,
-        **{name: connection.who.get(name) for name in FACTS},
+        **{name: connection.identity.get(name) for name in FACTS},
         "began": began(connection),
         "handshake_ns": None if health is None else health.handshake_ns,
         "syns": None if health is None else health.syns,
@@ -101,8 +101,8 @@ class ConnectionTable:
         if self._most is not None and len(self.rows) >= self._most:
             self.untold += 1
             return
-        if self._stable and connection.label is None:  # it had no payload
-            connection.label = connection_id(connection.endpoints, connection.first_ns)
+        if self._stable and connection.stable_id is None:  # it had no payload
+            connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
         self.rows.append(row(connection, other))
         if self._stable:  # packets are called by their times
             self.rows[-1]["end_packet"] = self.rows[-1]["end_time"]

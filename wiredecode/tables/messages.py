@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from wiredecode.arrays import Int64s
-from wiredecode.dissect.ledger import Ledger, Stretch
+from wiredecode.dissect.ledger import Ledger, UnlinkedFrames
 from wiredecode.frames.block import BlockMessages, FrameBlock
 from wiredecode.frames.frame import ANSWERED, REFUSED, Confirmation, Frame
 from wiredecode.frames.message import PUBLISH, Coded, FrameMessages, MessagePart, Messages
@@ -98,9 +98,9 @@ class HeldMessages:
         if not frames and not blocks:
             return
         linked = [frame.number for frame in frames if frame.request is not None or frame.expects_response]
-        ordered: list[Frame | Stretch] = [*frames]
+        ordered: list[Frame | UnlinkedFrames] = [*frames]
         for block in blocks:
-            ordered += stretches_of(block, sorted(linked))
+            ordered += unlinked_frames(block, sorted(linked))
         for item in sorted(ordered, key=attrgetter("number")):
             if isinstance(item, Frame):
                 self._ledger.add(item)
@@ -128,14 +128,14 @@ class HeldMessages:
         return released
 
 
-def stretches_of(block: FrameBlock, linked: list[int]) -> Iterator[Stretch]:
+def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFrames]:
     """The frames of a block, in stretches that no frame with one of the numbers ``linked`` divides."""
     edges = np.unique([0, *np.searchsorted(block.numbers, linked).tolist(), len(block)])
     lasts = edges[1:] - 1
     sums = np.concatenate([[0], np.cumsum(block.stops - block.starts)])[edges]
     columns = (block.numbers[lasts], np.diff(edges), np.diff(sums), block.time_ns[lasts])
     for each in zip(*(column.tolist() for column in columns), strict=True):
-        yield Stretch(block.connection, *each)
+        yield UnlinkedFrames(block.connection, *each)
 
 
 def collector(name: str) -> Texts | Integers | ByteStrings | Headers:

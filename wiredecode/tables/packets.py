@@ -218,7 +218,7 @@ class PacketTable:
         around = [
             (None, None, None)
             if number not in tunnelled
-            else tunnelled[number].around(tunnelled[number].endpoints.index(source))
+            else tunnelled[number].tunnel_columns(tunnelled[number].endpoints.index(source))
             for number, source in zip(of_packets, sources.to_pylist(), strict=True)
         ]
         return found | dict(zip(AROUND, map(list, zip(*around, strict=True)), strict=True))

@@ -4,7 +4,7 @@
 
     class TestKV(ProtocolTests):
         protocol = KV
-        dialogues = {"asked and answered": [Part(1, 0, asked), Part(1, 1, told)]}
+        dialogues = {"asked and answered": [Part(1, 0, asked), Part(1, 1, answered)]}
 
 pytest finds the tests in it, one for each layer, vector and capture, and is not imported."""
 

@@ -87,8 +87,8 @@ def numbers_of(when: When) -> list[int]:
 
 def asks_for_bytes(when: When) -> bool:
     """Whether a condition needs more than earlier fields."""
-    spoken = {node.id for node in ast.walk(when.root) if isinstance(node, ast.Name)}
-    return not spoken <= when.names() | {"has"}
+    names = {node.id for node in ast.walk(when.root) if isinstance(node, ast.Name)}
+    return not names <= when.names() | {"has"}
 
 
 class Maker:

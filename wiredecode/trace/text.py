@@ -7,9 +7,9 @@ from typing import Any
 
 from wiredecode.frames.escape import counted, escape, shorten, times
 from wiredecode.frames.frame import LATE, REFUSED, UNANSWERED
+from wiredecode.frames.identity import describe, short
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH
 from wiredecode.frames.record import rfc3339
-from wiredecode.frames.who import describe, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.registry import requests
 from wiredecode.trace.sighting import STORED, Message, Reply, Sighting
@@ -137,7 +137,7 @@ def _hop(hop: Hop, first_ns: int, width: int) -> Iterator[str]:
         facts.append(f"message {index + 1}")
     facts += [f"{name} {value}" for name in NUMBERS if (value := getattr(what, name, None)) is not None]
     yield from wrapped(", ".join(facts), head, margin, width)
-    ends, side = hop.connection.called, hop.what.side
+    ends, side = hop.connection.named_endpoints, hop.what.side
     who = f"{ends[side]} → {ends[1 - side]}, {short(hop.connection)}"
     yield from wrapped(who, margin, margin, width)
     if what.rests_on:

@@ -176,11 +176,11 @@ class Collector:
             kept = "dropped: it was stored before" if frame.generated.get("duplicate") else "stored"
             why = f"{why}, {kept} in {frame.generated['stream']}"
         for each in answered:
-            word, told, refusal = "answered" if reply or each.operation != PUBLISH else "confirmed", why, ""
+            word, text, refusal = "answered" if reply or each.operation != PUBLISH else "confirmed", why, ""
             if each.outcome == "refused":
                 word, refusal = "refused", refusal_of(frame)
-                told = f"{why}: {refusal}"
-            each.answers.append(Reply(*facts(frame), word, told, sequence, refusal))
+                text = f"{why}: {refusal}"
+            each.answers.append(Reply(*facts(frame), word, text, sequence, refusal))
 
     def _confirm(self, frame: Frame) -> None:
         """A confirm that names messages by their numbers."""

@@ -106,7 +106,7 @@ class Painter:
 
     def _paint(self, wanted: tuple[int, ...]) -> None:
         with self._turn:
-            for first, last in stretches(wanted):
+            for first, last in ranges_of(wanted):
                 if wanted is not self._wanted:
                     return
                 found: dict[int, Look] = dict.fromkeys(range(first, last + 1), NOTHING)
@@ -123,7 +123,7 @@ class Painter:
                 self._painted()
 
 
-def stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:
+def ranges_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
     """First and last of those that lie near each other."""
     if not numbers:
         return []
@@ -407,7 +407,7 @@ class FrameList(Lines):
     def end(self, row: Row, side: int) -> str:
         """The address of one side of its connection."""
         seen = self.model.survey.activities.by_number.get(row.connection)
-        return seen.connection.called[side] if seen is not None else ""
+        return seen.connection.named_endpoints[side] if seen is not None else ""
 
     def value(self, row: Row, name: str) -> str:
         """A field of a frame, once it is known."""

@@ -170,7 +170,7 @@ class Growing:
         path, resume = self._parts[part], self._resumes.get(part)
         head, offset = (b"", 0) if resume is None or offset is None else (resume.head, offset)
         try:
-            file = Stretch(path, head, offset, self._more(part, stop, wait=wait))
+            file = FilePart(path, head, offset, self._more(part, stop, wait=wait))
         except FileNotFoundError:
             raise CaptureError(str(path), "is no longer in the ring") from None
         with closing(file):
@@ -254,7 +254,7 @@ class Resume:
     def after(self, place: Position) -> Iterator[PacketBatch]:
         """The packets after ``place``, whose offset is known."""
         assert place.offset is not None
-        with closing(Stretch(self._path, self.head, place.offset)) as file:
+        with closing(FilePart(self._path, self.head, place.offset)) as file:
             try:
                 for batch in open_capture([cast(BinaryIO, file)]):
                     yield replace(batch, number=batch.number + place.packet)
@@ -267,7 +267,7 @@ def counts(info: FileInfo) -> tuple[int, ...]:
     return len(info.sections), len(info.interfaces), len(info.secrets)
 
 
-class Stretch(io.RawIOBase):
+class FilePart(io.RawIOBase):
     """``head``, then a file from ``offset`` on; at its end ``more()`` returns whether to wait for more bytes."""
 
     def __init__(self, path: Path, head: bytes, offset: int, more: Stop = lambda: False) -> None:

@@ -15,7 +15,7 @@ from wiredecode.frames.message import FrameMessages
 from wiredecode.view import theme
 from wiredecode.view.console import TextSink, tree_console
 from wiredecode.view.hexdump import hexdump
-from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_end, remark
+from wiredecode.view.summary import MAX_FINDINGS, SummaryLines, left_side, remark
 from wiredecode.view.theme import TreeOptions, painted
 from wiredecode.view.values import body_text
 
@@ -131,8 +131,8 @@ class Dialogue:
 
     def _head(self, frame: Frame) -> None:
         """The heading with both endpoints."""
-        self._left, self._protocol = left_end(frame), frame.protocol
-        ends, roles = frame.connection.called, ("client ", "server ") if frame.sender else ("", "")
+        self._left, self._protocol = left_side(frame), frame.protocol
+        ends, roles = frame.connection.named_endpoints, ("client ", "server ") if frame.sender else ("", "")
         sides = (self._left, f"{roles[0]}{ends[self._left]} →"), (1 - self._left, f"{roles[1]}{ends[1 - self._left]} ←")
         name = f"Connection #{frame.connection.number}  {frame.protocol}".rstrip()
         fits = len("  ".join((name, *(text for _, text in sides)))) <= self._console.width

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.escape import escape, shorten
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import end_text, names
+from wiredecode.frames.identity import end_text, names
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
     heads = ["#", "frames", "bytes", "seconds", "protocol", "client → server", "ended", "who"]
     cells: list[tuple[str, ...]] = []
     for row in rows:
-        ends, client = row.connection.called, row.client_side
+        ends, client = row.connection.named_endpoints, row.client_side
         seconds = "-" if row.began_ns is None else f"{(row.ended_ns - row.began_ns) / 1e9:.3f}"
         protocol = ", ".join(row.protocols) or (f"({row.other or 'unknown'})" if row.captured else "-")
         way = f"{ends[client]} → {ends[1 - client]}"

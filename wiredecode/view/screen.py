@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from wiredecode.frames.frame import OK, Frame
 from wiredecode.protocols.registry import summary_keys
 from wiredecode.view import theme
-from wiredecode.view.summary import SummaryLines, left_end, remarks, worst_of
+from wiredecode.view.summary import SummaryLines, left_side, remarks, worst_of
 from wiredecode.view.theme import painted
 from wiredecode.view.times import USUAL, Times
 
@@ -122,7 +122,7 @@ class ScreenLines:
         else:
             time = self._times.column(frame.time_ns, first_ns)
         before = f"{frame.number:>{form.number}} {time} {f'#{frame.connection.number}':<{CONNECTION}} "
-        left, ends = left_end(frame), frame.connection.called
+        left, ends = left_side(frame), frame.connection.named_endpoints
         arrow, after = "→" if frame.side == left else "←", " "
         if form.address:
             texts = (cut_middle(ends[left], form.address), cut_middle(ends[1 - left], form.address))

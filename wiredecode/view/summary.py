@@ -83,8 +83,8 @@ class SummaryLines:
         """The common part of frames of one direction: connection and addresses."""
         if len(self._ways) >= MAX_WAYS:
             self._ways.clear()
-        ends = frame.connection.called
-        left = left_end(frame)
+        ends = frame.connection.named_endpoints
+        left = left_side(frame)
         widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
         if widths != self._widths:
             self._widths = widths
@@ -101,7 +101,7 @@ class SummaryLines:
         return f"{text}  [{more} more]" if more > 0 else text
 
 
-def left_end(frame: Frame) -> int:
+def left_side(frame: Frame) -> int:
     """The endpoint on the left: the client, if it is known."""
     return frame.side if frame.sender == "client" else 1 - frame.side if frame.sender else 0
 

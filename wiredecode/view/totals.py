@@ -160,8 +160,8 @@ def _others(totals: Totals, most: int) -> list[tuple[str, str]]:
     texts = []
     for (name, port), number in totals.other_connections.most_common():
         size = totals.other[name, port]
-        spoken = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
-        texts.append(f"port {port}: {spoken} in {counted(number, 'connection')}")
+        text = f"{'unknown protocol' if name == 'unknown' else name}, {size:,} bytes" if size else "no payload"
+        texts.append(f"port {port}: {text} in {counted(number, 'connection')}")
     return [("other" if not index else "", text) for index, text in enumerate(_bounded(texts, most))]
 
 

@@ -11,8 +11,8 @@ from wiredecode.fields import Array, Binary, Kind, Number, Struct, plain, redact
 from wiredecode.fields.layer import Layer, Range
 from wiredecode.frames.escape import counted, escape
 from wiredecode.frames.frame import OK, Finding, Frame, Inner
+from wiredecode.frames.identity import label
 from wiredecode.frames.record import rfc3339
-from wiredecode.frames.who import label
 from wiredecode.protocols.shared.amqp import Node, message
 from wiredecode.protocols.shared.amqp import plain as plain_value
 from wiredecode.protocols.shared.amqp.constructors import Category
@@ -68,7 +68,7 @@ def _inner(tree: Tree, frame: Frame, inner: Inner, options: TreeOptions) -> None
 
 
 def _title(frame: Frame, when: str) -> Text:
-    ends, side = frame.connection.called, frame.side
+    ends, side = frame.connection.named_endpoints, frame.side
     roles = ("client ", "server ") if frame.sender == "client" else ("server ", "client ") if frame.sender else ("", "")
     text = Text()
     text.append(f"Frame {frame.number}  {when}  #{frame.connection.number}  ", theme.HEAD)

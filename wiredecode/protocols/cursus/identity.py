@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.identity import IdentityReader
 
 
 def member(frame: Frame) -> Mapping[str, Any]:

@@ -17,9 +17,9 @@ from wiredecode.fields import Kind, LengthOf, Optional, Rest, Struct, Text, UInt
 from wiredecode.fields.credentials import PROVIDER
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.cursus.layers_kinds import (
+    PatternText,
     Reach,
-    SecretStretch,
-    Stretch,
+    SecretPattern,
     TextList,
     comes,
     holds_token,
@@ -94,7 +94,7 @@ def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
 
 
 def blanks(name: str, doc: str = "white space") -> Kind:
-    return Optional(Stretch(name, BLANKS, doc), comes(BLANKS))
+    return Optional(PatternText(name, BLANKS, doc), comes(BLANKS))
 
 
 def value(
@@ -106,8 +106,8 @@ def value(
 ) -> list[Any]:
     """Text as far as the pattern goes; under another name, and hidden, where it is or holds a token."""
     return [
-        Optional(SecretStretch(secret, pattern, f"{doc}, which is or holds a token"), when(pattern)),
-        Optional(Stretch(name, pattern, doc), When(f"not has({secret})")),
+        Optional(SecretPattern(secret, pattern, f"{doc}, which is or holds a token"), when(pattern)),
+        Optional(PatternText(name, pattern, doc), When(f"not has({secret})")),
     ]
 
 
@@ -115,8 +115,8 @@ def key(pattern: bytes, ahead: bytes) -> list[Any]:
     """White space, and the name and the ``=`` in front of a value, if ``ahead`` matches."""
     return [
         blanks("gap"),
-        Optional(Stretch("key", pattern, "name of the parameter"), comes(ahead)),
-        Optional(Stretch("equals", b"="), comes(b"=")),
+        Optional(PatternText("key", pattern, "name of the parameter"), comes(ahead)),
+        Optional(PatternText("equals", b"="), comes(b"=")),
     ]
 
 
@@ -144,8 +144,8 @@ class Credential(ListElement):
 
     fields_desc = [
         *key(rb"[A-Za-z_]{1,32}", rb"[A-Za-z_]{1,32}=(?=\S)"),
-        Optional(Stretch("value", WORD, "value of the parameter"), comes(HARMLESS)),
-        Optional(SecretStretch("secret", WORD, "value of the parameter"), When("not has(value)")),
+        Optional(PatternText("value", WORD, "value of the parameter"), comes(HARMLESS)),
+        Optional(SecretPattern("secret", WORD, "value of the parameter"), When("not has(value)")),
     ]
 
 
@@ -181,8 +181,8 @@ def command(name: str, doc: str, *arguments: Kind) -> type[CursusFrame]:
             Text("envelope_topic", "topic of the envelope; brokers ignore it for commands", free=True),
             comes(b"(?!" + RAW_COMMAND + b")"),
         ),
-        Optional(Stretch("pad", rb"[\0 \t\r\n]+", "bytes that the broker skips"), comes(rb"[\0 \t\r\n]")),
-        Stretch("command_name", rb"[A-Za-z0-9_]+", "the command, in any case"),
+        Optional(PatternText("pad", rb"[\0 \t\r\n]+", "bytes that the broker skips"), comes(rb"[\0 \t\r\n]")),
+        PatternText("command_name", rb"[A-Za-z0-9_]+", "the command, in any case"),
         *arguments,
         blanks("end", "white space at the end"),
     )
@@ -192,7 +192,7 @@ class MessageTail(Layer):
     """``message=`` and everything after it, white space around it not counted."""
 
     fields_desc = [
-        Stretch("tail_name", rb"message=", default="message="),
+        PatternText("tail_name", rb"message=", default="message="),
         blanks("lead"),
         *value(trimmed, "the message: the rest of the text", "message", "secret_message", holds_token),
     ]
@@ -202,7 +202,7 @@ class PayloadTail(Layer):
     """``payload=`` and the JSON after it."""
 
     fields_desc = [
-        Stretch("tail_name", rb"payload=", default="payload="),
+        PatternText("tail_name", rb"payload=", default="payload="),
         blanks("lead"),
         *value(trimmed, "JSON: the rest of the text", "json_text", "secret_json"),
     ]
@@ -246,10 +246,10 @@ DiscoveryCommand = frame(
     "DiscoveryCommand",
     "A command of the discovery port: ``[AUTH token ]NAME json`` in an envelope with topic ``cluster``.",
     Text("envelope_topic", "topic of the envelope: cluster", default="cluster", free=True),
-    Optional(Stretch("auth", rb"AUTH ", "a token follows"), comes(rb"AUTH ")),
-    Optional(SecretStretch("token", WORD, "token of the cluster"), comes(rb"(?<=AUTH )")),
+    Optional(PatternText("auth", rb"AUTH ", "a token follows"), comes(rb"AUTH ")),
+    Optional(SecretPattern("token", WORD, "token of the cluster"), comes(rb"(?<=AUTH )")),
     blanks("gap"),
-    Stretch("command_name", WORD, "the command"),
+    PatternText("command_name", WORD, "the command"),
     blanks("json_gap"),
     *value(REST, "JSON object", "json_text", "secret_json"),
 )
@@ -278,7 +278,7 @@ class Detail(ListElement):
 
 
 def outcome(word: str, pattern: bytes) -> list[Any]:
-    return [blanks("pad"), Stretch("outcome", pattern, default=word)]
+    return [blanks("pad"), PatternText("outcome", pattern, default=word)]
 
 
 Success = frame(
@@ -293,7 +293,7 @@ Failure = frame(
     "``ERROR: code`` and details, each ``key=value`` or a bare word.",
     *outcome("ERROR:", rb"ERROR:?"),
     blanks("gap"),
-    Stretch("error_code", CODE, "what went wrong"),
+    PatternText("error_code", CODE, "what went wrong"),
     TextList("details", Detail, trimmed, "details in the order of the wire"),
     blanks("end"),
     facts=("error_code",),

@@ -54,7 +54,7 @@ def reach_of(pattern: bytes | Reach) -> Reach:
     return reach
 
 
-class Stretch(Kind):
+class PatternText(Kind):
     """Text as far as a pattern (for bytes) matches, perhaps nothing, or as a function says.
 
     Bytes that are not UTF-8 survive a round trip.
@@ -92,7 +92,7 @@ class Stretch(Kind):
         return repr(value)
 
 
-class SecretStretch(Stretch):
+class SecretPattern(PatternText):
     """A stretch that is hidden unless the user asks for it; bytes, so that its size is that on the wire."""
 
     def __init__(self, name: str, pattern: bytes | Reach, doc: str = "", **kw: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from wiredecode.fields import printable
 from wiredecode.frames.escape import times
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import client_side, short
+from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.cursus import names, names_texts
 from wiredecode.protocols.shared.advertised import AdvertisedHost

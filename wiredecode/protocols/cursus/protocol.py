@@ -29,14 +29,14 @@ TOLD = {
         name: (COLUMNS[kind], f"{PARAMETER}, {REPLY}" if name in REPLIED else PARAMETER)
         for name, kind in sorted(names.PARAMETERS.values())
     },
-    **{name.removeprefix(f"{NAME}."): told for name, told in COMPUTED.items() if name.startswith(f"{NAME}.")},
+    **{name.removeprefix(f"{NAME}."): field for name, field in COMPUTED.items() if name.startswith(f"{NAME}.")},
 }
 """Fields of texts and JSON replies: Arrow type and meaning."""
 DECLARED = {"type"}.union(  # cursus.type is that of the frame
     kind.name for layer in (*BATCHES.values(), *TEXT_LAYERS) for kind in layer.fields_desc if layer.filter_name == NAME
 )
-GENERATED = {f"{NAME}.{name}": Generated(*told) for name, told in TOLD.items() if name not in DECLARED} | {
-    name: told for name, told in COMPUTED.items() if not name.startswith(f"{NAME}.")
+GENERATED = {f"{NAME}.{name}": Generated(*field) for name, field in TOLD.items() if name not in DECLARED} | {
+    name: field for name, field in COMPUTED.items() if not name.startswith(f"{NAME}.")
 }
 COLUMN_TYPES = {
     **{

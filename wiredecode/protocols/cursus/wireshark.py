@@ -7,7 +7,7 @@ from wiredecode.fields import Kind
 from wiredecode.fields.lua import Code, Script, Spelled, Writer, array, pcre, sized
 from wiredecode.protocols.cursus import layers, names, names_texts
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
-from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, Sequence, Stretch, TextList
+from wiredecode.protocols.cursus.layers_kinds import CREDENTIAL, DecimalText, PatternText, Sequence, TextList
 from wiredecode.protocols.cursus.protocol import COLUMN_TYPES, GENERATED
 from wiredecode.protocols.shared.wireshark import ftype, generated_types, source_beside
 
@@ -60,7 +60,7 @@ def tables(writer: Writer) -> Mapping[str, Any]:
     }
 
 
-def stretch(writer: Writer, kind: Stretch) -> Spelled:
+def pattern_text(writer: Writer, kind: PatternText) -> Spelled:
     pattern = kind.pattern
     return "stretch", {"pattern": writer.pattern(pattern) if isinstance(pattern, bytes) else None}
 
@@ -72,7 +72,7 @@ def text_list(writer: Writer, kind: TextList) -> Spelled:
 
 
 KINDS: dict[type[Kind], Any] = {
-    Stretch: stretch,
+    PatternText: pattern_text,
     TextList: text_list,
     DecimalText: lambda writer, kind: ("decimal_text", sized(writer, kind)[1]),
     Sequence: lambda writer, kind: ("sequence", {}),

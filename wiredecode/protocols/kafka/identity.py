@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from wiredecode.frames.who import texts
+from wiredecode.frames.identity import texts
 from wiredecode.protocols.kafka import names
 
 IDENTITIES = dict.fromkeys(names.TYPES["identities"], partial(texts, names.NAMES["identity"]))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions, places
@@ -67,7 +67,7 @@ class Refusals(Rule):
         topics = dict.fromkeys(each.partition("[")[0] for each in frame.generated.get("topics_named", "").split())
         what = REFUSALS[code]["what"].format(
             client=short(frame.connection),
-            name=frame.connection.who.get("name", "a client"),
+            name=frame.connection.identity.get("name", "a client"),
             server=frame.source,
             topics=" ".join(topics),
             type=(frame.type or "").removesuffix("Response"),
@@ -162,7 +162,7 @@ class Closed(Rule):
         offered = self._offers.get(broker, {}).get(sent.key)
         if offered is not None and sent.key == names.PRODUCE and offered[1] >= names.NEW_PRODUCE:
             offered = names.LEAST_PRODUCE, offered[1]
-        client = sent.place.connection.who.get("name")
+        client = sent.place.connection.identity.get("name")
         if offered is not None and not offered[0] <= sent.version <= offered[1]:
             has = f"it has {offered[0]} to {offered[1]}"
             what = f"{broker} closed the connection of {who}, which asked for {api} version {sent.version}: {has}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions

@@ -228,7 +228,7 @@ class Cluster(Rule):
     # Ends.
 
     def ended(self, connection: Connection) -> None:
-        server, health = server_of(connection.who), connection.health
+        server, health = server_of(connection.identity), connection.health
         if server is None or health is None or health.end is None or len(self._ends) >= MOST_SERVERS:
             return
         ends = self._ends.setdefault(server, [])

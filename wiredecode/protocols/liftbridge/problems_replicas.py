@@ -321,7 +321,7 @@ class Silence(Rule):
     def frame(self, frame: Frame) -> None:
         number = frame.connection.number
         if number not in self._of:
-            self._of[number] = server_of(frame.connection.who)
+            self._of[number] = server_of(frame.connection.identity)
         name = self._of[number]
         if name is None:
             return

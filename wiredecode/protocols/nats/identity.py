@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.identity import IdentityReader
 from wiredecode.protocols.shared import tls
 
 PUBLIC_KEY = re.compile("U[A-Z2-7]{55}")

@@ -8,7 +8,7 @@ from wiredecode.fields import printable
 from wiredecode.fields.jsonfields import shown
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import client_side, short
+from wiredecode.frames.identity import client_side, short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, acknowledged
@@ -78,7 +78,7 @@ class Crashes(Rule):
 
     def ended(self, connection: Connection) -> None:
         last, health, client = self._last.pop(connection.number, None), connection.health, client_side(connection)
-        end, name = None if health is None else health.end, connection.who.get("name")
+        end, name = None if health is None else health.end, connection.identity.get("name")
         if last is None or end is None or not name or last.acknowledged:
             return
         if end.side == client and 0 <= end.time_ns - last.place.time_ns <= SOON_NS and len(self._ends) < MOST_KNOWN:
@@ -253,7 +253,7 @@ class Clients(Rule):
         name = kind_of(text)
         reader.errors.add(name)
         who = short(frame.connection)
-        user = frame.connection.who.get("user")
+        user = frame.connection.identity.get("user")
         key: Any = frame.connection.number
         if name == "slow-consumer":
             self._slow(frame.connection, reader, "the server says Slow Consumer", frame)

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.protocols.nats.conversation_memory import DUPLICATE, OWN, SEQUENCE, STREAM, acknowledged
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.pairing import Newest

@@ -9,7 +9,7 @@ import orjson
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation_memory import ACK, Acknowledged, acknowledged
 from wiredecode.protocols.nats.problems_jetstream import NEXT, PUBLISHED, Publish, Stored, publish_of

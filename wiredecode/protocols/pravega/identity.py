@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader
+from wiredecode.frames.identity import IdentityReader
 
 MOST_WRITERS = 3
 """Writers of a connection that are named."""
@@ -15,7 +15,7 @@ def writer(frame: Frame) -> Mapping[str, Any]:
     raw = frame.values.get("writer_id")
     if not isinstance(raw, bytes) or len(raw) != 16:
         return {}
-    name, known = str(UUID(bytes=bytes(raw))), frame.connection.who.get("name", "")
+    name, known = str(UUID(bytes=bytes(raw))), frame.connection.identity.get("name", "")
     writers = known.removeprefix("writer ").split(", ") if known else []
     if name in writers or len(writers) > MOST_WRITERS:
         return {}

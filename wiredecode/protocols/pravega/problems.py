@@ -10,7 +10,7 @@ from uuid import UUID
 from wiredecode.fields import printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.protocols.pravega.names import APPENDS, AUTH_ERRORS, FAILURES, NAMES
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.gauges import LAG, MOST_KNOWN, POSITION, STREAM, Change, Gauge, Measurement

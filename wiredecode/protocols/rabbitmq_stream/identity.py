@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import IdentityReader, texts
+from wiredecode.frames.identity import IdentityReader, texts
 from wiredecode.protocols.reading import values_of
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.health import ACK_LOST
 from wiredecode.net.types import Connection
 from wiredecode.protocols.rabbitmq_stream import names
@@ -231,7 +231,7 @@ class Admission(problems.Rule):
                 self.report.add(CODES["closed-by-server"], what, reason, frame=frame)
         elif kind in ("SaslAuthenticateResponse", "OpenResponse") and code not in (names.OK, names.SASL_CHALLENGE):
             said.add("refused")
-            known = frame.connection.who
+            known = frame.connection.identity
             name = names.outcome(code)
             refusal = CODES["guest-not-local"] if code == names.SASL_LOOPBACK else CODES["authentication"]
             whom = f"user {known['user']}" if "user" in known else short(frame.connection)
@@ -246,7 +246,7 @@ class Admission(problems.Rule):
             self.report.add(CODES["credit-refused"], what, (frame.connection.number, code), frame=frame)
         elif code == names.ACCESS_REFUSED or (kind in BEGINNINGS and code != names.OK):
             name, request = names.outcome(code), (kind or "").removesuffix("Response")
-            user = frame.connection.who.get("user", "unknown")
+            user = frame.connection.identity.get("user", "unknown")
             to = f" to {frame.generated['stream']}" if "stream" in frame.generated else ""
             what = f"{request}{to} of {short(frame.connection)}, user {user}, was refused: {name}"
             key = frame.connection.number, request, to, code
@@ -295,7 +295,7 @@ class MissingStreams(problems.Rule):
     _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)
 
     def frame(self, frame: Frame) -> None:
-        where = frame.connection.who.get("virtual_host", "")
+        where = frame.connection.identity.get("virtual_host", "")
         if frame.type == "MetadataResponse":
             self._described(frame, where)
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of
@@ -152,7 +152,7 @@ class CrashLoop(Rule):
             return
         if health.end.time_ns - life.place.time_ns > LONGEST_LIFE_NS:
             return
-        who = connection.who.get("name") or connection.endpoints[client].rpartition(":")[0]
+        who = connection.identity.get("name") or connection.endpoints[client].rpartition(":")[0]
         key = who, life.stream, life.start, life.first
         if key in self._loops or len(self._loops) < MOST_STREAMS:
             self._loops.setdefault(key, []).append(life)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import codes_of
 from wiredecode.protocols.shared.problems import FrameRef, Problem, Rule, ref_of

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Codes
 from wiredecode.protocols.shared.problems import FrameRef, Rule, ref_of

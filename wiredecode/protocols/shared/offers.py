@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from wiredecode.fields.layer import Layer
     from wiredecode.fields.lua import Script
-    from wiredecode.frames.who import IdentityReader
+    from wiredecode.frames.identity import IdentityReader
     from wiredecode.protocols.shared.problems import Checks
     from wiredecode.protocols.shared.redaction import Disguises
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from wiredecode.fields import compiler, redacted
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.frames import who
+from wiredecode.frames import identity
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.pairing import Newest
 
@@ -83,7 +83,7 @@ def hosts_of(connection: Connection) -> tuple[str, ...]:
 
 def users_of(connection: Connection) -> set[tuple[str, str]]:
     """The client's host, with each protocol of the connection."""
-    host = connection.endpoints[who.client_side(connection)].rpartition(":")[0]
+    host = connection.endpoints[identity.client_side(connection)].rpartition(":")[0]
     return {(host, protocol) for protocol in connection.protocols}
 
 
@@ -230,10 +230,10 @@ class Report:
     def concerns(self, problem: Problem, connection: Connection) -> None:
         """Add a connection to the evidence."""
         if len(problem.connections) < MOST_EVIDENCE:
-            problem.connections.setdefault(connection.number, who.describe(connection))
+            problem.connections.setdefault(connection.number, identity.describe(connection))
         if len(problem.members) < MOST_MEMBERS:
             problem.members.add(connection.number)
-            problem.servers.add(connection.endpoints[1 - who.client_side(connection)])
+            problem.servers.add(connection.endpoints[1 - identity.client_side(connection)])
             problem.paths.add(hosts_of(connection))
             problem.users |= users_of(connection)
 
@@ -336,9 +336,9 @@ def stopped_or_cut(connection: Connection, side: int, since_ns: int, until_ns: i
     if health is None or not connection.directions[side].captured:
         return ""
     here, other = health.directions[side], health.directions[1 - side]
-    if any(each.overlaps(since_ns, until_ns) for each in here.unheard):
+    if any(each.overlaps(since_ns, until_ns) for each in here.outages):
         return None
-    if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in other.unheard):
+    if any(each.times > 1 and each.overlaps(since_ns, until_ns) for each in other.outages):
         return "its host did not acknowledge what was sent to it either: see tcp.no-ack"
     if here.heard(since_ns + ALIVE_NS, until_ns - ALIVE_NS):
         return "its host acknowledged meanwhile: the process was stopped or busy, not the network"

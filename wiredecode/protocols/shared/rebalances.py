@@ -4,7 +4,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Report

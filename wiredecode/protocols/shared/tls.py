@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from wiredecode.fields import Rest, UInt8, UInt16, printable, text
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import OK, Frame
+from wiredecode.frames.identity import IdentityReader
 from wiredecode.frames.record import rfc3339
-from wiredecode.frames.who import IdentityReader
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation, generated_of
 from wiredecode.protocols.reading import FrameDecoder

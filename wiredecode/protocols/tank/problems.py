@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import OK, Frame
-from wiredecode.frames.who import short
+from wiredecode.frames.identity import short
 from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared.codes import Code, codes_of
 from wiredecode.protocols.shared.gauges import LAG, POSITION, STREAM, Change, Gauge, Measurement

@@ -1,4 +1,4 @@
-"""Segments that wait after the gaps of one direction: sorted, disjoint, the first copy of a byte kept."""
+"""Segments that wait after the gaps of one direction, and the acknowledgments that say how long they wait."""
 
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -20,11 +20,11 @@ class Origin(NamedTuple):
     clock: int
     """The clock of the connection, ns, at the packet that made it available."""
     ended: int = 0
-    """The moment at which missing bytes were given up; 0: it did not wait in vain."""
+    """The moment at which missing bytes before it were given up; 0: none were."""
 
     @property
     def at(self) -> int:
-        """The moment at which it takes its place."""
+        """The moment that orders it among packets and ends of waits."""
         return max(self.ready, self.ended)
 
 
@@ -66,8 +66,11 @@ class Overlap(NamedTuple):
     again: bytes
 
 
-class Backlog:
-    """Adding bisects and moves at most `Limits.buffered_segments` pointers; taking from the front is free."""
+class ReorderQueue:
+    """Segments after gaps: sorted, disjoint; of a byte that came twice the first copy.
+
+    Adding bisects and moves at most `Limits.buffered_segments` pointers; taking from the front is free.
+    """
 
     __slots__ = ("_arrivals", "_head", "_segments", "_starts", "size")
 
@@ -95,13 +98,13 @@ class Backlog:
         return arrivals[0] if arrivals else None
 
     def mark(self, position: int, origin: Origin, offset: int) -> None:
-        """Something of no length (the FIN) lies at ``position``, beyond ``offset``."""
+        """Add what has no length, the FIN, at ``position`` after ``offset``."""
         if len(self._arrivals) > 2 * len(self) + 64:
             self._arrivals = deque(arrival for arrival in self._arrivals if arrival.position > offset)
         self._arrivals.append(Arrival(position, origin))
 
     def add(self, start: int, end: int, data: bytes, origin: Origin, offset: int) -> list[Overlap]:
-        """Keep what of [start, end) is not kept yet, return the rest. ``offset`` is where the stream is."""
+        """Keep the new bytes of [start, end), return the others. ``offset``: of the next byte of the stream."""
         starts, segments = self._starts, self._segments
         at = bisect_right(starts, start, self._head)
         if at > self._head and segments[at - 1].end > start:
@@ -171,7 +174,7 @@ class Acks:
         self._acked = [(offset, 0)]
 
     def add(self, ack: int, clock: int) -> None:
-        """All before sequence number ``ack`` was received; the ACK came at ``clock``."""
+        """Add an ACK: the bytes before sequence number ``ack`` were received by ``clock``."""
         acked = self._acked
         last = acked[-1][0]
         if last == END:
@@ -204,7 +207,7 @@ class Acks:
 
 
 class AckHistory:
-    """Positions in a stream that the other side had received although they were not captured yet, and since when."""
+    """ACKs of bytes that were not captured before them: position in the stream, and time."""
 
     __slots__ = ("_since",)
 
@@ -212,12 +215,12 @@ class AckHistory:
         self._since: list[tuple[int, int]] = []
 
     def add(self, position: int, time_ns: int, offset: int) -> None:
-        """All before ``position`` was received at ``time_ns``; what lies before ``offset`` is of no interest."""
+        """Add an ACK of the bytes before ``position``, at ``time_ns``; forget those before ``offset``."""
         del self._since[: bisect_right(self._since, (offset, END))]
         if not self._since or position > self._since[-1][0]:
             self._since.append((position, time_ns))
 
     def since(self, offset: int, at_most: int) -> int:
-        """Since when anything from ``offset`` on is known to have been received, or ``at_most``."""
+        """Return the time of the first ACK of bytes from ``offset`` on, at most ``at_most``."""
         place = bisect_right(self._since, (offset, END))
         return min(self._since[place][1], at_most) if place < len(self._since) else at_most

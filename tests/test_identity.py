@@ -13,8 +13,8 @@ from wiredecode.capture import open_capture
 from wiredecode.dissect.demand import Demand
 from wiredecode.dissect.dissector import Dissector
 from wiredecode.fields.layer import Style
+from wiredecode.frames.identity import MOST_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.frames.record import BYTES
-from wiredecode.frames.who import MOST_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.net import Network
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared import tls
@@ -36,22 +36,22 @@ def connections(name: str, **demand: object) -> list[Connection]:
 
 def test_of_rabbitmq_streams_clients() -> None:
     admin, producer, *_ = connections("rabbitmq-stream/c43_basic.pcap")
-    assert admin.who["user"] == "guest"
-    assert admin.who["virtual_host"] == "/"
-    assert admin.who["broker"].startswith("RabbitMQ 4.")
+    assert admin.identity["user"] == "guest"
+    assert admin.identity["virtual_host"] == "/"
+    assert admin.identity["broker"].startswith("RabbitMQ 4.")
     assert end_text(admin) == "server FIN, client said: OK"
     assert describe(producer).endswith("127.0.0.3:5552, wd-producer, user guest, virtual host /, RabbitMQ Stream 1.1.1")
 
 
 def test_of_clients_that_nats_refuses() -> None:
-    told = {one.who.get("name"): end_text(one) for one in connections("nats/02-auth.pcap")}
+    told = {one.identity.get("name"): end_text(one) for one in connections("nats/02-auth.pcap")}
     assert told["alice ok"] == "client FIN"
     assert told["alice bad"] == "server FIN: Authorization Violation"
     assert told["node-client"] == "server RST: Authorization Violation"
 
 
 def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
-    roles = {one.who.get("role") for one in connections("liftbridge/31-lb-all-types.pcap")}
+    roles = {one.identity.get("role") for one in connections("liftbridge/31-lb-all-types.pcap")}
     assert {f"server server-{one}, purpose raft" for one in "ab"} <= roles
 
 
@@ -64,11 +64,11 @@ def test_of_liftbridges_servers_and_what_each_connection_is_for() -> None:
     ],
 )
 def test_of_others(name: str, who: dict[str, str]) -> None:
-    assert any(who.items() <= one.who.items() for one in connections(name))
+    assert any(who.items() <= one.identity.items() for one in connections(name))
 
 
 def test_of_writers_of_pravega() -> None:
-    first = connections("pravega/append_basic.pcap")[0].who["name"]
+    first = connections("pravega/append_basic.pcap")[0].identity["name"]
     assert first.startswith("writer ")
 
 
@@ -79,9 +79,9 @@ def test_how_frames_are_read_does_not_matter() -> None:
         "cursus/group.pcap",
         "pravega/append_basic.pcap",
     ):
-        plain = [one.who for one in connections(name)]
+        plain = [one.identity for one in connections(name)]
         style = Style(BYTES["hex"])
-        assert [one.who for one in connections(name, style=style)] == plain
+        assert [one.identity for one in connections(name, style=style)] == plain
 
 
 def test_a_frame_of_the_api_knows_its_connection() -> None:
@@ -98,8 +98,8 @@ def test_beginnings_that_failed() -> None:
 def test_a_name_of_a_megabyte() -> None:
     connection = Connection(1, ("a:1", "b:2"), (1, 2))
     remember(connection, {"name": "x" * 0x100000, "user": None, "role": ""})
-    assert len(connection.who["name"]) == MOST_CHARACTERS
-    assert connection.who.keys() == {"name"}
+    assert len(connection.identity["name"]) == MOST_CHARACTERS
+    assert connection.identity.keys() == {"name"}
 
 
 def client_hello(host: str) -> bytes:

@@ -32,7 +32,7 @@ def remember(connection: Connection, facts: Mapping[str, Any]) -> None:
     for key, value in facts.items():
         if value not in (None, ""):
             text = without_secrets(str(value), lambda raw: redacted(raw.encode()))
-            connection.who[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+            connection.identity[key] = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
 def learn(frame: Frame, read_identity: IdentityReader) -> None:
@@ -59,7 +59,7 @@ def broker(one: Any) -> str | None:
 
 def label(connection: Connection) -> str:
     """The shortest text that identifies it: ``billing``, or the user, or the host; empty: nothing is known."""
-    who = connection.who
+    who = connection.identity
     return who.get("name") or who.get("user") or who.get("server_name") or ""
 
 
@@ -71,7 +71,7 @@ def short(connection: Connection) -> str:
 
 def names(connection: Connection) -> str:
     """All names: ``"billing, user guest, virtual host /, rstream 1.1.1"``; empty: nothing is known."""
-    who = connection.who
+    who = connection.identity
     parts = [who.get("name", "")]
     parts += [f"{text} {who[key]}" for key, text in LABELS.items() if key in who]
     parts.append(" ".join(filter(None, (who.get("product"), who.get("version")))))
@@ -81,7 +81,7 @@ def names(connection: Connection) -> str:
 def describe(connection: Connection) -> str:
     """``"127.0.0.1:4711 → 127.0.0.1:5552, billing, user guest, virtual host /, rstream 1.1.1"``."""
     client = client_side(connection)
-    ends = f"{connection.called[client]} → {connection.called[1 - client]}"
+    ends = f"{connection.named_endpoints[client]} → {connection.named_endpoints[1 - client]}"
     return ", ".join(filter(None, (ends, names(connection))))
 
 
@@ -121,7 +121,7 @@ def end_text(connection: Connection, client: int | None = None) -> str:
     start = began(connection)
     if start in (REFUSED, NO_ANSWER):
         return start
-    found, who = ended(connection, client), connection.who
+    found, who = ended(connection, client), connection.identity
     if found is None:
         return connection.closed or "open"
     reason = who.get("reason", "")
