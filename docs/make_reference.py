@@ -31,7 +31,7 @@ from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.catalogue import FRAME_ENTRIES, FieldEntry, catalogue, generated_entries
 from wiredecode.protocols.registry import carried_by, protocols
 from wiredecode.protocols.shared.codes import Code
-from wiredecode.stats.tables import CONSUMERS, STATISTICS
+from wiredecode.stats.tables import chosen
 from wiredecode.tables.schema import declared_columns
 
 WRITTEN = Path(__file__).parent / "protocols"
@@ -146,7 +146,7 @@ def tables() -> Iterator[str]:
         rows = [(code(column), kind, meaning) for column, (kind, meaning) in declared_columns()[name].items()]
         yield from (f"## {name}", "", *table(heads, rows))
     yield from ("## Statistics", "", "`wiredecode stats --table NAME`.", "")
-    for one in (*STATISTICS, CONSUMERS):
+    for one in chosen(None, captures=True):
         yield from (
             f"### {one.name}",
             "",

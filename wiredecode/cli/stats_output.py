@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Found = Sequence[tuple[Statistic, pa.Table]]
 
-TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "consumers")
+TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "deliveries", "consumers")
 MAX_ROWS = 40
 """Of a table on a terminal."""
 MOST_NAMED = 6

@@ -53,6 +53,8 @@ class FrameMessages(MessagePart):
     """First offset of the chunk that they were delivered in."""
     namespace: str | None = None
     """Of the cluster, where several share a network."""
+    published_ns: int | None = None
+    """When their publisher was seen to send what is delivered here for the first time."""
 
     @property
     def count(self) -> int:
@@ -132,6 +134,7 @@ class Messages:
         shares: Sequence[int] | None = None,
         chunk: int | None = None,
         namespace: str | None = None,
+        published_ns: int | None = None,
     ) -> None:
         """Add the messages of a frame that was just decoded; several calls for one frame count on.
 
@@ -142,7 +145,7 @@ class Messages:
         if not bodies:
             return
         self.count += len(bodies)
-        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk, namespace)
+        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk, namespace, published_ns)
         self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
 
     def add_part(self, part: MessagePart) -> None:

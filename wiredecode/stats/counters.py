@@ -17,9 +17,10 @@ from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.message import FrameMessages, Messages
-from wiredecode.net.spread import SPREAD
+from wiredecode.frames.who import broker
+from wiredecode.net.spread import SPREAD, Spread
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.stats.exchanges import Confirms, Latency, Row, topic_group, within_limit
+from wiredecode.stats.exchanges import Confirms, ExchangeKey, Latency, Row, topic_group, within_limit
 from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fitting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import declared_schema
@@ -184,6 +185,27 @@ class ConsumerCounter:
         return (dict(zip(names, (*key, *found), strict=True)) for key, found in self._found.items())
 
 
+class Deliveries:
+    """From publishes to the first deliveries of their messages, by protocol, topic and broker."""
+
+    def __init__(self) -> None:
+        self._spreads: dict[ExchangeKey, Spread] = {}
+        self._topics: set[str] = set()
+
+    def add(self, part: FrameMessages) -> None:
+        """Add messages of the next frame."""
+        if part.published_ns is not None:
+            topic = topic_group(part.topic or "")
+            key = part.frame.protocol, within_limit(self._topics, topic, topic), broker(part.frame)
+            wait_ns = max(part.frame.time_ns - part.published_ns, 0)
+            self._spreads.setdefault(key, Spread()).add(wait_ns, part.count)
+
+    def rows(self) -> Iterator[Row]:
+        for (protocol, topic, server), spread in self._spreads.items():
+            key = {"protocol": protocol, "topic": topic, "broker": server}
+            yield {**key, "delivered": spread.count, **spread.columns()}
+
+
 class ConnectionCounter:
     """Frames of each connection."""
 
@@ -218,9 +240,16 @@ class Counters:
 
     def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
         names = {statistic.name for statistic in statistics}
+        self.links = "deliveries" in names
+        """Whether deliveries need their publishes (``Demand.copies``)."""
         self._exchanges = Exchanges()
         self._confirms = Confirms(self._exchanges, hops=hops) if "confirms" in names else None
-        self._throughput = Throughput(interval) if "throughput" in names else None
+        adding: dict[str, Throughput | Deliveries] = {}
+        if "throughput" in names:
+            adding["throughput"] = Throughput(interval)
+        if self.links:
+            adding["deliveries"] = Deliveries()
+        self._adding = [*adding.values()]
         made: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
             "latency": partial(Latency, self._exchanges, hops=hops),
@@ -232,10 +261,10 @@ class Counters:
         self._each = [counter.frame for counter in self._counters.values()]
         if names & {"confirms", "latency"}:
             self._each.insert(0, self._exchanges.frame)
-        self._counters |= {"confirms": self._confirms, "throughput": self._throughput}
+        self._counters |= {"confirms": self._confirms, **adding}
         self.connections = ConnectionTable() if "connections" in names else None
         """Collects facts about connections that frames do not contain, from the reader of the capture."""
-        self.messages = Messages() if names & {"confirms", "throughput"} else None
+        self.messages = Messages() if names & {"confirms", "throughput", "deliveries"} else None
         """Collection that the dissector fills with messages."""
         self.whole = True
         """Whether all frames were chosen."""
@@ -249,9 +278,9 @@ class Counters:
             count(frame)
         if self._confirms is not None:
             self._confirms.frame(frame, parts)
-        if self._throughput is not None:
-            for part in parts:
-                self._throughput.add(part)
+        for part in parts:
+            for each in self._adding:
+                each.add(part)
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames received."""

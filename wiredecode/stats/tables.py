@@ -54,8 +54,9 @@ _SAID: dict[str, dict[str, Any]] = {
     name: {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     for name, table in _TABLES.items()
 }
-*STATISTICS, CONSUMERS = (Statistic(name, **said) for name, said in _SAID.items())
-"""``CONSUMERS`` is counted frame by frame only: not of tables that were written."""
+_EVERY = tuple(Statistic(name, **said) for name, said in _SAID.items())
+STATISTICS = tuple(each for each in _EVERY if each.query)
+"""Others are counted frame by frame only: not of tables that were written."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
@@ -64,7 +65,7 @@ def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Stati
 
     ``captures``: those, too, that are counted of captures only.
     """
-    known = {each.name: each for each in (*STATISTICS, *((CONSUMERS,) if captures else ()))}
+    known = {each.name: each for each in (_EVERY if captures else STATISTICS)}
     wanted = tuple(names or known)
     for name in wanted:
         if name not in known:

@@ -11,7 +11,14 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import Asked, errors_in, name_topics, partitions, places
+from wiredecode.protocols.kafka.conversation_values import (
+    Asked,
+    Produced,
+    errors_in,
+    name_topics,
+    partitions,
+    places,
+)
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots
@@ -19,10 +26,8 @@ from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES
 from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
 from wiredecode.protocols.shared.framing import GOOD
-from wiredecode.protocols.shared.pairing import Newest, Outstanding, link
+from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 
-Produced = tuple[str, int | None, bytes]
-"""Topic, partition and checksum of a batch: what followers get has the same."""
 ASKED = struct.Struct(">4xhhi")
 """Key, version and correlation id of a request."""
 MOST_NAMED = 3
@@ -44,7 +49,7 @@ def decoder(name: str, version: int) -> FrameDecoder | None:
 class KafkaConversation(Conversation):
     """State of one connection."""
 
-    def __init__(self, connection: Connection, topics: Newest[bytes, str], produced: Newest[Produced, int]) -> None:
+    def __init__(self, connection: Connection, topics: Newest[bytes, str], produced: Newest[Produced, Request]) -> None:
         """``topics``: names of topic ids, known to all connections of the capture; ``produced``: frames of batches."""
         super().__init__(connection)
         self.waiting: Outstanding[int, Asked] = Outstanding()
@@ -77,7 +82,7 @@ class KafkaConversation(Conversation):
 
     def messages(self, frame: Frame, out: Messages) -> None:
         if frame.type in CARRIERS:
-            add_messages(frame, self.answered, out)
+            add_messages(frame, self.answered, out, self.produced)
 
     def _request(self, frame: Frame, style: Style | None) -> None:
         if frame.stop - frame.start < ASKED.size:
@@ -148,9 +153,9 @@ class KafkaConversation(Conversation):
                 frame.find("error", "checksum", "crc", text, "batches")
             for place in ((topic, number, raw[slot.crc]) for slot in found) if self.copies else ():
                 if frame.type == "ProduceRequest":
-                    self.produced.put(place, frame.id)
+                    self.produced.put(place, Request(frame.id, frame.time_ns))
                 elif self.answered and self.answered.copies and place in self.produced:
-                    frame.generate("copy_of", frame.generated.get("copy_of", self.produced[place]))
+                    frame.generate("copy_of", frame.generated.get("copy_of", self.produced[place].frame))
 
     def _report_errors(self, frame: Frame) -> None:
         """The outcome of a request, by the error codes of its response."""

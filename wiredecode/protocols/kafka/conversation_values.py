@@ -10,6 +10,10 @@ from wiredecode.protocols.kafka import names
 from wiredecode.protocols.shared.pairing import Request
 
 
+Produced = tuple[str, int | None, bytes]
+"""Topic, partition and checksum of a batch: followers and consumers get the same."""
+
+
 @dataclass(slots=True)
 class Asked(Request):
     """A request that waits for its response."""

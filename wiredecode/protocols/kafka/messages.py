@@ -8,20 +8,24 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import DELIVER, FORWARD, MOST_MILLISECONDS, PUBLISH, Messages
 from wiredecode.protocols.kafka import names
-from wiredecode.protocols.kafka.conversation_values import Asked, partitions
+from wiredecode.protocols.kafka.conversation_values import Asked, Produced, partitions
 from wiredecode.protocols.kafka.layers_records import Contents, batches_of, harmless
+from wiredecode.protocols.shared.pairing import Request
 
 
-def add_messages(frame: Frame, asked: Asked | None, out: Messages) -> None:
+def add_messages(frame: Frame, asked: Asked | None, out: Messages, produced: Mapping[Produced, Request]) -> None:
     """Add the records of a frame that was just decoded; markers of transactions are none."""
     what = PUBLISH if frame.type == "ProduceRequest" else FORWARD if asked and asked.copies else DELIVER
     for topic, number, partition in partitions(frame.values):
-        for slot, batch, found in batches_of(partition.get("batches") or b""):
+        raw = partition.get("batches") or b""
+        for slot, batch, found in batches_of(raw):
+            published = produced.get((topic, number, raw[slot.crc])) if what == DELIVER else None
             if not batch.get("control"):
                 out.add(
                     *(frame, what, [each["value"] for each in found.records]),
                     topic=topic or None,
                     partition=number,
+                    published_ns=published and published.time_ns,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
                     **columns_of(what, batch, found, Style(secrets=out.secrets)),
                 )

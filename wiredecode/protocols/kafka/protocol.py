@@ -8,14 +8,15 @@ from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
-from wiredecode.protocols.kafka.conversation import KafkaConversation, Produced
+from wiredecode.protocols.kafka.conversation import KafkaConversation
+from wiredecode.protocols.kafka.conversation_values import Produced
 from wiredecode.protocols.kafka.evidence import MOST_BYTES, RequestChain, ResponseChain
 from wiredecode.protocols.kafka.layers import OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
 from wiredecode.protocols.shared.framing import BAD, GOOD, LengthPrefix, Number
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, Request
 
 
 def generated() -> Iterator[tuple[str, Generated]]:
@@ -63,7 +64,7 @@ class Kafka(Protocol):
     def __init__(self) -> None:
         self.topics: Newest[bytes, str] = Newest(MOST_KNOWN)
         self.topics.put(names.METADATA_ID, names.METADATA_TOPIC)
-        self.produced: Newest[Produced, int] = Newest(MOST_KNOWN)
+        self.produced: Newest[Produced, Request] = Newest(MOST_KNOWN)
 
     def new_session(self) -> "Kafka":
         """Metadata on one connection names the topics of others, which copy what it produced."""

@@ -79,6 +79,8 @@ class NatsConversation(Conversation):
         self.inner = InnerStreams(protocol)
         self.connected = self.tls_found = False
         self.handshakes = Handshakes()
+        self.published_ns: int | None = None
+        """When the message that the frame just decoded delivers to a client was published, if that is known."""
         self.counts_from = 0
         """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
 
@@ -86,7 +88,7 @@ class NatsConversation(Conversation):
 
     def decode(self, frame: Frame, style: Style | None) -> None:
         decoder = self.decoders.get(frame.buffer[frame.start : frame.start + 4]) or self._decoder(frame)
-        frame.protocol, frame.dialect = NAME, self.link
+        frame.protocol, frame.dialect, self.published_ns = NAME, self.link, None
         if frame.generated is NOTHING:  # no operation inside a chunk
             said = self.sides[frame.side]
             if frame.offset != said.reached or frame.missing:
@@ -149,13 +151,16 @@ class NatsConversation(Conversation):
         """A message was published, or delivered, or passed on to another server."""
         said = self.sides[frame.side]
         if operation in ("PUB", "HPUB"):
-            self.memory.copies.publish(key, said.publisher, frame.number, frame.id)
+            self.memory.copies.publish(key, said.publisher, (frame.number, frame.id, frame.time_ns))
             return
         receiver = said.receiver(frame.values.get("sid"), self.subscriptions)
-        mark_copy(frame, self.memory.copies.deliver(key, receiver, frame.number, frame.id))
+        published = self.memory.copies.deliver(key, receiver, (frame.number, frame.id, 0))
+        if published is not None:
+            mark_copy(frame, published[1])
+            self.published_ns = (receiver.hands_on is None and published[2]) or None
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        add_messages(frame, self.memory.carried, out)
+        add_messages(frame, self.memory.carried, out, self.published_ns)
 
     def _lost(self, frame: Frame, said: Side) -> None:
         """Bytes before or of this frame were not captured: counts that need all of them end."""
@@ -424,7 +429,8 @@ class NatsConversation(Conversation):
         if values["subject"][:1] == "$":
             name_stored(frame, values)
         if "reply" in values:
-            memory.ask(frame, values, first=False)
+            published_ns = memory.ask(frame, values, first=False)
+            self.published_ns = None if between else published_ns
         requests = memory.requests
         if requests:
             subject = values["subject"]

@@ -147,8 +147,8 @@ MAX_DOUBTED = 1_024
 
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
-FrameKey = tuple[int, int]
-"""Number and id of a frame: in the order of the capture."""
+Passage = tuple[int, int, int]
+"""Number and id of a frame, in the order of the capture; its time, ns, or 0 if it only passed a message on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -233,12 +233,12 @@ class Side:
 class Repeated:
     """Messages with the same contents, by publisher."""
 
-    def __init__(self, publisher: Publisher, number: int, ident: int) -> None:
-        self.places: dict[Publisher, list[FrameKey]] = {publisher: [(number, ident)]}
+    def __init__(self, publisher: Publisher, place: Passage) -> None:
+        self.places: dict[Publisher, list[Passage]] = {publisher: [place]}
         self.forgotten = 0
         """Number of the last one that is not remembered."""
 
-    def add(self, publisher: Publisher, place: FrameKey) -> None:
+    def add(self, publisher: Publisher, place: Passage) -> None:
         if len(self.places) >= MAX_PUBLISHERS and publisher not in self.places:
             self.forgotten = place[0]
             return
@@ -248,9 +248,9 @@ class Repeated:
             self.forgotten = max(self.forgotten, places[MAX_SAME - 1][0])
             del places[:MAX_SAME]
 
-    def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, int, int] | None:
-        """The publisher, number and id of the message that a receiver gets next; None: that does not follow."""
-        found: list[tuple[FrameKey, Publisher]] = []
+    def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, Passage] | None:
+        """The publisher and the passage of the message that a receiver gets next; None: that does not follow."""
+        found: list[tuple[Passage, Publisher]] = []
         count, exact = 0, receiver.gets_all
         for publisher, places in self.places.items():
             before = receiver.last.get(publisher, receiver.since)
@@ -264,17 +264,17 @@ class Repeated:
             receiver.doubted.put(key, None)
         if not found or not (exact or (count == 1 and not self.forgotten)):
             return None
-        (number, ident), publisher = min(found, key=itemgetter(0))
-        return publisher, number, ident
+        place, publisher = min(found, key=itemgetter(0))
+        return publisher, place
 
 
 class Copies:
     """Published messages of a capture, and their copies; bounded."""
 
     def __init__(self) -> None:
-        self._contents: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
-        """Messages published once: publisher, number and id of the frame."""
-        self._before: dict[Key, tuple[Publisher, int, int] | Repeated] = {}
+        self._contents: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
+        """Messages published once."""
+        self._before: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
         """Contents that were new before those."""
         self.lossy = False
         self._margin = 0
@@ -287,26 +287,26 @@ class Copies:
         self.lossy = True
         self._margin -= 1
 
-    def publish(self, key: Key, publisher: Publisher, number: int, ident: int) -> None:
+    def publish(self, key: Key, publisher: Publisher, place: Passage) -> None:
         """A message was published, or passed on as the first passage that was captured."""
         self._margin += 1
         known = self._contents.get(key) or self._before.get(key)
         if known is None:
-            self._contents[key] = publisher, number, ident
+            self._contents[key] = publisher, place
         else:
             self._contents[key] = known = known if isinstance(known, Repeated) else Repeated(*known)
-            known.add(publisher, (number, ident))
+            known.add(publisher, place)
             self._repeating.put(key[0], None)
         if len(self._contents) >= MAX_CONTENTS:
             self._before, self._contents = self._contents, {}
 
-    def deliver(self, key: Key, receiver: Receiver, number: int, ident: int) -> int | None:
-        """The id of the message that a receiver gets; None: that is not known."""
+    def deliver(self, key: Key, receiver: Receiver, place: Passage) -> Passage | None:
+        """Where the message that a receiver gets was published; None: that is not known."""
         if self._margin < 0:
             return None
         known = self._contents.get(key) or self._before.get(key)
         if known is None and receiver.hands_on is not None:
-            self.publish(key, receiver.hands_on, number, ident)
+            self.publish(key, receiver.hands_on, place)
         elif receiver.doubted and key in receiver.doubted:
             return None
         elif isinstance(known, Repeated):
@@ -319,21 +319,21 @@ class Copies:
         if known is None:
             receiver.doubt(key)
             return None
-        publisher, found, original = known
+        publisher, original = known
         last = receiver.last
-        if found <= last.get(publisher, receiver.since):
+        if original[0] <= last.get(publisher, receiver.since):
             receiver.doubt(key)
             return None
         if len(last) >= MAX_LAST:
             last.clear()
             receiver.gets_all = False
-        last[publisher] = found
+        last[publisher] = original[0]
         return original
 
 
-def mark_copy(frame: Frame, original: int | None) -> None:
-    """Record the frame that this one is a copy of, if any."""
-    if original and "copy_of" not in frame.generated:
+def mark_copy(frame: Frame, original: int) -> None:
+    """Record the frame that this one is a copy of."""
+    if "copy_of" not in frame.generated:
         frame.generate("copy_of", original)
         if frame.layers is not None and NAME in frame.layers:
             frame.layers[NAME]["copy_of"] = original
@@ -357,6 +357,8 @@ class RequestHops:
     digest: int
     """CRC of the content: the same in every process, as another one may continue with the state."""
     hops: list[Hop]
+    published_ns: int | None
+    """When its client sent it; None: the first hop that was seen is a later one."""
     answer: tuple[int, int] | None = None
     """First frame and digest of the last answer."""
 
@@ -379,13 +381,15 @@ class Memory:
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats"), plain_subject))
     """State of the protocols inside payloads."""
 
-    def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> None:
-        """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another."""
+    def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> int | None:
+        """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another.
+
+        The result: when it was published, ns, if this is a first delivery, and that is known.
+        """
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
-        if reply.startswith(ACK):
-            self._delivered(frame, reply, values["subject"], digest)
+        published_ns = self._delivered(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
         if same and known is not None and self.copies.lossy:  # of the same again the publish may be lost
@@ -395,15 +399,18 @@ class Memory:
                 frame.generate("copy_of", known.hops[0].frame)
             if len(known.hops) < MAX_HOPS:
                 known.hops.append(hop)
-            return
-        self.requests.put(reply, RequestHops(values["subject"], digest, [hop]))
+            return known.published_ns or published_ns
+        self.requests.put(reply, RequestHops(values["subject"], digest, [hop], frame.time_ns if first else None))
+        return published_ns
 
-    def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> None:
+    def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
         """A consumer of JetStream gets a published message: its reply subject contains the place in the stream."""
         place = acknowledged(reply)
         stored = self.stored.get((place.stream, place.sequence)) if place else None
-        if stored is not None and (stored.subject, stored.digest) == (subject, digest):
-            frame.generate("copy_of", stored.hops[0].frame)
+        if place is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
+            return None
+        frame.generate("copy_of", stored.hops[0].frame)
+        return stored.published_ns if place.delivered == 1 else None
 
     def refused(self, frame: Frame, subject: str) -> None:
         """The server refuses a publish to ``subject``, and names no reply subject: link the oldest that has none."""

@@ -12,8 +12,8 @@ from wiredecode.protocols.shared.carried import CarriedSessions
 PUBLISHING = ("PUB", "HPUB")
 
 
-def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
-    """See :meth:`Conversation.messages`."""
+def add_messages(frame: Frame, carried: CarriedSessions, out: Messages, published_ns: int | None) -> None:
+    """See :meth:`Conversation.messages`; ``published_ns``: as in :class:`FrameMessages`."""
     values = frame.values
     name, subject = values.get("operation"), values.get("subject")
     if name not in names.COUNTED or subject is None:
@@ -27,7 +27,8 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages) -> None:
     body = values.get("data")
     if not out.secrets and hides_data(frame.layer):
         body = None
-    out.add(frame, operation, (body,), topic=printable(subject), headers=None if headers is None else (headers,))
+    found: Any = {"headers": None if headers is None else (headers,), "published_ns": published_ns}
+    out.add(frame, operation, (body,), topic=printable(subject), **found)
 
 
 def header_of(header: Any, secrets: bool) -> Header:
