@@ -9,7 +9,6 @@ from wiredecode.fields.sized import Uuid
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.shared.pairing import Request
 
-
 Produced = tuple[str, int | None, bytes]
 """Topic, partition and checksum of a batch: followers and consumers get the same."""
 
