@@ -69,7 +69,7 @@ CASES: dict[str, tuple[list[Said], list[tuple[str, str, int, float, float]]]] = 
     "of JetStream, again": ([*SUB, *STORED, kept(1), kept(2)], [("a", A, 1, 2000, 2000)]),
     "of JetStream, another one": ([*SUB, *STORED, kept(1, sequence=8)], []),
     "of a request": (
-        [*SUB, ("producer", CLIENT, b"PUB a _INBOX.p.2 1\r\nx\r\n"), ("consumer", SERVER, b"MSG a 1 _INBOX.p.2 1\r\nx\r\n")],
+        [*SUB, ("producer", CLIENT, b"PUB a _IN.2 1\r\nx\r\n"), ("consumer", SERVER, b"MSG a 1 _IN.2 1\r\nx\r\n")],
         [("a", A, 1, 1000, 1000)],
     ),
 }  # fmt: skip
