@@ -25,7 +25,7 @@ def add_messages(frame: Frame, asked: Asked | None, out: Messages, produced: Map
                     *(frame, what, [each["value"] for each in found.records]),
                     topic=topic or None,
                     partition=number,
-                    published_ns=published and published.time_ns,
+                    published_ns=published.time_ns if published else None,
                     compression=names.CODECS.get(slot.codec) if slot.codec else None,
                     **columns_of(what, batch, found, Style(secrets=out.secrets)),
                 )
