@@ -285,9 +285,10 @@ class OtherProtocols(Rule):
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
         hello, sent, answered = self._hellos.pop(connection.number, (None, 0, False))
         end = connection.health.end if connection.health is not None else None
-        if hello is None or not answered or end is None or end.side != hello.side or not whole(connection):
+        if hello is None or not answered or end is None or not whole(connection):
             return
-        if connection.directions[hello.side].captured < sent + LEAST_FINISHED:
+        more = connection.directions[hello.side].captured - sent  # an alert, or nothing before it ends the connection
+        if (more or end.side == hello.side) and more < LEAST_FINISHED:
             server = connection.endpoints[1 - hello.side]
             problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
             times = counted(problem.count, "TLS handshake")

@@ -16,6 +16,7 @@ from wiredecode.protocols.reading import values_of
 from wiredecode.protocols.shared import gauges, problems
 from wiredecode.protocols.shared.advertised import AdvertisedHost
 from wiredecode.protocols.shared.codes import codes_of
+from wiredecode.protocols.shared.pairing import Newest
 
 CODES = codes_of("rabbitmq_stream")
 
@@ -361,6 +362,23 @@ class MissingStreams(problems.Rule):
             problem.detail(f"{short(after.connection)} asked for it at {self.report.seconds(after.time_ns)}, in vain")
 
 
+@dataclass(eq=False)
+class Routes(problems.Rule):
+    """Routing keys and super streams that lead to no stream: what is published there is not sent."""
+
+    types = frozenset({"Route", "Partitions", "RouteResponse", "PartitionsResponse"})
+    _asked: Newest[int, str] = field(default_factory=lambda: Newest(MOST_MISSING))
+    """By frame: super stream and routing key."""
+
+    def frame(self, frame: Frame) -> None:
+        values = frame.values
+        if frame.request is None:
+            key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
+            self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
+        elif (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
+            self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame)
+
+
 class Silence(NamedTuple):
     """A side that said nothing for too long."""
 
@@ -435,7 +453,7 @@ CHECKS = problems.Checks(
     codes=CODES,
     rules=(
         *(Advertised, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),
-        *(DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
+        *(Routes, DuplicateIds, Flapping, Offsets, Fill, CrashLoop),
     ),
     covered=frozenset({"closed", "publish-error"}),
     publishes={"Publish": problems.Publishing(("stream",), "messages")},
