@@ -10,6 +10,7 @@ from tests.check import crafted
 from tests.check.support import CAPTURES, check, talk
 from tests.net import craft
 from tests.protocols.test_tank_surprises import PING, message, plain, produce, produced
+from tests.view.frames import SERVER
 from wiredecode.protocols.kafka.layers import layer_of as kafka_layer
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.shared.problems import Problem
@@ -83,6 +84,9 @@ CRAFTED: Mapping[str, Case] = {
     "kafka.not-leader": partial(kafka, 6),
     "kafka.not-enough-replicas": partial(kafka, 19),
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"body"),
+    "rabbitmq_stream.stream-unavailable": partial(
+        crafted.rabbitmq, [(SERVER, layers.MetadataUpdate(response_code=6, stream="orders"))]
+    ),
     "publish.incomplete": crafted.reset_inside_a_publish,
     "tcp.no-answer": partial(syn, answered=False),
     "tcp.overlap-differs": partial(crafted.sent_again, b"changed"),
@@ -178,6 +182,8 @@ NEAR: Mapping[str, Case] = {
     "rabbitmq_stream.duplicate-ids": partial(crafted.published_twice, b"other"),
     "rabbitmq_stream.messages-dropped": partial(crafted.published_twice, b"body"),  # a retry
     "rabbitmq_stream.stream-deleted": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.no-route": "rabbitmq-stream/c43_basic.pcap",
+    "rabbitmq_stream.stream-unavailable": "rabbitmq-stream/c43_metaupdate.pcap",  # a client deleted it
     "rabbitmq_stream.credit-refused": "rabbitmq-stream/c43_basic.pcap",
     "rabbitmq_stream.consumer-crash-loop": "rabbitmq-stream/c43_offsets.pcap",
     "tcp.overlap-differs": partial(crafted.sent_again, b""),

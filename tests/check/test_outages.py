@@ -163,6 +163,17 @@ TABLE = (
     Outage("rabbit_disk_alarm.pcap", "server.stalled", ("an alarm (disk, memory)",), ("publish.unconfirmed",)),
     Outage("rabbit_no_quorum.pcap", "server.stalled", ("replicas that do not answer",), ("publish.unconfirmed",)),
     Outage("rabbit_advertised_nowhere.pcap", "rabbitmq_stream.advertised-host", ("10.99.0.9:5552", "gets no answer")),
+    Outage("rabbit_no_route.pcap", "rabbitmq_stream.no-route", ("sup has no stream for routing key gone",)),
+    Outage(
+        "rabbit_publisher_paused.pcap",
+        "rabbitmq_stream.heartbeat",
+        ("orders (#1) was silent", "not the network"),
+        ("publish.unconfirmed",),
+    ),
+    Outage(
+        "rabbit_hung_then_left.pcap", "rabbitmq_stream.consumer-stopped", ("billing", "no credit since"), ("tcp.reset",)
+    ),
+    Outage("rabbit_certificate_refused.pcap", "tls.not-finished", ("ended 3 TLS handshakes",)),  # some by the server
     Outage("rabbit_rejected.pcap", "tcp.refused", ("refused 14 connections",), ("publish.unconfirmed",)),
     Outage(
         "rabbit_syn_dropped.pcap", "tcp.no-answer", ("10.78.0.1:5552", "firewall drops new connections", "host is up")
@@ -197,10 +208,10 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     "name",
     [
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
-        *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap"),
+        *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "rabbit_healthy_close.pcap"),
     ],
 )
-def test_compare_and_set_empty_pulls_and_who_reads_a_backlog_are_no_problem(name: str) -> None:
+def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
     assert problems(name) == []
 
 

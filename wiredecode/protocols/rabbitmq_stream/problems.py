@@ -210,6 +210,8 @@ class DuplicateIds(problems.Rule):
 
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
 MOST_MISSING = 1000
+MANY_ROUTES = 3
+"""Questions in vain that are no mere look."""
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
@@ -294,6 +296,8 @@ class MissingStreams(problems.Rule):
     _missing: dict[tuple[str, str], problems.FrameRef] = field(default_factory=dict)
     """By name and virtual host."""
     _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)
+    _gone: dict[tuple[str, str], list[problems.FrameRef]] = field(default_factory=dict)
+    """What says that they are unavailable, though no client deleted them."""
 
     def frame(self, frame: Frame) -> None:
         where = frame.connection.identity.get("virtual_host", "")
@@ -301,7 +305,10 @@ class MissingStreams(problems.Rule):
             self._described(frame, where)
             return
         if frame.type in ("PublishError", "DeclarePublisherResponse", "SubscribeResponse"):
-            deleted = self._deleted.get((frame.generated.get("stream", ""), where))
+            key = frame.generated.get("stream", ""), where
+            deleted = self._deleted.get(key)
+            if frame.values.get("response_code") == names.OK:
+                self._gone.pop(key, None)
             if deleted is not None and deleted.users and frame.values.get("response_code", 0) != names.OK:
                 deleted.refused += len(frame.values.get("errors") or (frame,))
             return
@@ -311,6 +318,8 @@ class MissingStreams(problems.Rule):
             is_user = deleted is not None and deleted.place.connection is not frame.connection
             if deleted is not None and is_user and len(deleted.users) < problems.MOST_EVIDENCE:
                 deleted.users.append(problems.ref_of(frame))
+            if deleted is None and (key in self._gone or len(self._gone) < MOST_MISSING):
+                self._gone[key] = [*self._gone.get(key, ())[: problems.MOST_EVIDENCE], problems.ref_of(frame)]
             return
         missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
@@ -326,6 +335,8 @@ class MissingStreams(problems.Rule):
             key = each.get("stream", ""), where
             if each.get("response_code") != names.UNKNOWN_STREAM:
                 self._missing.pop(key, None)
+                if each.get("response_code") == names.OK:
+                    self._gone.pop(key, None)
             elif self._in_vain(frame, key) and len(self._missing) < MOST_MISSING:
                 self._missing.setdefault(key, problems.ref_of(frame))
 
@@ -342,6 +353,13 @@ class MissingStreams(problems.Rule):
             host = f" on virtual host {where}" if where else ""
             what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
+        for (stream, _), places in self._gone.items():
+            first = places[0]
+            if first.connection.closed or self.report.last_ns - first.time_ns >= problems.FAREWELL_NS:
+                broker = first.connection.endpoints[first.side]
+                what = f"{broker} said that stream {stream} is unavailable, and no client found it again"
+                severity = None if len(places) > 1 else "note"
+                self.report.about(CODES["stream-unavailable"], what, (broker, stream), places, severity=severity)
         for key, deletion in self._deleted.items():
             if deletion.users:
                 self._deleted_in_use(key, deletion, self._missing.get(key))
@@ -376,7 +394,9 @@ class Routes(problems.Rule):
             key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
             self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
         elif (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
-            self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame)
+            problem = self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame, severity="note")
+            if problem.count >= MANY_ROUTES:
+                problem.severity = problem.code.severity
 
 
 class Silence(NamedTuple):

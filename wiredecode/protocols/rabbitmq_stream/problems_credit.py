@@ -104,7 +104,7 @@ class Credits(Rule):
         known = self._subscriptions.setdefault(frame.connection.number, {})
         if frame.type == "Subscribe":
             credit = frame.values.get("credit", 0)
-            self._judge(known.pop(number, None))
+            self._judge(known.pop(number, None), frame.time_ns)
             stream = printable(frame.values.get("stream", ""))
             dry = None if credit else frame.time_ns
             known[number] = Subscription(ref_of(frame), number, stream, credit, credit, credit, dry)
@@ -120,7 +120,7 @@ class Credits(Rule):
         elif frame.type == "Deliver":
             self._deliver(subscription, frame)
         else:
-            self._judge(known.pop(number))
+            self._judge(known.pop(number), frame.time_ns)
 
     def _went_on(self, name: str | None, time_ns: int, position: int = 0, end: int = 0) -> None:
         if name is None or (name not in self._streams and len(self._streams) >= MOST_STREAMS):
@@ -157,10 +157,11 @@ class Credits(Rule):
             subscription.out_of_credit_ns = frame.time_ns
             subscription.dry += 1
 
-    def _judge(self, subscription: Subscription | None) -> None:
-        """A subscription is over."""
+    def _judge(self, subscription: Subscription | None, end_ns: int) -> None:
+        """A subscription is over, at ``end_ns``."""
         if subscription is None:
             return
+        self._stopped(subscription, end_ns)
         active, behind = subscription.last_ns - subscription.place.time_ns, subscription.age_ns - subscription.lowest_ns
         starved_ns, paused_ns = subscription.starved_ns, subscription.paused_ns[0]
         if paused_ns >= LEAST_PAUSE_NS and 2 * paused_ns > starved_ns:
@@ -220,7 +221,6 @@ class Credits(Rule):
         problem.detail(f"{progress}, the stream has come to {end:,}" if end > subscription.position else progress)
 
     def _stopped(self, subscription: Subscription, end_ns: int) -> None:
-        """Nothing more comes of a connection, whose end was at ``end_ns``; the subscription was still there."""
         since, stream = subscription.out_of_credit_ns, self._streams.get(subscription.stream, Stream())
         until_ns = min(stream.grew_ns, end_ns)
         if since is None or subscription.given_ns is not None or until_ns - since < LEAST_STOPPED_NS:
@@ -230,7 +230,7 @@ class Credits(Rule):
             f"continued for {(until_ns - since) / 1e9:.3f} s"
         )
         problem = self._report("consumer-stopped", subscription, what, until_ns - since)
-        problem.last_ns = until_ns
+        problem.first_ns, problem.last_ns = since, until_ns
         _describe(problem, subscription)
         problem.detail(_progress(subscription, subscription.chunks))
         if stream.position > subscription.position:
@@ -241,8 +241,7 @@ class Credits(Rule):
         end_ns = NEVER if health is None or health.end is None else health.end.time_ns
         closed_ns = 0 if health is None or client is None else health.directions[client].zero_window_ns
         for subscription in self._subscriptions.pop(connection.number, {}).values():
-            self._judge(subscription)
-            self._stopped(subscription, end_ns)
+            self._judge(subscription, end_ns)
             if closed_ns >= LEAST_CLOSED_NS and not subscription.dry and subscription.chunks >= LEAST_WAITS:
                 what = (
                     f"gives credit for {subscription.stream} that it cannot use: it closed its window for "
