@@ -249,7 +249,7 @@ class Publishes(Rule):
             problem.likely = "the path was interrupted: see tcp.no-ack"
         elif end is not None and end.side == first.side:
             problem.likely = "the client ended the connection without waiting for confirms"
-        elif end is not None and connection.who.get("closed_by") != "client":
+        elif end is not None and connection.identity.get("closed_by") != "client":
             problem.likely = "the broker ended the connection before it confirmed them"
 
 

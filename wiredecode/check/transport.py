@@ -204,7 +204,7 @@ class Health(Rule):
             return
         by_client = end.side == client_side(connection)
         pulled = {checks.pulled for each in connection.protocols if (checks := checks_of(each))} == {True}
-        pulled |= connection.who.get("closed_by") == "client"  # all that it did not want to read
+        pulled |= connection.identity.get("closed_by") == "client"  # all that it did not want to read
         lost = end.unacknowledged or (end.unread and not (by_client and pulled))
         who, name = "client" if by_client else "server", short(connection)
         left = f": {end.unread:,} bytes unread" if end.unread else ""

@@ -16,8 +16,8 @@ from wiredecode.fields import EPOCH
 from wiredecode.frames.activity import Activities
 from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
+from wiredecode.frames.identity import broker
 from wiredecode.frames.message import FrameMessages, Messages
-from wiredecode.frames.who import broker
 from wiredecode.net.spread import SPREAD, Spread
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.stats.exchanges import Confirms, ExchangeKey, Latency, Row, topic_group, within_limit
