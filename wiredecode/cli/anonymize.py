@@ -9,7 +9,6 @@ from typer import Argument, Option
 
 from wiredecode.cli import options
 from wiredecode.cli.commands import Command
-from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import say
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from wiredecode.export.atomic import NewFile
 
 
-@group
+@options.group
 class AnonymizeOptions(options.Reading):
     """Options of the replacements."""
 

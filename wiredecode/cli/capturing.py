@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Exit, Option
 
 from wiredecode.cli import interrupt, options
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def interface_option(begin: str) -> Any:
     return Option("-i", "--interface", metavar="IFACE", help=text, autocompletion=complete, show_default=False)
 
 
-@group
+@options.group
 class LiveCapture:
     """Where and how packets are captured."""
 
@@ -60,14 +59,14 @@ class LiveCapture:
         return LiveOptions(self.interface, self.capture_filter, not self.no_promiscuous, self.snaplen, self.buffer)
 
 
-@group
+@options.group
 class OptionalLive(LiveCapture):
     """Where and how packets are captured, if they are."""
 
     interface: Annotated[str | None, interface_option("Listen there instead of reading files")] = None  # type: ignore[assignment]  # files, else
 
 
-@group
+@options.group
 class Saving:
     """Where packets are saved."""
 

@@ -14,7 +14,6 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, capturing
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say, wants_color
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ TIME_OF_DAY = slice(11, 23)
 """Its place in a local time, with milliseconds."""
 
 
-@group
+@options.group
 class Checked(options.Captures):
     """Captures, or an interface."""
 

@@ -11,8 +11,7 @@ import typer
 import typer.core
 from typer.core import TyperGroup
 
-from wiredecode.cli.groups import with_groups
-from wiredecode.cli.options import UsageError
+from wiredecode.cli.options import UsageError, with_groups
 
 _TABLES = tomllib.loads((files(__package__) / "commands.toml").read_text("utf-8"))
 TREE: dict[str, Any] = _TABLES.pop("wiredecode")

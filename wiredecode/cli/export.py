@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from typer import Option
 
 from wiredecode.cli import interrupt, options
-from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import Output, complain, reason_of, say, text_bytes
 from wiredecode.export.target import Unclear
@@ -25,7 +24,7 @@ UNREADABLE = 2
 """Exit code."""
 
 
-@group
+@options.group
 class ExportOptions(options.Captures):
     """Options of the export: selection and target."""
 

@@ -12,7 +12,6 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.frame_output import record_lines
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, say, terminal, wants_color
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ MAX_GAPS = 10
 """Gaps that are reported individually."""
 
 
-@group
+@options.group
 class FollowOptions(options.Captures):
     """Options: the connection, and the form of its output."""
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import complain, wants_color
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ TREES, LINES, FIELDS, RECORDS, ARRAY, PDML = "trees", "lines", "fields", "record
 """Forms of frames."""
 
 
-@group
+@options.group
 class FrameOptions:
     """Options of the output of frames: trees, lines, fields or records."""
 

@@ -12,7 +12,6 @@ from typer import Option
 
 from wiredecode.cli import options
 from wiredecode.cli.capturing import OptionalLive, Saving, capturing
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import say
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ HERE = "127.0.0.1:9464"
 SECOND_NS = 1_000_000_000
 
 
-@group
+@options.group
 class MetricsOptions(options.Reading):
     """Options of ``metrics``: counted traffic and outputs."""
 

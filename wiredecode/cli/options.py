@@ -1,19 +1,24 @@
-"""Options that mean the same in every command, and what their values become."""
+"""Options that several commands have, and what their values become.
+
+Options that belong together are declared once, as a :func:`group`: a dataclass, which commands take as one parameter.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, is_dataclass
+from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 from typer import Argument, Option
+from typer.models import ParameterInfo
 
 from wiredecode.cli.completion import complete_decode_as, complete_limit
-from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.filter import Filter
@@ -21,6 +26,65 @@ if TYPE_CHECKING:
     from wiredecode.protocols.registry import DecodeAs
     from wiredecode.settings import Settings
     from wiredecode.view.times import Times
+
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def group(cls: type[T]) -> type[T]:
+    """A class whose fields are options, declared as the parameters of a typer command.
+
+    A field whose type is a group brings its options. What follows from the options are properties.
+    """
+    declared = {name: value for name, value in vars(cls).items() if isinstance(value, ParameterInfo)}
+    for name, info in declared.items():
+        if info.default is ...:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, info.default)
+    cls.declared = {**getattr(cls, "declared", {}), **declared}  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+def with_groups(command: Callable[..., int]) -> Callable[..., int]:
+    """``command`` as typer takes it: instead of a parameter that is a group it has a parameter per option."""
+    options = _options(command)
+
+    @wraps(command)
+    def run(**values: Any) -> int:
+        code: int = _call(command, values)
+        return code
+
+    run.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: option.annotation for name, option in options.items()}
+    return run
+
+
+@cache
+def _kinds(of: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters of a command or a group."""
+    hints = get_type_hints(of, include_extras=True)
+    return {name: hints[name] for name in inspect.signature(of).parameters}
+
+
+def _options(of: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The options of a command or a group, by name: what two groups ask for is one option."""
+    kinds, declared = _kinds(of), getattr(of, "declared", {})
+    found: dict[str, inspect.Parameter] = {}
+    for name, given in inspect.signature(of).parameters.items():
+        if is_dataclass(kinds[name]):
+            found |= _options(kinds[name])
+        else:
+            default = declared.get(name, given.default)
+            found[name] = given.replace(kind=given.KEYWORD_ONLY, default=default, annotation=kinds[name])
+    return found
+
+
+def _call(of: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """Call a command or make a group, with the groups that it asks for."""
+    kinds = _kinds(of)
+    return of(**{name: _call(kinds[name], values) if is_dataclass(kinds[name]) else values[name] for name in kinds})
 
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]

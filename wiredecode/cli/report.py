@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import complain
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from wiredecode.report.sequence import Sequence
 
 
-@group
+@options.group
 class ReportOptions(options.Captures):
     """Options of the page."""
 

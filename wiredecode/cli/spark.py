@@ -3,7 +3,7 @@
 from typing import Any
 
 from wiredecode.cli.commands import Command
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.options import with_groups
 from wiredecode.cli.spark_options import SparkOptions
 
 

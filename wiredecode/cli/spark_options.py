@@ -9,13 +9,12 @@ import typer
 from typer import Argument, Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 
 if TYPE_CHECKING:
     from wiredecode.spark.decode import TableDemand
 
 
-@group
+@options.group
 class Cluster:
     """Where Spark runs."""
 
@@ -36,7 +35,7 @@ class Cluster:
         return found
 
 
-@group
+@options.group
 class SparkOptions:
     """Options of ``wiredecode spark``."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import with_groups
+from wiredecode.cli.options import with_groups
 from wiredecode.cli.output import complain
 from wiredecode.cli.spark_options import Cluster
 from wiredecode.cli.stats_output import StatsOptions, requested, show

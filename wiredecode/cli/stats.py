@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.stats_output import StatsOptions, requested, show
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from wiredecode.stats.tables import Statistic
 
 
-@group
+@options.group
 class CaptureOptions(options.Captures):
     """Options for counting captures."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 from wiredecode.cli.output import Output, complain, text_bytes, wants_color
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ MESSAGE_WIDTH = 32
 """Columns of a message on a terminal, at least: it continues in the next line."""
 
 
-@group
+@options.group
 class StatsOptions:
     """Selection of tables, and their form."""
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.groups import group
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.options import UsageError
 from wiredecode.cli.output import say, terminal
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from wiredecode.trace.tracer import Offset
 
 
-@group
+@options.group
 class TraceOptions(options.Captures):
     """Options: the message, and the form of the output."""
 

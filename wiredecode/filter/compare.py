@@ -267,8 +267,6 @@ class Comparisons(Operands):
         if left.level is Level.CONSTANT:
             return all(map(fits, get(None))) if every else any(map(fits, get(None)))  # type: ignore[arg-type]
         run = _all(get, fits) if every else _some(get, fits)
-        if left.one is not None and get is left.get:
-            run = _single(left.one, fits)
         return Atom(run, left.level, left.complete, comparison)
 
     def _on_column(
@@ -287,11 +285,9 @@ class Comparisons(Operands):
         operand = self.make(node, presence=True)
         if isinstance(operand, Constant):
             raise self.fail("a value alone is neither true nor false: compare it with a field", node)
-        get, one = operand.get, operand.one
+        get = operand.get
         if operand.field is None and isinstance(node, Arithmetic | Call):
             return Atom(lambda frame: any(get(frame)), operand.level, operand.complete)
-        if one is not None:
-            return Atom(lambda frame: one(frame) is not None, operand.level, operand.complete)
         return Atom(lambda frame: len(get(frame)) > 0, operand.level, operand.complete)
 
 
@@ -317,14 +313,6 @@ def _one_of(tests: Sequence[One]) -> One:
 
 def _between(above: One, below: One) -> One:
     return lambda value: above(value) and below(value)
-
-
-def _single(one: Callable[[Frame], Any], fits: One) -> Callable[[Frame], bool]:
-    def run(frame: Frame) -> bool:
-        value = one(frame)
-        return value is not None and fits(value)
-
-    return run
 
 
 def _some(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:

@@ -69,8 +69,6 @@ class Field:
     secret: bool = False
     complete: bool = False
     """Whether it is known only where the dissector made the record."""
-    one: Callable[[Frame], Any] | None = None
-    """Where there is never more than one value: that value, or None."""
     verbatim: bool = False
     """Whether its bytes are in the frame unchanged: a value absent from the frame is absent from the field."""
     words: Callable[[], Iterable[str]] | None = None
@@ -88,7 +86,6 @@ class Operand:
     get: Callable[[Frame], Values]
     field: Field | None = None
     complete: bool = False
-    one: Callable[[Frame], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
         comparable = each.column is not None and each.comparable and one is not None
         words = WORDS.get(each.name)
         level = Level[each.known.upper()]
-        made[each.name] = Field(each.name, type_, level, get, one=one, words=words, comparable=comparable)
+        made[each.name] = Field(each.name, type_, level, get, words=words, comparable=comparable)
     severity = made["finding.severity"]
     made[severity.name] = replace(
         severity,
@@ -187,9 +187,8 @@ class Names:
         if entries is not None:
             return self._declared(name, entries)
         if rest in ("type", "code"):
-            one = _own(prefix, attrgetter(rest))
             type_, words = (Type.NUMBER, None) if rest == "code" else (Type.STRING, type_names)
-            return Field(name, type_, Level.HEADER, _listed(one), one=one, words=words)
+            return Field(name, type_, Level.HEADER, _listed(_own(prefix, attrgetter(rest))), words=words)
         if prefix == "amqp":
             return self._amqp(name, rest)
         before, amqp, after = name.partition(".amqp.")

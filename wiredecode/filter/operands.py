@@ -61,7 +61,7 @@ class Operands:
             raise self.fail(message, node)
         if found.type is Type.STRUCTURE and not presence:
             raise self.fail(f"{found.name} is a structure: compare one of its fields, or count() it", node)
-        return Operand(found.type, found.level, found.get, found, found.complete, found.one)
+        return Operand(found.type, found.level, found.get, found, found.complete)
 
     def operand(self, node: Node) -> Operand:
         """The operand, which must not be a constant."""
@@ -133,7 +133,7 @@ class Operands:
             value = duration(written.text) if type_ is Type.DURATION else number(written.text)
         except NoValue as error:
             raise self.fail(f"{written.text!r} is not {error}", written) from None
-        return Operand(type_, Level.CONSTANT, lambda frame: [value], one=lambda frame: value)
+        return Operand(type_, Level.CONSTANT, lambda frame: [value])
 
     # Arithmetic.
 
@@ -158,7 +158,7 @@ class Operands:
             values = get(None)  # type: ignore[arg-type]
             if not values:
                 raise self.fail("this has no value", node)
-            return Operand(type_, level, lambda frame: values, one=lambda frame: values[0])
+            return Operand(type_, level, lambda frame: values)
         return Operand(type_, level, get, complete=left.complete or right.complete)
 
     def _number(self, side: Operand | Constant) -> Operand:

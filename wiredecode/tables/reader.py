@@ -157,12 +157,10 @@ class LevelsReader:
             if any(full):  # of all, which hold the same frames
                 for level, collect in collects.items():
                     yield from _named(level, collect.drain())
-            if self._ended is not None:
-                yield from self._connections(self._ended, CONNECTION_ROWS)
+            yield from self._connections(CONNECTION_ROWS)
         for level, collect in collects.items():
             yield from _named(level, collect.drain())
-        if self._ended is not None:
-            yield from self._connections(self._ended)
+        yield from self._connections()
 
     def kept(self) -> tuple[Any, ...]:
         """State that another reader of the same tables needs to :meth:`resume`."""
@@ -228,15 +226,13 @@ class LevelsReader:
                 waiting.add(items)
             del items
             yield from _named(MESSAGES, collect.add_parts(ready()))
-            if self._ended is not None:
-                yield from self._connections(self._ended, CONNECTION_ROWS)
+            yield from self._connections(CONNECTION_ROWS)
         if waiting is not None:
             if missed := waiting.finish(self.totals.last_ns):
                 self.totals.limits[LIMIT] += missed
             yield from _named(MESSAGES, collect.add_parts(ready()))
         yield from _named(MESSAGES, collect.drain())
-        if self._ended is not None:
-            yield from self._connections(self._ended)
+        yield from self._connections()
 
     def _over(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
@@ -248,10 +244,10 @@ class LevelsReader:
         if len(self.late) > LATE_CONNECTIONS:
             del self.late[next(iter(self.late))]
 
-    def _connections(self, table: ConnectionTable, least: int = 1) -> Iterator[Rows]:
+    def _connections(self, least: int = 1) -> Iterator[Rows]:
         """Connections that are over, if at least ``least``; those that are open at the end of the capture come last."""
-        if len(table.rows) >= least:
-            yield from _named(CONNECTIONS, table.batches(CONNECTION_ROWS))
+        if self._ended is not None and len(self._ended.rows) >= least:
+            yield from _named(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
 
     def _packet_batches(self, table: PacketTable) -> Iterator[pa.RecordBatch]:
         try:

@@ -64,8 +64,6 @@ class Constructor:
     """Payload (of a fixed or variable type) to value."""
     plain: Callable[[Any, Show], Json] | None = None
     """Value to its form in records, where that is not the value itself."""
-    packer: struct.Struct | None = None
-    """Of numbers: reads them in place, without a slice."""
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,18 +122,8 @@ def _fixed(
 
 
 def _number(code: int, type_: str, encoding: str, layout: str) -> Constructor:
-    packer = struct.Struct(">" + layout)
-    unpack = packer.unpack
-    return Constructor(
-        code,
-        type_,
-        encoding,
-        Category.FIXED,
-        packer.size,
-        lambda payload: unpack(payload)[0],
-        _SHOWN_AS.get(type_),
-        packer,
-    )
+    unpack = struct.Struct(">" + layout).unpack
+    return _fixed(code, type_, encoding, lambda payload: unpack(payload)[0], _SHOWN_AS.get(type_))
 
 
 def _constant(code: int, type_: str, encoding: str, value: Scalar) -> Constructor:
@@ -226,7 +214,7 @@ class Section:
     """Its name in records, in a word or two."""
     fields: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    """Whether it may follow that section (None: at the start)."""
+    """Types of these items."""
     repeats: bool = False
 
     def follows(self, previous: "Section | None") -> bool:

@@ -313,39 +313,13 @@ def _no_constructor(data: bytes, position: int, show: Show, depth: int, state: S
     raise NotAmqpError
 
 
-def _number_reader(constructor: Constructor, packer: struct.Struct) -> _Reader:
-    width, unpack, plain = constructor.width, packer.unpack_from, constructor.plain
-
-    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
-        return unpack(data, position)[0], position + width
-
-    def read_plain(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
-        return _plain(unpack(data, position)[0], show), position + width
-
-    if plain is None:
-        return read
-    _plain = plain
-    return read_plain
-
-
 def _fixed_reader(constructor: Constructor) -> _Reader:
-    if constructor.packer:
-        return _number_reader(constructor, constructor.packer)
     width, decode, plain = constructor.width, constructor.decode, constructor.plain
 
     def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
         end = position + width
         value = decode(data[position:end])
         return plain(value, show) if plain else value, end
-
-    if width == 0 and plain is None:
-        return _constant_reader(decode(b""))
-    return read
-
-
-def _constant_reader(value: Json) -> _Reader:
-    def read(data: bytes, position: int, show: Show, depth: int, state: State) -> tuple[Json, int]:
-        return value, position
 
     return read
 
