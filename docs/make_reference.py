@@ -19,8 +19,7 @@ from wiredecode.capture import open_capture
 from wiredecode.check import Checker
 from wiredecode.check.codes import codes
 from wiredecode.check.live import Watch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.columns import COLUMNS
 from wiredecode.metrics.instruments import Instruments

@@ -17,8 +17,7 @@ import numpy as np
 
 from tests.damage import read
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.net.buckets import pairs

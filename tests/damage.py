@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import OK, PARTIAL, UNDECODED, Frame
 from wiredecode.net.headers import HeaderReader

@@ -13,8 +13,7 @@ import pytest
 from tests.conftest import sampled
 from tests.damage import CAPTURES, STYLE, read, small_captures
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.message import Messages
 from wiredecode.tables.reader import FRAMES, TableReader

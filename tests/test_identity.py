@@ -10,8 +10,7 @@ import pytest
 
 import wiredecode
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.identity import MOST_CHARACTERS, began, describe, end_text, remember, short
 from wiredecode.frames.record import BYTES

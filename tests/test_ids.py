@@ -12,8 +12,7 @@ import pytest
 import wiredecode
 from tests.support import capture_files, packets
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.frames.frame import connection_id, frame_id, frame_ids
 from wiredecode.frames.record import record

@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import NOTHING
 from wiredecode.protocols.registry import protocols

@@ -219,8 +219,7 @@ class Dissection:
 
     def _dissector(self, wanted: dict[str, Any], *filters: Filter | None, **how: Any) -> Dissector:
         """A dissector whose totals are those of the run; ``how``: as for ``Dissector``."""
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector
+        from wiredecode.dissect.dissector import Demand, Dissector
         from wiredecode.net import Network
 
         demand = Demand(stable_ids=self.ids == STABLE, decode_as=self.decode_as, **wanted)

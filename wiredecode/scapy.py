@@ -19,8 +19,7 @@ from scapy.sessions import DefaultSession
 
 from wiredecode.api import decoding
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.net import Connection

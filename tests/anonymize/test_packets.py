@@ -16,8 +16,7 @@ from wiredecode.anonymize.key import BadKey, Key, read_key
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.capture.info import Interface
 from wiredecode.cli.app import run
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net import Network
 from wiredecode.net.limits import Limits
 from wiredecode.protocols.rabbitmq_stream import layers

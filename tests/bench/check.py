@@ -14,8 +14,7 @@ from typing import Any
 
 from tests.bench.cases import CASES, make
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.message import Messages
 

@@ -12,8 +12,7 @@ import pytest
 from tests.conftest import CAPTURES as ROOT
 from tests.conftest import long_are_slow
 from wiredecode.capture import PacketBatch, open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.dissect.order import Order
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame

@@ -11,8 +11,7 @@ from tests.net import craft
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.check import Checker, Problem
 from wiredecode.check.causes import order
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.net import Network
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"

@@ -13,8 +13,7 @@ from tests.support import RABBITMQ
 from wiredecode.capture import open_capture
 from wiredecode.check import Checker
 from wiredecode.check.live import BEGAN, ENDED, OVER_NS, Watch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 
 __all__ = ["replay", "run"]
 

@@ -11,8 +11,7 @@ import pytest
 
 from wiredecode import settings
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.settings import SettingsError
 from wiredecode.spark.decode import TableDemand
 from wiredecode.spark.increments import BucketState, OtherState

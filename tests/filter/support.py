@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wiredecode.capture import CaptureError, open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.frame import Frame

@@ -6,8 +6,7 @@ import pytest
 
 from tests.filter.support import BASIC, CAPTURES
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.view.summary import SummaryLines

@@ -215,8 +215,7 @@ def run_packets(data: bytes) -> None:
 
 def run_tls(data: bytes) -> None:
     """TLS records with secrets: the first half of the bytes is a key log, where they are no talk of two."""
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.net import Limits, Network
     from wiredecode.tls import Keyed, KeyLog
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from tests.net.craft import batches
 from tests.support import Part, Run, craft, dialogue, dissect, every
 from wiredecode.capture import PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import FrameMessages, Messages
 from wiredecode.protocols.base import Protocol

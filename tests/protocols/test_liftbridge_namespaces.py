@@ -10,8 +10,7 @@ from tests.check.support import check, named
 from tests.net import craft
 from tests.protocols.liftbridge_nats import INFO, Said
 from tests.support import dissect
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
 from wiredecode.protocols.liftbridge import layers

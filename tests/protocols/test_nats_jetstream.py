@@ -10,8 +10,7 @@ from tests.check.support import check, named
 from tests.net import craft
 from tests.support import capture, dissect
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.nats.conversation_memory import acknowledged
 from wiredecode.protocols.nats.protocol import Nats

@@ -20,8 +20,7 @@ from tests.protocols.test_tank_captures import DERIVED, ORIGINALS, by_name, trut
 from tests.protocols.test_tank_surprises import END, TIME, consume, consumed, framed, message, plain, produce, sized
 from tests.support import Part, craft, dissect, every
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.fields.numbers import shortest
 from wiredecode.frames.frame import Frame

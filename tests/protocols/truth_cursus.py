@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.protocols import driver_accounts
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import UNDECODED, Frame
 from wiredecode.protocols.cursus import names

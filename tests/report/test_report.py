@@ -16,8 +16,7 @@ from tests.report.support import CAPTURES, CHROMIUM, Page, browse, logged, repor
 from tests.support import beginning
 from tests.view.frames import CLIENT, SERVER, packets, write
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.filter import compile_filter
 from wiredecode.protocols.rabbitmq_stream import layers
 from wiredecode.protocols.rabbitmq_stream.layers import Property

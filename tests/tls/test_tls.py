@@ -143,8 +143,7 @@ def meaning(found: Any) -> list[tuple[Any, ...]]:
 
 
 def decode(sent: list[bytes], keys: KeyLog | None = None, size: int | None = None) -> Any:
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import Demand, Dissector
     from wiredecode.testing.dissection import STYLE, Result
 
     limits = Limits() if keys is None else Keyed.of(Limits(), keys)
@@ -275,8 +274,7 @@ def test_a_real_broker() -> None:
     from tests.support import RABBITMQ
     from tests.support import packets as of_file
     from wiredecode.capture import PacketBatch
-    from wiredecode.dissect.demand import Demand
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import Demand, Dissector
 
     network = Network(Keyed.of(Limits(), KeyLog([RABBITMQ / "c43_tls.keylog"])))
     frames = list(Dissector(Demand(), network).frames([PacketBatch.from_packets(of_file(RABBITMQ / "c43_tls.pcap"))]))

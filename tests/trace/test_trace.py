@@ -14,8 +14,7 @@ from tests.cli.conftest import Run, run
 from tests.cli.test_terminal import on_terminal
 from tests.support import beginning
 from wiredecode.capture import open_capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.trace import Collector, Criteria, Finder, Message, chosen, group
 from wiredecode.trace.sighting import Sighting
 

@@ -11,8 +11,7 @@ from tests.ui.support import CAPTURES
 from wiredecode import read
 from wiredecode.capture import open_capture
 from wiredecode.cli.options import Decoding
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.ui import model as module
 from wiredecode.ui import store
 from wiredecode.ui.jobs import Job

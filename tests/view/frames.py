@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.net import craft
 from tests.pcap import write_pcap
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers

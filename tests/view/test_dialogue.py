@@ -8,8 +8,7 @@ import pytest
 
 from tests.net import craft
 from tests.view.frames import CLIENT, SERVER, dissected, packets
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages

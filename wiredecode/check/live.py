@@ -11,8 +11,7 @@ from wiredecode.capture.errors import CaptureError
 from wiredecode.capture.live.sniffer import Sniffer
 from wiredecode.capture.live.source import LiveOptions, RingSource
 from wiredecode.check import Checker, Problem
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.protocols.registry import DecodeAs
 
 EVERY_NS = 5_000_000_000

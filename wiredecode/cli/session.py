@@ -110,8 +110,7 @@ class Session:
         (a filter that only colours output) or ``wanted`` ask for that. ``two_passes``: requests that wait know answers
         that come too late for one pass.
         """
-        from wiredecode.dissect.demand import Demand
-        from wiredecode.dissect.dissector import Dissector, find_answers
+        from wiredecode.dissect.dissector import Demand, Dissector, find_answers
         from wiredecode.net import Network
 
         watched = {name: wanted.pop(name) for name in WATCHED if name in wanted}

@@ -9,8 +9,7 @@ import pyarrow as pa
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.filter import Filter
 from wiredecode.filter.tables import TableFilter

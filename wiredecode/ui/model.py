@@ -19,8 +19,7 @@ from typing import Any
 from zlib import compress, decompress
 
 from wiredecode.capture import CaptureError, PacketBatch
-from wiredecode.dissect.demand import Demand
-from wiredecode.dissect.dissector import Dissector
+from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter, numbered
 from wiredecode.frames.frame import Frame
