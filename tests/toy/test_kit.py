@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -13,7 +13,7 @@ from wiredecode.fields import Array, Float64, UInt8
 from wiredecode.layer import Layer
 from wiredecode.net import Connection
 from wiredecode.protocols.catalogue import catalogue
-from wiredecode.testing import Part, ProtocolTests, every, readers_agree
+from wiredecode.testing import Case, Part, ProtocolTests, every, readers_agree
 
 ASKED = bytes(Get(request_id=7, key="lamp")) + bytes(Get(request_id=8, key="door"))
 TOLD = bytes(Error(request_id=8)) + bytes(Value(request_id=7, value=b"on"))
@@ -37,17 +37,23 @@ def test_numbers_that_are_none_agree() -> None:
 
 
 def test_two_layers_of_one_name_are_both_tested() -> None:
+    twins: list[type[Layer]] = [Get, type("Get", (Get,), {})]
+    read: set[type[Layer]] = set()
+
     class Twins(ProtocolTests):
         protocol = KV
 
         @classmethod
         def layers(cls) -> list[type[Layer]]:
-            return [Get, type("Get", (Get,), {})]
+            return twins
 
-    asked: list[list[type[Layer]]] = []
-    metafunc = SimpleNamespace(fixturenames=["layer"], parametrize=lambda name, values, ids: asked.append(values))
-    Twins().pytest_generate_tests(metafunc)
-    assert [*map(len, asked)] == [2]
+        @classmethod
+        def agree(cls, cases: Iterable[Case], **_: object) -> list[bool]:
+            read.update(layer for layer, _ in cases)
+            return [True]
+
+    Twins().test_readers_agree_on_frames_made_from_the_declaration()
+    assert read == {*twins}
 
 
 class Broken(KV):

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from scapy.packet import Packet
 
@@ -48,6 +48,11 @@ class Layer(Packet):
     """
 
     __slots__ = ("filled", "problem", "ranges", "start", "stop")
+    ranges: dict[str, Range]
+    filled: dict[str, Any]
+    problem: Truncated | None
+    start: int
+    stop: int
     fields_desc: ClassVar[Any]
     filter_name: ClassVar[str] = ""
     """Name of the layer in records and filters."""
@@ -75,13 +80,23 @@ class Layer(Packet):
 
     def begin(self) -> None:
         """Set what a layer has besides a packet."""
-        self.ranges: dict[str, Range] = {}
-        self.filled: dict[str, Any] = {}
-        self.problem: Truncated | None = None
-        self.start = self.stop = 0
+        put = object.__setattr__  # Scapy's looks for fields first
+        put(self, "ranges", {})
+        put(self, "filled", {})
+        put(self, "problem", None)
+        put(self, "start", 0)
+        put(self, "stop", 0)
+
+    @classmethod
+    def bare(cls) -> Self:
+        """A layer without fields, and without the rest of a packet, which :meth:`__getattr__` makes if asked for."""
+        layer = cls.__new__(cls)
+        layer.begin()
+        layer.fields, layer.explicit = {}, 1
+        return layer
 
     def __getattr__(self, attr: str) -> Any:
-        """Make the rest of a packet of a layer that :meth:`within` made: most of them no one uses as a packet."""
+        """Make the rest of a packet of a :meth:`bare` layer: most of them no one uses as a packet."""
         if attr not in PACKET_SLOTS:
             return super().__getattr__(attr)
         fields, explicit = self.fields, self.explicit
@@ -134,11 +149,9 @@ class Layer(Packet):
         return struct.Struct("<>"[not little] + "".join(str(kind.fixed) for kind in kinds))
 
     @classmethod
-    def within(cls, data: bytes, position: int, end: int) -> Layer:
+    def within(cls, data: bytes, position: int, end: int) -> Self:
         """Dissect in place: the structure that starts at ``position``; ``stop`` is the position after it."""
-        layer = cls.__new__(cls)
-        layer.begin()
-        layer.fields = {}
+        layer = cls.bare()
         layer.read_fields(data, position, end)
         return layer
 
@@ -198,6 +211,14 @@ class Layer(Packet):
         for name in type(self).__all_slots__ - Packet.__all_slots__:
             setattr(clone, name, copy(getattr(self, name)))
         return clone
+
+    def build(self) -> bytes:
+        """Encode it; a :meth:`bare` layer stays bare."""
+        try:
+            object.__getattribute__(self, "payload")
+        except AttributeError:
+            return self.post_build(self.self_build(), b"")
+        return super().build()
 
     def self_build(self) -> bytes:
         """Encode every field that is there: those set, and the required ones with their defaults.
@@ -406,9 +427,7 @@ class TaggedLayer(Layer):
     @classmethod
     def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
         """These fields, where no faster code is generated."""
-        reader = cls.__new__(cls)
-        reader.begin()
-        reader.fields, reader.explicit = {}, 1  # without the lists that Scapy fills in
+        reader = cls.bare()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
             raise TruncatedField

@@ -9,6 +9,7 @@ import ast
 import random
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, plain
@@ -68,17 +69,21 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
     return found
 
 
+@cache
 def general(path: str) -> str:
     """The path of a field without the numbers of elements."""
     name, *rest = path.split("[")
     return name + "".join("[]" + part.partition("]")[2] for part in rest)
 
 
+@cache
 def conditions(layer: type[Layer]) -> list[When]:
-    """The conditions of the optional fields of a layer."""
-    return [kind.when for kind in layer.fields_desc if isinstance(kind, Optional)]
+    """The conditions of the optional fields of a layer that speak of integers."""
+    found = (kind.when for kind in layer.fields_desc if isinstance(kind, Optional))
+    return [when for when in found if when.fields and numbers_of(when)]
 
 
+@cache
 def numbers_of(when: When) -> list[int]:
     """The integers that a condition speaks of."""
     values = (node.value for node in ast.walk(when.root) if isinstance(node, ast.Constant))
@@ -91,6 +96,12 @@ def asks_for_bytes(when: When) -> bool:
     return not names <= when.names() | {"has"}
 
 
+@cache
+def names_of(kind: type[Kind]) -> list[str]:
+    """The name of its class and those of its bases."""
+    return [base.__name__ for base in kind.__mro__]
+
+
 class Maker:
     """Makes layers with values in all fields that may be there."""
 
@@ -98,9 +109,8 @@ class Maker:
         self.chance, self.values = chance, values
 
     def layer(self, layer: type[Layer], depth: int = 0) -> Layer:
-        made: Layer = layer()
-        made.explicit = 1  # its values are plain: Scapy need not copy it to build it
-        wanted = [when for when in conditions(layer) if when.fields and numbers_of(when)]
+        made = layer.bare()
+        wanted = conditions(layer)
         for kind in layer.fields_desc:
             if isinstance(kind, Optional) and not self._there(kind, made):
                 continue
@@ -136,7 +146,7 @@ class Maker:
 
     def value(self, kind: Kind, depth: int) -> Any:
         """A value that the kind can write; None: the kind is left to its default."""
-        for name in (kind.name, *(base.__name__ for base in type(kind).__mro__)):
+        for name in (kind.name, *names_of(type(kind))) if self.values else ():
             if name in self.values:
                 return self.values[name](self.chance)
         if isinstance(kind, Struct):
