@@ -61,7 +61,7 @@ CUTTINGS: dict[str, Callable[[], Cutting]] = {
 BATCHES = (1, 7, 64)
 """Packets in a batch."""
 PICKLED = {7: 20, 48: 3}
-"""After how many batches of so many packets the dissector is pickled."""
+"""By the packets in a batch: after how many of these the dissector is pickled."""
 SMALL = 30_000
 """Bytes of the largest capture that is cut in every way."""
 BATCHED = 200_000
