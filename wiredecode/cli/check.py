@@ -199,16 +199,12 @@ def write_evidence(captures: options.Captures, problems: list[Problem], out: Pat
     cited = [one for each in problems for one in (each, *each.effects)]
     frames, also = {n for each in cited for n in each.frames}, {n for each in cited for n in each.packets}
     session, chosen = Session.of(captures, captures.files), ChosenPackets(whole=False)
-    target = NewFile(out)
-    packets = PacketFile(target.stream)
-    with suppress(CaptureError):  # the first pass has reported it
-        chosen.select(frame for frame in session.decoded() if frame.number in frames)
-    chosen.finish(also)
-    try:
+    with NewFile(out) as stream:
+        packets = PacketFile(stream)
+        with suppress(CaptureError):  # the first pass has reported it
+            chosen.select(frame for frame in session.decoded() if frame.number in frames)
+        chosen.finish(also)
         packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
-        target.commit()
-    finally:
-        target.discard()
     if not captures.verbosity.quiet:
         say(f"{out}: {packets}")
     return 0

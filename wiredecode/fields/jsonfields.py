@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from wiredecode.fields.credentials import is_secret_name, is_secret_value, without_secrets
 from wiredecode.fields.kind import Kind, Malformed, Truncated
 from wiredecode.fields.layer import Range, Style, TaggedLayer
-from wiredecode.fields.sized import redacted, text
+from wiredecode.fields.sized import printable, redacted, text
 from wiredecode.fields.tokens import line_stop
 
 MAX_DEPTH = 64
@@ -82,11 +82,11 @@ def dump(value: Any) -> bytes:
 def shown(value: Any, secrets: bool) -> Any:
     """A parsed value as records can hold it; unless ``secrets`` without what looks like a credential."""
     if isinstance(value, str):
-        return clean(value if secrets else without_secrets(value, hidden))
+        return printable(value if secrets else without_secrets(value, hidden))
     if isinstance(value, dict):
         hide = not secrets
         return {
-            clean(name): hidden(inner) if hide and is_secret_name(name) else shown(inner, secrets)
+            printable(name): hidden(inner) if hide and is_secret_name(name) else shown(inner, secrets)
             for name, inner in value.items()
         }
     if isinstance(value, list):
@@ -108,14 +108,6 @@ def is_secret(value: Any) -> bool:
 def may_be_secret(value: Any) -> bool:
     """An empty value, or a truth value, hides nothing."""
     return value is not None and not isinstance(value, bool) and value not in ("", [], {})
-
-
-def clean(value: str) -> str:
-    """Text without surrogates."""
-    try:
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half of a pair, from a JSON escape
-        return value.encode("utf-8", "backslashreplace").decode()
 
 
 def hidden(value: Any) -> Any:
@@ -326,5 +318,5 @@ class JsonObject(TaggedLayer):
             record[name] = hidden(content) if secret else shown(content, style.secrets)
         other = values.get("other", {})
         if cls.hides_others and not style.secrets:
-            return {**{clean(name): hidden(content) for name, content in other.items()}, **record}
+            return {**{printable(name): hidden(content) for name, content in other.items()}, **record}
         return {**shown(other, style.secrets), **record}

@@ -15,8 +15,9 @@ MILLISECONDS_MAX = 253_402_300_799_999
 
 
 @lru_cache(maxsize=256)
-def _second(seconds: int) -> str:
-    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.")
+def rfc3339_second(seconds: int) -> str:
+    """RFC 3339 text of a second since the Unix epoch, up to the point. Raises OverflowError."""
+    return f"{(EPOCH + timedelta(seconds=seconds)).isoformat()[:19]}."
 
 
 @lru_cache(maxsize=1024)
@@ -25,7 +26,7 @@ def rfc3339_ms(milliseconds: int) -> str | int:
     if not 0 <= milliseconds <= MILLISECONDS_MAX:
         return milliseconds
     seconds, fraction = divmod(milliseconds, 1000)
-    return f"{_second(seconds)}{fraction:03d}Z"
+    return f"{rfc3339_second(seconds)}{fraction:03d}Z"
 
 
 class Number(Kind):
@@ -165,7 +166,7 @@ class Boolean(UInt8):
 def rfc3339_ns(nanoseconds: int) -> str | int:
     """RFC 3339 text of a time in ns since the Unix epoch; the number itself beyond years 1970 to 9999."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    return f"{_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
+    return f"{rfc3339_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
 
 
 class Moment(AsText):

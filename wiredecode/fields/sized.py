@@ -23,7 +23,12 @@ def text(raw: bytes) -> str:
 
 def printable(value: str) -> str:
     """The text with bytes that were not UTF-8 spelled as ``\\xNN``, fit for JSON and terminals."""
-    return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if value.isascii():
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a surrogate pair, from a JSON escape
+        return value.encode("utf-8", "backslashreplace").decode()
 
 
 def redacted(secret: bytes | str) -> str:
