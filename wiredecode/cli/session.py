@@ -157,7 +157,7 @@ class Session:
             row = self.totals_record()
             if self.connections is not None:
                 row["connection_list"] = self.connections.records()
-                row["connections_not_listed"] = self.connections.untold
+                row["connections_not_listed"] = self.connections.not_listed
             row["errors"] = [str(error) for error in failure.errors] if failure else []
             write_summary(summary_json, {**row, "interrupted": True} if self.interrupted else row)
         if self.interrupted:

@@ -56,7 +56,7 @@ class Accounts:
                 del self._many[direction]
 
     def has_notes(self, connection: Connection, side: int) -> bool:
-        """Whether a frame of a direction has to bear a note."""
+        """Whether a note of a direction waits for a frame."""
         return connection.directions[side] in self._notes
 
     def frame(self, frame: Frame) -> None:

@@ -441,11 +441,11 @@ class Dissector:
         later = style is not None and conversation.records_later and (select is not None or messages is not None)
 
         def read(frame: Frame) -> None:
-            unseen = select is not None and select.arrival(frame) is False
-            conversation.decode(frame, None if later or unseen else style)
+            hidden = select is not None and select.arrival(frame) is False
+            conversation.decode(frame, None if later or hidden else style)
             if messages is not None:
                 conversation.messages(frame, messages)
-            if later and style is not None and not (unseen or (select is not None and select.unwanted(frame))):
+            if later and style is not None and not (hidden or (select is not None and select.unwanted(frame))):
                 conversation.record(frame, style)
 
         plain = select is None and messages is None
@@ -455,12 +455,12 @@ class Dissector:
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:
         """Number and count a frame that is not shown, and that nothing later depends on."""
         frame.number = number
-        if not tracker.unseen:
+        if not tracker.hidden:
             if select.arrival(frame) is not False:
                 return False
-            tracker.unseen = select.excludes(frame.connection)
-        if not (self.demand.alone and tracker.unseen) or tracker.protocol is None or tracker.protocol.has_session:
-            if frame.status != OK or not conversation.skip(frame, unseen=tracker.unseen):
+            tracker.hidden = select.excludes(frame.connection)
+        if not (self.demand.alone and tracker.hidden) or tracker.protocol is None or tracker.protocol.has_session:
+            if frame.status != OK or not conversation.skip(frame, connection_hidden=tracker.hidden):
                 return False
             self.accounts.skipped(frame)
             self._ledger.skip(frame)

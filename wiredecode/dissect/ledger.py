@@ -255,7 +255,7 @@ class Ledger:
             if self._known is not None:
                 known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = known
-            elif outcome is not None and frame.connection.stable_id is None:  # unseen by a cluster: unknown
+            elif outcome is not None and frame.connection.stable_id is None:  # a cluster's part does not know it
                 frame.outcome = outcome
                 self.late += outcome == LATE
 

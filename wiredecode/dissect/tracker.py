@@ -70,7 +70,7 @@ class Tracker:
         self.other: str | None = None
         """Its likely protocol, if it is not decoded here."""
         self.undecoded = 0
-        self.unseen = False
+        self.hidden = False
         """No frame of it will be shown."""
         forced = self.identifier.forced()
         if forced is not None:
@@ -135,7 +135,7 @@ class Tracker:
 
     def _close(self, framer: Framer, reason: str, ready: int) -> None:
         if self.connection.closed == "RST":  # by the other side, or this one had ended
-            framer.closed("the receiver reset the connection", ready, unseen=framer.direction.unseen)
+            framer.closed("the receiver reset the connection", ready, beyond=framer.direction.acked_beyond)
         framer.end(reason, ready)
 
     def take_frames(self, limit: int) -> list[Frame]:
@@ -228,4 +228,4 @@ class Tracker:
         elif isinstance(event, Gap):
             framer.gap(event)
         elif isinstance(event, End):
-            framer.closed(CLOSED[event.how], event.ready, event.ready_ns, event.unseen)
+            framer.closed(CLOSED[event.how], event.ready, event.ready_ns, event.beyond)

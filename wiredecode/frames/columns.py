@@ -56,14 +56,14 @@ def _names() -> Iterator[FrameName]:
 NAMES = tuple(_names())
 """In the order of the reference page."""
 
-AROUND = ("tunnel", "outer_src", "outer_dst")
+TUNNEL_COLUMNS = ("tunnel", "outer_src", "outer_dst")
 """Of frames that came through tunnels: records of others have no such keys."""
 KEYS = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
     *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
     "outcome",
 )
-"""Of records, in their order; tables have :data:`AROUND` after them."""
+"""Of records, in their order; tables have :data:`TUNNEL_COLUMNS` after them."""
 _BY_NAME = {each.column.name: each.column for each in NAMES if each.column is not None}
 _BY_NAME["layers"] = FrameColumn("layers", "layers", "layers", "fields of the message, by layer")
-COLUMNS = [_BY_NAME[key] for key in (*KEYS, *AROUND)]
+COLUMNS = [_BY_NAME[key] for key in (*KEYS, *TUNNEL_COLUMNS)]

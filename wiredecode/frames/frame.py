@@ -17,7 +17,7 @@ from wiredecode.arrays import Int64s
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.fields.sized import redacted
-from wiredecode.frames.columns import AROUND, COLUMNS
+from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.net.moments import place
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def presenter() -> Any:
     return import_module("wiredecode.view.notebook")
 
 
-_NO_ROW = ("frame", "time", "connection", "layers", "findings", *AROUND)
+_NO_ROW = ("frame", "time", "connection", "layers", "findings", *TUNNEL_COLUMNS)
 PLAIN = ("number", *(each.attribute for each in COLUMNS if each.name not in _NO_ROW), "fields")
 """Attributes that a row of a DataFrame has."""
 

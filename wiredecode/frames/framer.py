@@ -195,18 +195,18 @@ class Framer:
         span.left = 0
         self._close_span(PARTIAL, ready)
 
-    def closed(self, what: str, ready: int, time_ns: int = 0, unseen: int = 0) -> None:
-        """Only ``unseen`` bytes were sent after it, known from packet ``ready``: the rest of a frame is not missing.
+    def closed(self, what: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
+        """Only ``beyond`` bytes were sent after it, known from packet ``ready``: the rest of a frame is not missing.
 
         ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
         """
         self.now = ready
-        self._interrupt("" if unseen else what, time_ns)
-        if (span := self.span) is not None and 0 < span.left <= unseen:
+        self._interrupt("" if beyond else what, time_ns)
+        if (span := self.span) is not None and 0 < span.left <= beyond:
             self._never_captured(span, what, ready)
         elif span is not None and span.left:
-            span.missing += unseen
-            span.left -= unseen
+            span.missing += beyond
+            span.left -= beyond
             sent = span.captured + span.missing
             lost = f", {span.missing} of which were not captured" if span.missing else ""
             message = f"{what} after {sent} of {sent + span.left} bytes{lost}"

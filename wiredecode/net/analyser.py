@@ -41,23 +41,23 @@ class Analyser:
         buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
         again = repeat(False, len(owners)) if copies is None else copies.tolist()
         for (tracked, side), copied, *row, header in zip(owners, again, *columns, strict=True):
-            conversation, flags = tracked.analysis, row[4]
-            assert conversation is not None
+            analysis, flags = tracked.analysis, row[4]
+            assert analysis is not None
             if self.connections is not None:
-                self.connections[row[0]] = conversation.number
+                self.connections[row[0]] = analysis.number
             if copied:
                 continue
             offered = options(buffer[header : header + 60]) if flags & SYN and header >= 0 else ()
-            if conversation.sides[1 - side].repeated and flags & ACK and header >= 0:
-                conversation.acknowledges(side, row[1], row[3], buffer[header : header + 60])
-            kinds = conversation.analyse(side, SegmentHeader(*row, *offered))
+            if analysis.sides[1 - side].repeated and flags & ACK and header >= 0:
+                analysis.acknowledges(side, row[1], row[3], buffer[header : header + 60])
+            kinds = analysis.analyse(side, SegmentHeader(*row, *offered))
             if kinds:
                 self.kinds[row[0]] = kinds
 
     def finish(self) -> None:
         """Complete the connections that are over."""
-        for conversation in self.over:
-            conversation.finish()
+        for analysis in self.over:
+            analysis.finish()
         self.over.clear()
 
 

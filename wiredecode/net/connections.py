@@ -192,7 +192,7 @@ class Connections:
         """Nothing more comes of a connection from the moment of ``last`` on."""
         until, self.shared.until = self.shared.until, min(self.shared.until, place(last.at))
         tracked.finish(last, out)
-        self._lose_unseen(tracked, last.at)
+        self._lose_end(tracked, last.at)
         self.shared.until = until
         connection = tracked.connection
         connection.ended, connection.over = place(last.at), last.at
@@ -207,7 +207,7 @@ class Connections:
         self.forgotten.append(tracked.connection)
 
     @staticmethod
-    def _lose_unseen(tracked: Tracked, at: int) -> None:
+    def _lose_end(tracked: Tracked, at: int) -> None:
         """Bytes acknowledged at the end were sent, although no later segment shows the gap.
 
         One byte may be a FIN.
@@ -217,7 +217,7 @@ class Connections:
             if ack < 0 or expected < 0 or not stream.has_sent:
                 continue
             if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
-                stream.direction.unseen = ahead
+                stream.direction.acked_beyond = ahead
                 stream.direction.lose(at, stream.offset, tracked.last)
 
 

@@ -39,7 +39,7 @@ class Hosts:
             entries.append((packet, name))
             del entries[:-8]
 
-    def look(self, batch: PacketBatch) -> None:
+    def learn_names(self, batch: PacketBatch) -> None:
         """Learn the names in a batch."""
         for address, name in batch.names:
             self.add(address, name)

@@ -176,10 +176,10 @@ class Network:
         for part, clock in self._parts(batch, self._clock.advance(batch.time_ns)):
             self._connections.shared.begin(clock, part.number)
             if self._hosts is not None:
-                self._hosts.look(part)
+                self._hosts.learn_names(part)
             self._feed_segments(self._headers.read(part), part, clock, out)
             if self._headers.entered:
-                self._look_around(part)
+                self._find_tunnels(part)
             if self._hosts is not None:
                 for connection in self._connections.opened:
                     connection.hosts = self._hosts.of(connection)
@@ -195,7 +195,7 @@ class Network:
                 self._analyser.finish()
         return out
 
-    def _look_around(self, part: PacketBatch) -> None:
+    def _find_tunnels(self, part: PacketBatch) -> None:
         """Some packets were in tunnels: those of new connections, perhaps."""
         self._headers.entered = False
         for connection in self._connections.opened:

@@ -401,8 +401,8 @@ class Reassembler:
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
             ready = max(ready, self.over, origin.ended)
             ahead = distance(self.expected(), self._reset_seq)  # one byte may be a FIN
-            unseen = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
-            out.append(End(self.direction, self.offset, how, ready, ready_ns, unseen))
+            beyond = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
+            out.append(End(self.direction, self.offset, how, ready, ready_ns, beyond))
 
     def _bound(self, origin: Origin, out: list[Event]) -> None:
         while self._queue is not None and self._gap_end(self._queue) <= self.missed:

@@ -146,7 +146,7 @@ class Direction:
     """The moment at which a gap was given up first."""
     lost_from: int | None = None
     """The moment from which on bytes are missing for good."""
-    unseen: int = 0
+    acked_beyond: int = 0
     """Bytes after the last captured one that the other side acknowledged before the connection was over."""
     unlinked_ns: int = -1
     """Time of its last answer whose request is unknown."""
@@ -246,7 +246,7 @@ class End:
     """The moment of the packet that showed it, or at which earlier missing bytes were given up."""
     ready_ns: int
     """Time of that packet."""
-    unseen: int = 0
+    beyond: int = 0
     """Bytes from ``offset`` on that were sent all the same, by the sequence number of the reset."""
 
 

@@ -195,11 +195,11 @@ class Conversation(ABC):
         """Make the record of the frame just decoded: then it is as if it had been decoded with the ``style``."""
         raise NotImplementedError
 
-    def skip(self, frame: Frame, *, unseen: bool) -> bool:
+    def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
         """Asked in place of :meth:`decode` about a frame that is not shown.
 
-        True: nothing that comes later depends on it; its protocol, sender, type and code are filled in. ``unseen``:
-        no other frame of the connection will be seen either.
+        True: nothing that comes later depends on it; its protocol, sender, type and code are filled in.
+        ``connection_hidden``: no other frame of the connection will be seen either.
         """
         return False
 

@@ -53,7 +53,7 @@ class DecodeAs:
 
 
 def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
-    """Additions of other packages, each as ``take`` gives it; raises :class:`Unusable`."""
+    """Additions of other packages, each as ``convert`` gives it; raises :class:`Unusable`."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
@@ -144,7 +144,7 @@ def requests_of(name: str) -> frozenset[str]:
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}
-    return ports | {port: said.protocol.name for port, said in decode_as.items() if said.protocol.has_session}
+    return ports | {port: choice.protocol.name for port, choice in decode_as.items() if choice.protocol.has_session}
 
 
 @cache

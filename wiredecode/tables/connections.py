@@ -92,14 +92,14 @@ class ConnectionTable:
         self.schema = declared_schema("connections") if schema is None else schema
         self._stable = (self.schema.metadata or {}).items() >= STABLE_IDS.items()
         self._most = most
-        self.untold = 0
+        self.not_listed = 0
         """Connections beyond ``most``."""
         self.rows: list[dict[str, Any]] = []
 
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and no frame will follow."""
         if self._most is not None and len(self.rows) >= self._most:
-            self.untold += 1
+            self.not_listed += 1
             return
         if self._stable and connection.stable_id is None:  # it had no payload
             connection.stable_id = connection_id(connection.endpoints, connection.first_ns)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from wiredecode.arrays import Bools, Int64s
 from wiredecode.capture.batch import PacketBatch
-from wiredecode.frames.columns import AROUND
+from wiredecode.frames.columns import TUNNEL_COLUMNS
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network, link
 from wiredecode.net.connections import endpoint
@@ -206,7 +206,7 @@ class PacketTable:
     def _analysis(self, packets: PacketBatch, sources: pa.Array) -> dict[str, Any]:
         """Connections, their tunnels and what TCP analysis found, of packets with TCP."""
         if self._network is None:
-            return dict.fromkeys(("connection", "tcp_analysis", *AROUND), [None] * len(packets))
+            return dict.fromkeys(("connection", "tcp_analysis", *TUNNEL_COLUMNS), [None] * len(packets))
         connections, kinds = self._network.tracked_packets
         numbers = packets.number.tolist()
         analysed = [kind_names(kinds[number]) if number in kinds else None for number in numbers]
@@ -214,14 +214,14 @@ class PacketTable:
         found: dict[str, Any] = {"connection": of_packets, "tcp_analysis": analysed}
         tunnelled = self._network.tunnelled
         if not tunnelled:
-            return found | dict.fromkeys(AROUND, [None] * len(packets))
-        around = [
+            return found | dict.fromkeys(TUNNEL_COLUMNS, [None] * len(packets))
+        outer = [
             (None, None, None)
             if number not in tunnelled
             else tunnelled[number].tunnel_columns(tunnelled[number].endpoints.index(source))
             for number, source in zip(of_packets, sources.to_pylist(), strict=True)
         ]
-        return found | dict(zip(AROUND, map(list, zip(*around, strict=True)), strict=True))
+        return found | dict(zip(TUNNEL_COLUMNS, map(list, zip(*outer, strict=True)), strict=True))
 
 
 @cache

@@ -36,7 +36,7 @@ class Position(NamedTuple):
 Stop = Callable[[], bool]
 
 
-def behind(batch: PacketBatch, packet: int) -> PacketBatch:
+def packets_after(batch: PacketBatch, packet: int) -> PacketBatch:
     """The packets of a batch after packet number ``packet``."""
     skip = packet + 1 - int(batch.number[0]) if len(batch) else 0
     return batch.part(min(skip, len(batch)), len(batch)) if skip > 0 else batch
@@ -81,7 +81,7 @@ class Files:
             yield from self._resume.after(place)
             return
         for batch in self.again(stop, lambda share: None):
-            found = behind(batch, place.packet)
+            found = packets_after(batch, place.packet)
             if len(found):
                 yield found
 
@@ -156,7 +156,7 @@ class Growing:
                 offset = place.offset if part == place.part else None
                 before = place.packet if offset is not None else self._begins.setdefault(part, packet)
                 for info, batch in self._open(part, offset, stop, wait=wait):
-                    found = behind(replace(batch, number=batch.number + before), place.packet)
+                    found = packets_after(replace(batch, number=batch.number + before), place.packet)
                     if len(found):
                         packet = int(found.number[-1])
                         yield part, info, found

@@ -201,7 +201,7 @@ def follow(model: CaptureModel, job: Job, number: int, width: int) -> list[Repor
         if job.stopped or len(made) > MOST_FOLLOWED:
             made.append(ReportLine(Text(f"and more, from frame {at} on", "dim"), (at,)))
             break
-        made.append(_spoken(model, at))
+        made.append(_dialogue_line(model, at))
     return made
 
 
@@ -285,7 +285,7 @@ def trace(model: CaptureModel, job: Job, number: int, width: int) -> list[Report
     return made
 
 
-def _spoken(model: CaptureModel, number: int) -> ReportLine:
+def _dialogue_line(model: CaptureModel, number: int) -> ReportLine:
     row = model.rows[number]
     sender = row.sender or ""
     margin = " " * (4 if sender == "server" else 0)

@@ -15,7 +15,7 @@ from wiredecode.view.summary import SummaryLines, remarks, worst_of
 
 PAGE = 1 << 17
 """Rows that are searched at a time, and that the first map has room for."""
-STRETCH = 4096
+SEARCHED_ROWS = 4096
 """Frames whose texts are searched at a time."""
 ROW = np.dtype(
     [
@@ -150,7 +150,7 @@ class RowStore:
         by_kind = self.find(start, step, lambda rows: np.isin(rows["kind"], kinds)) if kinds else None
         low, high = (start, by_kind or self.count) if step > 0 else (by_kind or 0, start - 1)
         while low < high:
-            begin, end = (low, min(low + STRETCH, high)) if step > 0 else (max(low, high - STRETCH), high)
+            begin, end = (low, min(low + SEARCHED_ROWS, high)) if step > 0 else (max(low, high - SEARCHED_ROWS), high)
             found = self._with_text(begin, end, wanted.encode())
             if found:
                 return found[0 if step > 0 else -1]

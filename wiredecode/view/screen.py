@@ -141,8 +141,8 @@ class ScreenLines:
         if frame.findings or frame.status != OK:
             remarks = _remarks(frame, max(room // FINDING_SHARE, room - whole))
             if pairs and pairs[0][0] in OUTCOMES and pairs[0][1].startswith('"') and worst_of(frame) == "note":
-                said = cell_len(_text(pairs[:1], OUTCOME_WIDTH))
-                remarks = "" if room - cell_len(remarks) < said <= room else remarks  # words say more than "refused"
+                needed = cell_len(_text(pairs[:1], OUTCOME_WIDTH))
+                remarks = "" if room - cell_len(remarks) < needed <= room else remarks  # words say more than "refused"
         left, first = room - cell_len(remarks), self._first(frame, pairs)
         needed = min(cell_len(_text(pairs[:first], VALUE_WIDTHS[0])) + 3, whole)
         if latency and (left >= ROOMY or needed + len(latency) <= left):

@@ -96,7 +96,7 @@ class SummaryLines:
 
     def _remarks(self, frame: Frame) -> str:
         found = remarks(frame, MAX_FINDINGS)
-        text = "".join([painted(f"  {said}", theme.SEVERITY[severity], color=self.color) for severity, said in found])
+        text = "".join([painted(f"  {note}", theme.SEVERITY[severity], color=self.color) for severity, note in found])
         more = len(frame.findings) - MAX_FINDINGS
         return f"{text}  [{more} more]" if more > 0 else text
 

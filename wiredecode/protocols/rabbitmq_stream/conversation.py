@@ -144,12 +144,12 @@ class RabbitMQConversation(Conversation):
         frame.findings, frame.status = findings, status  # reported once
         self._finish_record(frame, style)
 
-    def skip(self, frame: Frame, *, unseen: bool) -> bool:
+    def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
         if self.client is None or not frame.offset or frame.is_cut:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
         unmarked = code in UNMARKED and frame.side != self.client
-        if code not in names.KEYS or unmarked or not (unseen or code in PASSING):
+        if code not in names.KEYS or unmarked or not (connection_hidden or code in PASSING):
             return False
         frame.protocol, frame.code, frame.type = NAME, code, names.KEYS[code]
         frame.sender = "client" if frame.side == self.client else "server"
@@ -241,7 +241,7 @@ class RabbitMQConversation(Conversation):
         if "stream" in values:
             self.publishers.declare(values["publisher_id"], values["stream"], values["publisher_reference"])
         else:
-            self._declared_unseen(frame, self.publishers)
+            self._forget_binding(frame, self.publishers)
 
     def _declared(self, frame: Frame, bindings: Bindings) -> None:
         """The answer to a declaration, which names neither id nor stream."""
@@ -253,7 +253,7 @@ class RabbitMQConversation(Conversation):
                 frame.generate("stream", printable(request.values["stream"]))
             bindings.answer(number, frame.values.get("response_code") == names.OK)
 
-    def _declared_unseen(self, frame: Frame, bindings: Bindings) -> None:
+    def _forget_binding(self, frame: Frame, bindings: Bindings) -> None:
         """A declaration whose stream was truncated: the id's former stream no longer holds."""
         self.whole = False
         if bindings.key in frame.values:
@@ -301,7 +301,7 @@ class RabbitMQConversation(Conversation):
         self._add_request(frame)
         values = frame.values
         if "stream" not in values:
-            self._declared_unseen(frame, self.subscriptions)
+            self._forget_binding(frame, self.subscriptions)
             return
         properties = {entry["key"]: entry["value"] for entry in values.get("properties", ()) if len(entry) == 2}
         self.subscriptions.declare(values["subscription_id"], values["stream"], properties.get("name", ""))

@@ -17,7 +17,7 @@ NONE: frozenset[str] = frozenset()
 class Rules:
     """Fields by their names (``value``), or with the structure around them (``properties.value``).
 
-    Texts that nothing is said of are names; other bytes are bodies.
+    Texts that no rule mentions are names; other bytes are bodies.
     """
 
     kept: frozenset[str] = NONE
@@ -58,7 +58,7 @@ Disguises = Mapping[str, Rules]
 def declared(package: str, **more: Mapping[str, Any]) -> dict[str, Rules]:
     """The rules in ``redaction.toml`` of a package of protocols, sets as words; ``more``: what else rules have."""
     found = {}
-    for name, said in data_of(package, "redaction.toml").items():
-        rules = {key: words(value) if isinstance(value, str) else value for key, value in said.items()}
+    for name, table in data_of(package, "redaction.toml").items():
+        rules = {key: words(value) if isinstance(value, str) else value for key, value in table.items()}
         found[name] = Rules(**{**rules, **more.get(name, {})})
     return found

@@ -213,7 +213,7 @@ def _section(name: str, descriptor: int, rank: int, kind: str, fields: str = "",
     codes = frozenset(row.code for row in CONSTRUCTORS if row and kind in ("*", row.type))
     shown = {"list": "structure" if fields else "array of arrays", "binary": "array of bytes", "*": "any"}
     named = [each.partition(":") for each in fields.split()]
-    names, types = tuple(name for name, _, _ in named), tuple(said or "string" for _, _, said in named)
+    names, types = tuple(name for name, _, _ in named), tuple(word or "string" for _, _, word in named)
     return Section(
         descriptor, name, f"amqp:{spelled}:{kind}", rank, codes, shown.get(kind, kind), names, types, repeats
     )
