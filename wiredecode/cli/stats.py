@@ -78,9 +78,7 @@ def _counted(
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
     over = None if counters.connections is None else counters.connections.end
-    session = settings.session(
-        analyse=over is not None, on_over=over, messages=counters.messages, copies=counters.links
-    )
+    session = settings.session(analyse=over is not None, on_over=over, messages=counters.messages, copies=counters.link)
     counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:

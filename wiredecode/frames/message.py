@@ -38,15 +38,21 @@ class FrameMessages(MessagePart):
 
     frame: Frame
     operation: str
-    topic: str | None
-    partition: int | None
-    compression: str | None
     bodies: Sequence[bytes | None]
-    keys: Sequence[bytes | None] | None
-    offsets: Sequence[int | None] | None
-    sequences: Sequence[int | None] | None
-    times_ns: Sequence[int | None] | None
-    headers: Sequence[list[Header] | None] | None
+    """None: it was not captured."""
+    topic: str | None = None
+    """Stream, topic, subject or segment."""
+    partition: int | None = None
+    compression: str | None = None
+    """Of the data that held the messages."""
+    keys: Sequence[bytes | None] | None = None
+    offsets: Sequence[int | None] | None = None
+    """Places in the broker's log."""
+    sequences: Sequence[int | None] | None = None
+    """The publisher's numbers."""
+    times_ns: Sequence[int | None] | None = None
+    """The messages' own times, nanoseconds since the epoch."""
+    headers: Sequence[list[Header] | None] | None = None
     shares: Sequence[int] | None = None
     """The number of each in confirms; None: its place in the frame. The messages of a sub-batch share one."""
     chunk: int | None = None
@@ -117,39 +123,15 @@ class Messages:
     secrets: bool = False
     """Whether bodies and headers that carry credentials by their purpose are wanted."""
 
-    def add(
-        self,
-        frame: Frame,
-        operation: str,
-        bodies: Sequence[bytes | None],
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        keys: Sequence[bytes | None] | None = None,
-        offsets: Sequence[int | None] | None = None,
-        sequences: Sequence[int | None] | None = None,
-        times_ns: Sequence[int | None] | None = None,
-        headers: Sequence[list[Header] | None] | None = None,
-        compression: str | None = None,
-        shares: Sequence[int] | None = None,
-        chunk: int | None = None,
-        namespace: str | None = None,
-        published_ns: int | None = None,
-    ) -> None:
-        """Add the messages of a frame that was just decoded; several calls for one frame count on.
+    def add(self, frame: Frame, operation: str, bodies: Sequence[bytes | None], **columns: Any) -> None:
+        """Add messages of a frame that was just decoded, with columns of :class:`FrameMessages`.
 
-        ``bodies`` says how many there are; a body is None where it was not captured. ``topic`` is the stream, topic,
-        subject or segment. ``offsets``: place in the broker's log; ``sequences``: the publisher's number. ``times_ns``:
-        the message's own time, nanoseconds since the epoch. ``compression``: of the data that held the messages.
+        Several calls for one frame count on.
         """
-        if not bodies:
-            return
-        self.count += len(bodies)
-        columns = (bodies, keys, offsets, sequences, times_ns, headers, shares, chunk, namespace, published_ns)
-        self.parts.append(FrameMessages(frame, operation, topic, partition, compression, *columns))
+        self.add_part(FrameMessages(frame, operation, bodies, **columns))
 
     def add_part(self, part: MessagePart) -> None:
-        """Add the messages of a block."""
+        """Add the messages of a frame or a block."""
         if part.count:
             self.count += part.count
             self.parts.append(part)

@@ -240,16 +240,13 @@ class Counters:
 
     def __init__(self, statistics: Sequence[Statistic], interval: int | None, *, hops: bool = False) -> None:
         names = {statistic.name for statistic in statistics}
-        self.links = "deliveries" in names
+        self.link = "deliveries" in names
         """Whether deliveries need their publishes (``Demand.copies``)."""
         self._exchanges = Exchanges()
         self._confirms = Confirms(self._exchanges, hops=hops) if "confirms" in names else None
-        adding: dict[str, Throughput | Deliveries] = {}
-        if "throughput" in names:
-            adding["throughput"] = Throughput(interval)
-        if self.links:
-            adding["deliveries"] = Deliveries()
-        self._adding = [*adding.values()]
+        added: dict[str, Callable[[], Any]] = {"throughput": partial(Throughput, interval), "deliveries": Deliveries}
+        adding = {name: make() for name, make in added.items() if name in names}
+        self._adding = adding.values()
         made: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
             "latency": partial(Latency, self._exchanges, hops=hops),

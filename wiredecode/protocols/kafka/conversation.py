@@ -11,14 +11,7 @@ from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
 from wiredecode.protocols.kafka import NAME, names
-from wiredecode.protocols.kafka.conversation_values import (
-    Asked,
-    Produced,
-    errors_in,
-    name_topics,
-    partitions,
-    places,
-)
+from wiredecode.protocols.kafka.conversation_values import Asked, Produced, errors_in, name_topics, partitions, places
 from wiredecode.protocols.kafka.evidence import RESPONSE, judge_request
 from wiredecode.protocols.kafka.layers import SaslToken, UnknownRequest, UnknownResponse, layer_of, versions
 from wiredecode.protocols.kafka.layers_records import is_intact, slots

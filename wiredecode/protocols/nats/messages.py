@@ -27,8 +27,8 @@ def add_messages(frame: Frame, carried: CarriedSessions, out: Messages, publishe
     body = values.get("data")
     if not out.secrets and hides_data(frame.layer):
         body = None
-    found: Any = {"headers": None if headers is None else (headers,), "published_ns": published_ns}
-    out.add(frame, operation, (body,), topic=printable(subject), **found)
+    columns = {"headers": None if headers is None else (headers,), "published_ns": published_ns}
+    out.add(frame, operation, (body,), topic=printable(subject), **columns)
 
 
 def header_of(header: Any, secrets: bool) -> Header:
