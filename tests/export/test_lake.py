@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,16 @@ def versions(out: str, name: str) -> int:
 
 def expected(*files: Path, level: str = "messages") -> list[dict[str, Any]]:
     """The rows of one machine, with the types of Spark."""
+    found: list[dict[str, Any]] = read(files, level).to_pylist()
+    return found
+
+
+@cache
+def read(files: tuple[Path, ...], level: str) -> Any:
     reader = TableReader(open_capture([str(file) for file in files]), level, stable_ids=True)
     schema = portable_schema(reader.schema)
     rows = pa.Table.from_batches([converted(batch, "", schema) for batch in reader], schema)
-    found: list[dict[str, Any]] = sort(rows).to_pylist()
-    return found
+    return sort(rows)
 
 
 def plain(rows: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -319,22 +319,20 @@ def pravega() -> Iterator[Case]:
 PROTOCOLS = {"nats": nats, "rabbitmq": rabbit, "cursus": cursus, "pravega": pravega}
 
 
-def packets(cases: Iterator[Case]) -> Iterator[tuple[bytes, int]]:
-    """Packets and their snapshot lengths: each case whole, begun late in two ways, and cut in two."""
+def packets(cases: Iterable[Case], *, every: bool) -> Iterator[tuple[bytes, int]]:
+    """Packets and their snapshot lengths: each case whole, begun late in two ways, and cut in two.
+
+    Without ``every`` each whole, and in one of the other ways, in turn.
+    """
     port = 20_000
     for number, case in enumerate(cases):
-        for lacking in (0, *late(number)):
+        damages = [(lacking, 65535) for lacking in late(number)] + [(0, snaplen) for snaplen in snaplens(number)]
+        for lacking, snaplen in [(0, 65535), *(damages if every else [damages[number % 4]])]:
             port += 1
             talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
             if not lacking:
                 yield from ((packet, 65535) for packet in talk.handshake())
             for payload in _parts(talk, case, lacking):
-                yield payload, 65535
-        for snaplen in snaplens(number):
-            port += 1
-            talk = Talk(client=("10.0.0.1", port), server=("10.0.0.2", case.port))
-            yield from ((packet, 65535) for packet in talk.handshake())
-            for payload in _parts(talk, case, 0):
                 yield payload, snaplen
 
 
@@ -352,10 +350,10 @@ def _parts(talk: Talk, case: Case, lacking: int) -> Iterator[bytes]:
         yield from talk.send(1, part[lacking:] if at == 0 else part)
 
 
-def write(path: Path, cases: Iterator[Case]) -> None:
-    """A pcap with all variants of the cases, each on a connection of its own."""
+def write(path: Path, cases: Iterable[Case], *, every: bool = True) -> None:
+    """A pcap with the variants of the cases, each on a connection of its own."""
     out = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
-    for index, (packet, snaplen) in enumerate(packets(cases)):
+    for index, (packet, snaplen) in enumerate(packets(cases, every=every)):
         kept = packet[:snaplen]
         out.append(struct.pack("<IIII", 1_700_000_000 + index // 1000, index % 1000 * 1000, len(kept), len(packet)))
         out.append(kept)

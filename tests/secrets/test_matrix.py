@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,16 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return request.param, path
 
 
+@pytest.fixture(scope="module", params=["all", *(pytest.param(name, marks=SLOW) for name in PROTOCOLS)])
+def some(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For what shows records and lines in another form: fewer variants of all cases; slow: all of one protocol."""
+    name = request.param
+    path = tmp_path_factory.mktemp("some") / f"{name}.pcap"
+    cases = PROTOCOLS[name]() if name in PROTOCOLS else chain(*(make() for make in PROTOCOLS.values()))
+    write(path, cases, every=name in PROTOCOLS)
+    return path
+
+
 def leaks(said: str | bytes) -> list[str]:
     """Where a secret stands, with what is around it."""
     text = said if isinstance(said, str) else said.decode("utf-8", "replace")
@@ -121,8 +132,8 @@ def test_exports(run: Run, capture: tuple[str, Path], tmp_path: Path, level: str
 @pytest.mark.parametrize(
     "level", ["frames", "messages", *(pytest.param(each, marks=SLOW) for each in ("packets", "connections"))]
 )
-def test_sql(run: Run, capture: tuple[str, Path], level: str) -> None:
-    found = run("sql", capture[1], f"from {level}", "--bytes", "text")
+def test_sql(run: Run, some: Path, level: str) -> None:
+    found = run("sql", some, f"from {level}", "--bytes", "text")
     assert found.code == 0
     assert leaks(found.out + found.err) == []
 
@@ -140,26 +151,26 @@ def test_sql(run: Run, capture: tuple[str, Path], level: str) -> None:
     ],
     ids=" ".join,
 )
-def test_answers(run: Run, capture: tuple[str, Path], words: tuple[str, ...]) -> None:
-    found = run(words[0], *([] if words[0] == "protocols" else [capture[1]]), *words[1:])
+def test_answers(run: Run, some: Path, words: tuple[str, ...]) -> None:
+    found = run(words[0], *([] if words[0] == "protocols" else [some]), *words[1:])
     assert leaks(found.out + found.err) == []
 
 
-def test_reports(run: Run, capture: tuple[str, Path], tmp_path: Path) -> None:
-    found = run("report", capture[1], "-o", tmp_path / "r.html")
+def test_reports(run: Run, some: Path, tmp_path: Path) -> None:
+    found = run("report", some, "-o", tmp_path / "r.html")
     assert found.code in (0, 1)
     assert leaks((tmp_path / "r.html").read_text() + found.err) == []
 
 
-def test_captures_that_are_anonymized(run: Run, capture: tuple[str, Path], tmp_path: Path) -> None:
-    found = run("anonymize", capture[1], tmp_path / "a.pcapng")
+def test_captures_that_are_anonymized(run: Run, some: Path, tmp_path: Path) -> None:
+    found = run("anonymize", some, tmp_path / "a.pcapng")
     assert found.code == 0
     assert leaks((tmp_path / "a.pcapng").read_bytes() + found.err.encode()) == []
 
 
-def test_the_full_screen(capture: tuple[str, Path], tmp_path: Path) -> None:
+def test_the_full_screen(some: Path, tmp_path: Path) -> None:
     """Rows of the list, as they are kept in files, and dumps; its trees are those of ``pcap``."""
-    frames = dissect(open_capture([capture[1]]), style=Style(Raw)).frames
+    frames = dissect(open_capture([some]), style=Style(Raw)).frames
     rows, pane = RowStore(tmp_path), BytePane()
     rows.add(frames)
     rows.close()
@@ -171,9 +182,9 @@ def test_the_full_screen(capture: tuple[str, Path], tmp_path: Path) -> None:
     assert leaks((tmp_path / "texts").read_bytes() + (tmp_path / "rows").read_bytes() + "\n".join(text).encode()) == []
 
 
-def test_they_are_shown_to_those_who_ask(run: Run, capture: tuple[str, Path]) -> None:
+def test_they_are_shown_to_those_who_ask(run: Run, some: Path) -> None:
     """Also: the search finds what it looks for."""
     for words in (("--full", "--hex", "-c", "99"), ("--json", "--bytes", "base64"), ("--json", "--bytes", "text")):
-        found = run("pcap", capture[1], *words, "--show-secrets")
+        found = run("pcap", some, *words, "--show-secrets")
         assert len(leaks(found.out)) > 3
     assert CORE in found.out
