@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
+import inspect
 import os
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,35 @@ def seeds(count: int, quick: int = 5) -> list[Any]:
 def long_are_slow(cases: Iterable[Any]) -> list[Any]:
     """Parameters of tests, paths or words: those with the longest captures of the repository take seconds each."""
     return [pytest.param(each, marks=[pytest.mark.slow] if is_long(each) else []) for each in cases]
+
+
+def in_one_test(names: str | tuple[str, ...], cases: Iterable[Any], ids: Any = ()) -> Callable[..., Any]:
+    """``pytest.mark.parametrize`` for many cases of a millisecond: one test that runs all, and names those that fail.
+
+    pytest needs longer for a test than such a case takes.
+    """
+    single, cases = isinstance(names, str), list(cases)
+    called = [*map(ids, cases)] if callable(ids) else list(ids or cases)
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def every(**fixtures: Any) -> None:
+            failed: dict[str, Exception] = {}
+            for name, case in zip(called, cases, strict=True):
+                try:
+                    test(**({names: case} if single else dict(zip(names, case, strict=True))), **fixtures)
+                except Exception as error:
+                    failed[str(name)] = error
+            if failed:
+                told = f"{len(failed)} of {len(cases)} fail: {', '.join(failed)}"
+                raise AssertionError(told) from next(iter(failed.values()))
+
+        signature = inspect.signature(test)
+        kept = [each for each in signature.parameters.values() if each.name not in ([names] if single else names)]
+        every.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return every
+
+    return decorate
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.effort import calls, grows_with_length_only
 from wiredecode.protocols.shared.amqp import Node, message, plain, reader, record
 from wiredecode.protocols.shared.amqp.constructors import (
@@ -430,7 +431,7 @@ COMPOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("encoded", "encoding", "expected"), SCALARS)
+@in_one_test(("encoded", "encoding", "expected"), SCALARS)
 def test_scalar(encoded: str, encoding: str, expected: Any) -> None:
     got = _value(encoded)
     assert got == expected and type(got) is type(expected)
@@ -443,7 +444,7 @@ def test_every_assigned_code_is_tested() -> None:
     assert tested == {row.code for row in CONSTRUCTORS if row and row.type != "unknown"}
 
 
-@pytest.mark.parametrize(("encoded", "encoding", "expected"), COMPOUNDS)
+@in_one_test(("encoded", "encoding", "expected"), COMPOUNDS)
 def test_compound(encoded: str, encoding: str, expected: Any) -> None:
     got = _value(encoded)
     assert got == expected and json.dumps(got) == json.dumps(expected)
@@ -458,7 +459,7 @@ def _payload_width(code: int) -> tuple[int, int]:
     return (0, fixed[high]) if high in fixed else (1 if high in (0xA, 0xC, 0xE) else 4, 3)
 
 
-@pytest.mark.parametrize("code", [row.code for row in CONSTRUCTORS if row and row.type == "unknown"])
+@in_one_test("code", [row.code for row in CONSTRUCTORS if row and row.type == "unknown"])
 def test_unassigned_code_has_the_width_of_its_group(code: int) -> None:
     size, width = _payload_width(code)
     payload = bytes(range(1, width + 1))
@@ -469,7 +470,7 @@ def test_unassigned_code_has_the_width_of_its_group(code: int) -> None:
     assert _node(encoded.hex()).type == "unknown"
 
 
-@pytest.mark.parametrize("code", range(1, 0x40))
+@in_one_test("code", range(1, 0x40))
 def test_no_constructor_below_0x40(code: int) -> None:
     assert _refused(f"005377{code:02x}00000000")
     for count in ("00", "01"):
@@ -585,8 +586,8 @@ ORDER = list(SECTION_BYTES)
 RANK = {name: min(index, 5) if name != "footer" else 6 for index, name in enumerate(ORDER)}
 
 
-@pytest.mark.parametrize("first", ORDER)
-@pytest.mark.parametrize("second", ORDER)
+@in_one_test("first", ORDER)
+@in_one_test("second", ORDER)
 def test_order_of_sections(first: str, second: str) -> None:
     got = _both(bytes.fromhex(SECTION_BYTES[first] + SECTION_BYTES[second]))
     if RANK[first] < RANK[second]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.support import capture
 from wiredecode.fields import credentials
 from wiredecode.protocols.cursus import layers_kinds
@@ -110,7 +111,7 @@ NAMES = (
 OF_CURSUS = ("LOGIN maria geheim", "authenticate geheim", "HELLO 3 AUTH maria geheim", "\\u0074oken", "//maria:geheim")
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@in_one_test("text", TEXTS)
 def test_no_form_of_a_credential_is_missed(text: str) -> None:
     assert credentials.is_secret_value(text), "the slow look finds it"
     assert layers_kinds.holds_credential(text.encode())
@@ -121,13 +122,13 @@ def test_no_form_that_cursus_has_is_missed(text: str) -> None:
     assert layers_kinds.holds_credential(text.encode())
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@in_one_test("text", HARMLESS)
 def test_a_plain_text_has_none(text: str) -> None:
     assert not credentials.is_secret_value(text)
     assert layers_kinds.holds_credential(text.encode()) == ("auth" in text), "Cursus hides whatever follows AUTH"
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if "abc" in text])
+@in_one_test("text", [text for text in TEXTS if "abc" in text])
 def test_nothing_of_a_credential_is_left(text: str) -> None:
     assert "abc" not in credentials.without_secrets(text, lambda found: "")
 

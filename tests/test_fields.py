@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.conftest import in_one_test
 from wiredecode.fields import (
     Array,
     Binary,
@@ -142,7 +143,7 @@ CASES: list[tuple[str, Kind, str, Any, Any]] = [
         [{"left": "a", "right": "b"}, {"left": "", "right": ""}],
     ),
 ]
-by_case = pytest.mark.parametrize(("kind", "raw", "value", "shown"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+by_case = in_one_test(("kind", "raw", "value", "shown"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 
 
 @by_case

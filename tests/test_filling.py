@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.conftest import in_one_test
 from wiredecode.fields import (
     Array,
     Binary,
@@ -78,7 +79,7 @@ def test_what_was_set_stays_as_it_was_set() -> None:
     assert bytes(packet) == bytes.fromhex("30 09 91a0 0001 00 00000007 616263")
 
 
-@pytest.mark.parametrize("change", range(256))
+@in_one_test("change", range(256))
 def test_the_readers_agree_on_every_value_of_the_bits(change: int) -> None:
     raw = bytes([change, BUILT[1], BUILT[2], change, *BUILT[4:]])
     scapy, careful = Publish.within(raw, 0, len(raw)), compiler.careful(Publish, raw, 0, len(raw))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.check.cases import CRAFTED, NEAR, found, near
-from tests.conftest import is_long
+from tests.conftest import in_one_test, is_long
 from tests.docs.test_reference import DOCS, script
 from wiredecode.check.codes import GROUPS, codes
 from wiredecode.protocols.shared.codes import SEVERITIES, Code
@@ -57,7 +57,7 @@ def test_the_capture_shows_the_code(code: Code) -> None:
     assert code.code in found(code.capture)
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if not code.capture], ids=lambda code: code.code)
+@in_one_test("code", [code for code in CODES if not code.capture], ids=lambda code: code.code)
 def test_a_crafted_case_raises_the_code(code: Code) -> None:
     if code.code in CRAFTED:
         assert code.code in found(CRAFTED[code.code])
@@ -67,7 +67,7 @@ def test_a_crafted_case_raises_the_code(code: Code) -> None:
         assert any(name in text for text in texts), "no capture, no case, and no test names it"
 
 
-@pytest.mark.parametrize("code", CODES, ids=lambda code: code.code)
+@in_one_test("code", CODES, ids=lambda code: code.code)
 def test_what_is_near_does_not_raise_the_code(code: Code) -> None:
     assert code.code not in found(near(code.code))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.option_cases import CASES, FILES, QUICK, Case, Outcome, See
+from tests.conftest import in_one_test
 from tests.net import craft
 from tests.net.test_hosts import named
 from tests.report.support import undrawn
@@ -45,9 +46,9 @@ def options() -> Iterator[tuple[str, str]]:
 ALL = list(options())
 
 
-def of_kind(kind: type) -> Any:
+def of_kind(kind: type, parametrize: Callable[..., Any]) -> Any:
     pairs = [pair for pair in ALL if isinstance(CASES.get(pair[0], {}).get(pair[1]), kind)]
-    return pytest.mark.parametrize(("command", "option"), pairs, ids=[" ".join(pair).strip() for pair in pairs])
+    return parametrize(("command", "option"), pairs, ids=[" ".join(pair).strip() for pair in pairs])
 
 
 def test_every_option_has_a_case_and_every_case_an_option() -> None:
@@ -164,7 +165,7 @@ WITHOUT: dict[tuple[str, ...], Outcome] = {}
 """What came of command lines without the option: many options share one."""
 
 
-@of_kind(Case)
+@of_kind(Case, pytest.mark.parametrize)
 def test_the_option_does_what_it_is_for(
     command: str, option: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +207,7 @@ def texts(name: str, module: dict[str, ast.stmt]) -> Iterator[str]:
                     names.append(node.id if isinstance(node, ast.Name) else node.arg)
 
 
-@of_kind(See)
+@of_kind(See, in_one_test)
 def test_the_test_that_is_named_gives_the_option_and_asserts_something(command: str, option: str) -> None:
     case = CASES[command][option]
     assert isinstance(case, See)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, run
-from tests.conftest import is_long
+from tests.conftest import in_one_test, is_long
 from tests.docs.test_reference import DOCS, script
 from wiredecode.cli.app import command_line
 from wiredecode.filter import compile_filter
@@ -76,7 +76,7 @@ def test_an_answer_is_the_truth(question: str, answer: str) -> None:
     assert answer in section
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS)
+@in_one_test(("page", "command"), COMMANDS)
 def test_commands_and_options_exist(page: str, command: str) -> None:
     words = shlex.split(re.sub(r"\\\n", " ", command).replace("\\|", "|").split(" | ")[0], comments=True)
     tree = command_line()

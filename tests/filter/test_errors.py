@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.cli.conftest import Run, run
+from tests.conftest import in_one_test
 from tests.filter.support import BASIC, CAPTURES
 from wiredecode.filter import FilterError, compile_filter
 
@@ -62,7 +63,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message", "start", "stop"), ERRORS, ids=[case[0][:40] for case in ERRORS])
+@in_one_test(("text", "message", "start", "stop"), ERRORS, ids=[case[0][:40] for case in ERRORS])
 def test_what_is_wrong_and_where(text: str, message: str, start: int, stop: int) -> None:
     with pytest.raises(FilterError) as caught:
         compile_filter(text)

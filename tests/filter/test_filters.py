@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.filter.support import BASIC, first_ns, numbers, records
 
 AMQP, ERRORS = "rabbitmq-stream/c43_amqp.pcap", "rabbitmq-stream/c43_errors.pcap"
@@ -160,7 +161,7 @@ CASES: list[tuple[str, str, Callable[[Row], Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "expected"), CASES, ids=[case[1] for case in CASES])
+@in_one_test(("name", "text", "expected"), CASES, ids=[case[1] for case in CASES])
 def test_filter_and_plain_python_choose_the_same_frames(name: str, text: str, expected: Callable[[Row], Any]) -> None:
     assert numbers(text, name) == [row["frame"] for row in records(name) if expected(row)]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import (
     Talk,
     batches,
@@ -78,7 +79,7 @@ CARRIERS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 
 @SIZES
-@pytest.mark.parametrize("carrier", CARRIERS)
+@in_one_test("carrier", CARRIERS)
 def test_carrier(carrier: str, size: int | None) -> None:
     linktype, wrap = CARRIERS[carrier]
     outcome = run(batches([wrap(segment) for _, segment in SEGMENTS], size, linktype))
@@ -134,7 +135,7 @@ NOT_DECODED: list[tuple[str, int, bytes]] = [
 
 
 @pytest.mark.parametrize("count", [1, 40], ids=["single", "many"])
-@pytest.mark.parametrize(("reason", "linktype", "packet"), NOT_DECODED, ids=range(len(NOT_DECODED)))
+@in_one_test(("reason", "linktype", "packet"), NOT_DECODED, ids=range(len(NOT_DECODED)))
 def test_not_decoded_is_counted_and_named(reason: str, linktype: int, packet: bytes, count: int) -> None:
     outcome = run(batches([packet] * count, linktype=linktype))
     assert outcome.network.not_decoded == {reason: count}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import ACK, RST, SYN, Talk, batches
 from tests.net.script import ISN, content, play, run
 from wiredecode.net import Chunk, Gap, Limits, Network
@@ -88,7 +89,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("size", [None, 1, 3], ids=["whole", "single", "threes"])
-@pytest.mark.parametrize("case", CASES)
+@in_one_test("case", CASES)
 def test_script(case: str, size: int | None) -> None:
     script, expected = CASES[case]
     if "mid-stream" in case:

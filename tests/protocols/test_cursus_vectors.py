@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.conftest import in_one_test
 from tests.protocols.cursus_commands import command, positional
 from tests.support import STYLE, build
 from wiredecode.fields import compiler
@@ -41,7 +42,7 @@ AS_TEXT = Style(show=BYTES["text"])
 LAYERS = [*TEXT_LAYERS, *(batch_layer(dialect, guarded) for dialect in LABELS for guarded in (False, True))]
 SECRETS = (b"cluster-s3cret", b"=secret", b'"secret"')
 
-each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
+each_vector = in_one_test("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 
 
 def frame_of(raw: bytes, sender: str | None) -> Frame:

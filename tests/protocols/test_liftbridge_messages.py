@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import batches
 from tests.protocols.liftbridge_vectors import VECTORS
 from tests.protocols.test_nats_bulk import CAPTURES, CONNECT, INFO, PUBLISHED, envelope, pub
@@ -72,7 +73,7 @@ def test_rows_are_what_the_records_say(path: Path) -> None:
     assert any(row["key"] is not None for row in rows)
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[vector.nr for vector in VECTORS])
+@in_one_test("vector", VECTORS, ids=[vector.nr for vector in VECTORS])
 def test_vectors(vector: Any) -> None:
     payload = bytes.fromhex(vector.hex)
     told = list(records_of(pub(payload, b"foo")))

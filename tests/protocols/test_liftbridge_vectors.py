@@ -7,6 +7,7 @@ from typing import Any
 import crc32c
 import pytest
 
+from tests.conftest import in_one_test
 from tests.protocols.liftbridge_nats import Said, carried, one
 from tests.protocols.liftbridge_vectors import VECTORS, Vector
 from tests.support import build
@@ -61,7 +62,7 @@ def test_all_vectors_are_here() -> None:
     assert [vector.nr for vector in VECTORS] == [f"L{number:02}" for number in range(1, 45)]
 
 
-@pytest.mark.parametrize("vector", ENVELOPES, ids=lambda vector: vector.nr)
+@in_one_test("vector", ENVELOPES, ids=lambda vector: vector.nr)
 def test_decoding_in_a_nats_message(vector: Vector) -> None:
     frame = one(payload_of(vector), subject="other")
     inner = frame.inner[0]
@@ -73,7 +74,7 @@ def test_decoding_in_a_nats_message(vector: Vector) -> None:
     assert list(frame.layers or {}) == ["nats", "liftbridge"]
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.layer and v.status == "ok"], ids=lambda vector: vector.nr)
+@in_one_test("vector", [v for v in VECTORS if v.layer and v.status == "ok"], ids=lambda vector: vector.nr)
 def test_building_from_values(vector: Vector) -> None:
     """The canonical form of the values, which is what upstream writes; L30 and L31 are the two forms of one list."""
     layer = layer_of(vector)
@@ -90,7 +91,7 @@ def header(vector: Vector) -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if v.layer], ids=lambda vector: vector.nr)
+@in_one_test("vector", [v for v in VECTORS if v.layer], ids=lambda vector: vector.nr)
 def test_round_trip_keeps_every_byte(vector: Vector) -> None:
     packet = layer_of(vector)(payload_of(vector))
     if packet.problem is None:

@@ -12,6 +12,7 @@ import crc32c
 import numpy as np
 import pytest
 
+from tests.conftest import in_one_test
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
 from wiredecode.capture import open_capture
@@ -140,12 +141,12 @@ def check_cut(data: bytes) -> Cut:
     return cut
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@in_one_test("name", PLAIN)
 def test_plain_messages_are_recognised(name: str) -> None:
     assert check_cut(PLAIN[name] + b"PING\r\n").kinds[0] != 0
 
 
-@pytest.mark.parametrize("name", NOT_PLAIN)
+@in_one_test("name", NOT_PLAIN)
 def test_what_is_not_plain_is_left_to_the_row_decoder(name: str) -> None:
     assert check_cut(NOT_PLAIN[name] + PLAIN["PUB"]).kinds[:1].sum() == 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import batches
 from tests.protocols.nats_vectors import BY_NAME, S2_STREAM, VECTORS, Vector
 from tests.support import STYLE, Part, Run, build, craft, dissect, every
@@ -14,9 +15,9 @@ from wiredecode.protocols.nats.layers import Ping, Pub
 from wiredecode.protocols.nats.protocol import Nats
 
 HIDDEN = ("line_end", "version_end", "headers_end", "end")
-each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector.name for vector in VECTORS])
+each_vector = in_one_test("vector", VECTORS, ids=[vector.name for vector in VECTORS])
 SOUND = [vector for vector in VECTORS if vector.problem is None]
-each_sound_vector = pytest.mark.parametrize("vector", SOUND, ids=[vector.name for vector in SOUND])
+each_sound_vector = in_one_test("vector", SOUND, ids=[vector.name for vector in SOUND])
 
 
 def shown(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import batches
 from tests.support import Part, Run, Segments, craft, dissect, every
 from wiredecode.protocols.nats import transport_s2 as s2
@@ -137,7 +138,7 @@ def damaged(keep: bool, lost: Iterable[int]) -> Run:
     return run_of([packet for index, packet in enumerate(packets) if index not in drop])
 
 
-@pytest.mark.parametrize("lost", range(18))
+@in_one_test("lost", range(18))
 @pytest.mark.parametrize("keep", [False, True], ids=["no takeover", "takeover"])
 def test_what_is_lost_costs_its_message_and_what_refers_to_it_and_nothing_is_made_up(keep: bool, lost: int) -> None:
     run = damaged(keep, [lost])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.protocols.truth_pravega import fields
 from tests.support import STYLE, build
 from wiredecode.fields import compiler
@@ -30,7 +31,7 @@ def ids(vectors: list[dict[str, Any]]) -> list[str]:
     return [f"{vector['name']} {vector.get('note') or vector.get('release', '')}" for vector in vectors]
 
 
-each_message = pytest.mark.parametrize("vector", MESSAGES, ids=ids(MESSAGES))
+each_message = in_one_test("vector", MESSAGES, ids=ids(MESSAGES))
 
 
 def layer_of(raw: bytes) -> type[WireMessage]:
@@ -96,7 +97,7 @@ def without_lengths(values: Any) -> Any:
 # Text
 
 
-@pytest.mark.parametrize("case", TABLE["text_read"], ids=ids(TABLE["text_read"]))
+@in_one_test("case", TABLE["text_read"], ids=ids(TABLE["text_read"]))
 def test_text_is_read_as_java_reads_it(case: dict[str, Any]) -> None:
     announced, raw = int(case["hex"][:4], 16), bytes.fromhex(case["hex"])[2:]
     expected = case["utf16"]

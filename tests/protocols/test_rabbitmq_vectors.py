@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import batches
 from tests.protocols.rabbitmq_vectors import BY_NAME, MESSAGE_SECTIONS, MESSAGES, VECTORS, Vector
 from tests.support import STYLE, Part, Run, at, build, craft, dissect, every
@@ -16,7 +17,7 @@ from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 
-each_vector = pytest.mark.parametrize("vector", VECTORS, ids=[vector.name for vector in VECTORS])
+each_vector = in_one_test("vector", VECTORS, ids=[vector.name for vector in VECTORS])
 WELL_FORMED = [vector for vector in VECTORS if vector.problem is None]
 
 
@@ -64,7 +65,7 @@ def test_the_record_shows_the_values(vector: Vector) -> None:
     assert record["key_code"] == vector.all_values["key"]
 
 
-@pytest.mark.parametrize("vector", WELL_FORMED, ids=[vector.name for vector in WELL_FORMED])
+@in_one_test("vector", WELL_FORMED, ids=[vector.name for vector in WELL_FORMED])
 def test_building_from_the_values_gives_the_bytes(vector: Vector) -> None:
     values = vector.values | ({} if vector.key is None else {"key": vector.key})
     if vector.surplus:
@@ -132,7 +133,7 @@ def test_through_the_whole_stack(vector: Vector) -> None:
         assert (made.totals.framed, made.totals.undecoded) == (count * len(vector.raw), 0), feeding
 
 
-@pytest.mark.parametrize("name", [vector.name for vector in VECTORS if len(vector.raw) > 9])
+@in_one_test("name", [vector.name for vector in VECTORS if len(vector.raw) > 9])
 def test_a_frame_cut_by_the_end_of_the_capture_is_partial(name: str) -> None:
     vector = BY_NAME[name]
     made = run(vector, [vector.raw[:-1]])
@@ -165,7 +166,7 @@ CARRIERS: dict[str, tuple[Any, int, str]] = {
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-@pytest.mark.parametrize("name", sorted(MESSAGES))
+@in_one_test("name", sorted(MESSAGES))
 def test_message_vectors_inside_frames(name: str, carrier: str) -> None:
     wrap, side, path = CARRIERS[carrier]
     made = dissect(batches(craft([Part(1, side, wrap(MESSAGES[name]))], every(1460))))

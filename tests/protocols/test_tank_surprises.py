@@ -9,6 +9,7 @@ from typing import Any
 import cramjam
 import pytest
 
+from tests.conftest import in_one_test
 from tests.net.craft import batches
 from tests.protocols.tank_vectors import BY_NAME, VECTORS
 from tests.protocols.test_tank_vectors import STYLE, conversation, frame_of
@@ -417,7 +418,7 @@ def test_register_replica_a_clients_ping_and_a_request_from_the_broker_are_told(
 # Who is who, and what is TANK.
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+@in_one_test("vector", VECTORS, ids=lambda vector: vector.name)
 def test_sides_are_learnt_from_shape_where_nothing_else_tells(vector: Any) -> None:
     ambiguous = {"V08", "V09a", "V07", "V39"}
     talk = TankConversation(Connection(1, ("10.0.0.1:4000", "10.0.0.2:5000"), (4000, 5000)), (11011,))

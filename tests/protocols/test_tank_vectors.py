@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
+from tests.conftest import in_one_test
 from tests.protocols.tank_vectors import BY_NAME, VECTORS, Vector
 from tests.support import at, build
 from wiredecode.fields import compiler
@@ -19,7 +18,7 @@ from wiredecode.protocols.tank.protocol import Tank
 
 STYLE = Style()
 MUTATIONS = 24
-EACH = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector.name} {vector.what}")
+EACH = in_one_test("vector", VECTORS, ids=lambda vector: f"{vector.name} {vector.what}")
 
 
 def layer_of(vector: Vector) -> type[Layer]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import signature
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from tests.conftest import in_one_test
 from tests.toy.kv import KV, Error, Get, KVConversation, Value
 from wiredecode.fields import Array, Float64, UInt8
 from wiredecode.layer import Layer
@@ -26,6 +28,21 @@ def test_numbers_without_a_name_in_arrays_agree() -> None:
 
     assert [readers_agree(Results, raw) for raw in (b"\x01\x80", b"")] == [True, True]
     assert [(entry.type, entry.values) for entry in catalogue([Results])] == [("array of names", {1: "good"})]
+
+
+def test_of_cases_in_one_test_all_are_run_and_those_that_fail_are_named() -> None:
+    run = []
+
+    @in_one_test("number", [1, 2, 3, 4], ids=["one", "two", "three", "four"])
+    def odd(number: int, more: str) -> None:
+        run.append(f"{number}{more}")
+        assert number % 2, "even"
+
+    assert [*signature(odd).parameters] == ["more"]
+    with pytest.raises(AssertionError, match="^2 of 4 fail: two, four$") as failed:
+        odd(more="x")
+    assert "even" in str(failed.value.__cause__)
+    assert run == ["1x", "2x", "3x", "4x"]
 
 
 def test_numbers_that_are_none_agree() -> None:
