@@ -39,7 +39,7 @@ def test_of_cases_in_one_test_all_are_run_and_those_that_fail_are_named() -> Non
         assert number % 2, "even"
 
     assert [*signature(odd).parameters] == ["more"]
-    with pytest.raises(AssertionError, match="^2 of 4 fail: two, four$") as failed:
+    with pytest.raises(AssertionError, match=r"^2 of 4 fail: two, four$") as failed:
         odd(more="x")
     assert "even" in str(failed.value.__cause__)
     assert run == ["1x", "2x", "3x", "4x"]
