@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.check.support import CAPTURES, STORIES, check, named, seconds_in
+from tests.check.support import CAPTURES, STORIES, check, named, seconds_in, worse
 from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
@@ -36,6 +37,12 @@ def test_a_server_that_was_stopped_went_silent_then(story: list[Problem], events
         begin, end = map(float, re.findall(r"([0-9.]+) s", detail))
         assert stop <= begin < stop + 0.3  # the first request that it did not answer
         assert abs(end - stop - lasted) < 0.2
+
+
+def test_requests_that_come_out_late_after_a_gap_do_not_make_a_server_silent() -> None:
+    """The gap of one connection of beta-0 was given up after its other one had been decoded up to the same time."""
+    path = Path(__file__).parent / "outages" / "liftbridge_cut_in_the_middle.pcap.gz"
+    assert worse(check(path)) == ["capture.loss"]
 
 
 def test_servers_that_ended_are_not_silent(story: list[Problem]) -> None:

@@ -304,6 +304,8 @@ class Server:
     place: FrameRef | None = None
     """The first request."""
     requests: int = 0
+    sent_ns: int = 0
+    """Time of the latest frame it sent: requests that come out later, after a gap, may be older."""
 
 
 @dataclass(eq=False)
@@ -329,11 +331,13 @@ class Silence(Rule):
         if server is None:
             server = self._servers[name] = Server()
         if frame.sender == "server":
-            if frame.expects_response:
+            if frame.expects_response and frame.time_ns > server.sent_ns:
                 server.requests += 1
                 if server.place is None:
                     server.place = ref_of(frame)
-        elif server.place is not None:
+            return
+        server.sent_ns = max(server.sent_ns, frame.time_ns)
+        if server.place is not None:
             self._spoke(name, server, frame.time_ns)
 
     def _spoke(self, name: str, server: Server, time_ns: int) -> None:
