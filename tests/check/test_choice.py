@@ -40,11 +40,3 @@ def test_problems_of_connections_with_a_frame_that_matches(run: Run) -> None:
     assert found and all(2 in reach(each) for each in found)
     *both, _ = told(run, "-n", 4, "-Y", 'nats.options.name == "alice bad"')
     assert not both and run("check", REFUSED, "-n", 4, "-Y", 'nats.options.name == "alice bad"').code == 1
-
-
-def test_former_names_of_options_still_work_and_are_hidden(run: Run) -> None:
-    for former, words in (("--hole-timeout", ["-1"]), ("--max-buffer", ["0"])):
-        assert run("check", REFUSED, former, *words).code == 2
-        assert run("check", REFUSED, f"{former}=5", "-q").out == run("check", REFUSED, "-q").out
-        assert former not in run("check", "--help").out
-    assert run("check", REFUSED, "--limit", "hole_seconds=5", "-q").code == 0

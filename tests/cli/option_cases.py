@@ -691,7 +691,6 @@ CASES: dict[str, dict[str, Case | See]] = {
         "--utc": utc("{basic} {quick}", has("^5 messages fit")),
         "--frame": Case("{basic} {quick}", "--frame 54", one_message("published: Publish, frame 54")),
         "--message": Case("{basic} --frame 54", "--message 5", one_message("Publish, frame 54, message 5")),
-        "--index": Case("{basic} --frame 54", "--index 4", one_message("Publish, frame 54, message 5")),
         "--id": Case("{basic} --frame 54", "--id 5", one_message("Publish, frame 54, message 5, sequence 5")),
         "--topic": Case("{shuffled} {quick}", "--topic c43_multi-1", has("^4 messages fit", gone=["c43_multi-0"])),
         "--text": Case("{basic} {quick}", "--text m:1", one_message("^ +c43_basic:m:1")),

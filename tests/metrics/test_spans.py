@@ -64,7 +64,7 @@ def test_a_refused_publish_is_an_error(run: Run, tmp_path: Path) -> None:
     capture = CAPTURES / "stories" / "publishes-refused.pcap"
     frames = run("pcap", capture, "--json", "-q", "-Y", 'frame.outcome == "refused"').out
     number = json.loads(frames.splitlines()[0])["frame"]
-    assert run("trace", capture, "--frame", number, "--index", "0", "-o", tmp_path / "s.json").code == 0
+    assert run("trace", capture, "--frame", number, "--message", "1", "-o", tmp_path / "s.json").code == 0
     published = spans_of((tmp_path / "s.json").read_text())[0]
     assert published["status"]["code"] == 2
     assert published["attributes"]["error.type"] == published["status"]["message"] != ""

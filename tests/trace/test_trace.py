@@ -79,8 +79,7 @@ def test_deliveries_and_times_are_those_of_the_table_for_every_message_of_three_
     [
         (("--id", "5", "--topic", "c43_basic-stream"), [54, 55, 125, 134]),
         (("--frame", "125", "--message", "5"), [54, 55, 125, 134]),
-        (("--frame", "125", "--index", "4"), [54, 55, 125, 134]),
-        (("--bytes", "62 61 74 63 68 3a 34"), [54, 55, 125, 134]),
+        (("--body-bytes", "62 61 74 63 68 3a 34"), [54, 55, 125, 134]),
     ],
 )
 def test_a_message_is_found_by_its_id_its_frame_and_its_bytes(
@@ -218,7 +217,7 @@ def test_a_frame_without_such_a_message_is_told_with_what_to_ask_instead(run: Ru
     [
         ((BASIC,), "which message? Give --frame, --id, --text, --body-bytes or --key"),
         ((BASIC, "--message", "3"), "--message needs --frame"),
-        ((BASIC, "--bytes", "xyz"), "is not hexadecimal"),
+        ((BASIC, "--body-bytes", "xyz"), "is not hexadecimal"),
         ((BASIC, "--text", "batch:4", "--nth", "4"), "matching messages: 1"),
         (("-", "--text", "batch"), "give it files, not a pipe"),
     ],
@@ -241,14 +240,14 @@ def test_a_cut_capture_is_traced_as_far_as_it_goes_and_its_damage_is_told_once(r
 
 def test_a_refused_publish_gives_the_reason(run: Run) -> None:
     deleted = CAPTURES / "stories/stream-deleted.pcap"
-    record = traced(run, deleted, "--frame", 34, "--index", 0)
+    record = traced(run, deleted, "--frame", 34, "--message", 1)
     assert record["conclusions"][0].startswith("refused ")
     assert record["conclusions"][0].endswith(": Publisher does not exist")
 
 
 def test_a_publish_that_the_broker_dropped_as_a_duplicate_says_so(run: Run) -> None:
     dedup = CAPTURES / "rabbitmq-stream/c43_dedup.pcap"
-    again, fresh = (traced(run, dedup, "--frame", 22, "--index", index)["conclusions"][0] for index in (1, 7))
+    again, fresh = (traced(run, dedup, "--frame", 22, "--message", nth)["conclusions"][0] for nth in (2, 8))
     assert again.endswith(", but dropped: id 7 was already stored")
     assert "dropped" not in fresh
 

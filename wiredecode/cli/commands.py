@@ -19,25 +19,12 @@ TREE: dict[str, Any] = _TABLES.pop("wiredecode")
 GROUPS: dict[str, str] = TREE["groups"]
 """Heading to the options below it."""
 OTHERS = "Options"
-RENAMED: dict[str, str] = TREE["renamed"]
-"""Options by former names."""
 UNCONFINED: dict[str, str] = TREE["unconfined"]
 """Options that do not work in a sandbox."""
 
 
 class Command(typer.core.TyperCommand):
     """A command with options in groups; with ``--sandbox`` it is confined before it runs."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with former names of options replaced; ``ctx`` is click's."""
-        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        words = [word.partition("=") for word in args]
-        end = args.index("--") if "--" in args else len(args)
-        made = [
-            RENAMED[name] + equals + value if name in RENAMED and name not in known and at < end else args[at]
-            for at, (name, equals, value) in enumerate(words)
-        ]
-        return super().parse_args(ctx, made)
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; ``ctx`` is click's."""

@@ -466,8 +466,6 @@ def settings() -> Settings:
 MOST_SECONDS = 1e9
 """Some 30 years: nanoseconds of such times fit into 64 bits."""
 
-FORMER_LIMITS = {"hole_seconds": "gap_seconds"}
-
 
 def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str] | None) -> Limits:
     """The limits of reassembly, where options change them."""
@@ -479,7 +477,6 @@ def _limits(gap_seconds: float | None, gap_buffer: int | None, others: list[str]
     known = asdict(chosen)
     for choice in others or ():
         name, _, text = choice.partition("=")
-        name = FORMER_LIMITS.get(name, name)
         if name not in known:
             raise typer.BadParameter(f"{name!r} is no limit; there is {', '.join(known)}", param_hint="--limit")
         try:

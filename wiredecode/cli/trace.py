@@ -27,8 +27,6 @@ class TraceOptions(options.Captures):
 
     frame: int | None = Option(None, min=1, metavar="N", help="A message of frame N.")
     message: int | None = Option(None, min=1, metavar="M", help="With --frame: message M of the frame.")
-    index: int | None = Option(None, min=0, hidden=True)
-    """The same, counted from 0: the former way."""
     ident: str | None = Option(
         None, "--id", metavar="ID", help="Publishing id, sequence, offset, correlation or message id."
     )
@@ -56,8 +54,7 @@ class TraceOptions(options.Captures):
     def criteria(self) -> Criteria:
         from wiredecode.trace import Criteria
 
-        index = self.index if self.message is None else self.message - 1
-        if index is not None and self.frame is None:
+        if self.message is not None and self.frame is None:
             raise UsageError("--message needs --frame")
         key = None if self.key is None else _bytes(self.key)
         contents = [] if self.text is None else [_bytes(self.text)]
@@ -70,6 +67,7 @@ class TraceOptions(options.Captures):
                 ) from None
         if self.frame is None and self.ident is None and key is None and not contents:
             raise UsageError("which message? Give --frame, --id, --text, --body-bytes or --key")
+        index = None if self.message is None else self.message - 1
         return Criteria(self.frame, index, self.ident, self.topic, key, tuple(contents))
 
     @property
