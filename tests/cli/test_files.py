@@ -89,7 +89,7 @@ def test_a_signal_leaves_no_part(number: signal.Signals, tmp_path: Path) -> None
     [
         "pcap {} --summary-json",
         "pcap {} -w",
-        "anonymize {}",
+        "anonymize {} -o",
         "report {} -o",
         "export {} -o",
         "metrics {} -o",

@@ -40,7 +40,7 @@ def wiredecode(*words: object, cwd: Path) -> subprocess.CompletedProcess[bytes]:
                 ("stats", "FILE", "-q"),
                 ("export", "FILE", "-o", "out.parquet"),
                 ("report", "FILE", "-o", "out.html"),
-                ("anonymize", "FILE", "out.pcapng", "--key", "FILE"),
+                ("anonymize", "FILE", "-o", "out.pcapng", "--key", "FILE"),
                 ("pcap", "FILE", "-w", "out.pcapng", "--summary-json", "totals.json"),
             )
         ),

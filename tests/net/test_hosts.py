@@ -132,7 +132,7 @@ def test_addresses_stay_in_records_and_filters(tmp_path: Path) -> None:
     assert "nats-1.example" not in result.stdout
 
 
-@pytest.mark.parametrize("command", ["anonymize {} out.pcapng", "spark {} -o out"])
+@pytest.mark.parametrize("command", ["anonymize {} -o out.pcapng", "spark {} -o out"])
 def test_what_shows_no_names_says_so(command: str, tmp_path: Path) -> None:
     words = command.format(named(tmp_path)).split()
     result = CliRunner().invoke(app, [*words, "--resolve", "capture"])

@@ -163,7 +163,7 @@ def test_reports(run: Run, some: Path, tmp_path: Path) -> None:
 
 
 def test_captures_that_are_anonymized(run: Run, some: Path, tmp_path: Path) -> None:
-    found = run("anonymize", some, tmp_path / "a.pcapng")
+    found = run("anonymize", some, "-o", tmp_path / "a.pcapng")
     assert found.code == 0
     assert leaks((tmp_path / "a.pcapng").read_bytes() + found.err.encode()) == []
 

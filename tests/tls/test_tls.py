@@ -258,7 +258,7 @@ def test_commands_take_key_logs_and_captures_bring_them(folder: Path, tmp_path: 
     assert shown(str(capture)) == ""
 
 
-@pytest.mark.parametrize("words", [["anonymize", "{}", "out.pcapng"]], ids=["anonymize"])
+@pytest.mark.parametrize("words", [["anonymize", "{}", "-o", "out.pcapng"]], ids=["anonymize"])
 @pytest.mark.parametrize("option", ["--keylog", "--keylog-dir"])
 def test_what_decrypts_nothing_says_so(words: list[str], option: str, tmp_path: Path) -> None:
     from typer.testing import CliRunner

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from typer import Argument, Option
+from typer import Option
 
 from wiredecode.cli import options
-from wiredecode.cli.commands import Command
 from wiredecode.cli.interrupt import INTERRUPTED
 from wiredecode.cli.output import say
 
@@ -24,8 +23,8 @@ class AnonymizeOptions(options.Reading):
     """Options of the replacements."""
 
     decoding: options.DecodingWithoutNames  # type: ignore[assignment]  # addresses are replaced
-    files: list[str] = Argument(..., metavar="FILE", show_default=False, help=options.PIPE)
-    out: Path = Option(None, "-o", "--output", metavar="OUT.pcapng", help="Write this file. [required]")
+    files: options.Files
+    out: Path = Option(..., "-o", "--output", metavar="OUT.pcapng", help="Write this file.")
     key: str = Option(
         "random",
         metavar="FILE|random",
@@ -41,20 +40,6 @@ class AnonymizeOptions(options.Reading):
     crypto_pan: bool = Option(
         False, "--crypto-pan", help="Addresses as Crypto-PAn maps them, bit by bit; in texts they become zeros."
     )
-
-
-class COMMAND(Command):
-    """``anonymize``: without ``-o``, the last argument is the output, as before."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and list the files; ``ctx`` is click's."""
-        rest, given = super().parse_args(ctx, args), ctx.params
-        if not ctx.resilient_parsing:
-            *files, out = given["files"] if given["out"] is None else [*given["files"], given["out"]]
-            if not files:
-                raise options.UsageError("where to? Give -o OUT.pcapng")
-            given |= {"files": options.listed(files), "out": Path(out)}
-        return rest
 
 
 def anonymize(settings: AnonymizeOptions) -> int:
