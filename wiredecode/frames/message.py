@@ -128,10 +128,12 @@ class Messages:
 
         Several calls for one frame count on.
         """
-        self.add_part(FrameMessages(frame, operation, bodies, **columns))
+        if bodies:
+            self.count += len(bodies)
+            self.parts.append(FrameMessages(frame, operation, bodies, **columns))
 
     def add_part(self, part: MessagePart) -> None:
-        """Add the messages of a frame or a block."""
+        """Add the messages of a block."""
         if part.count:
             self.count += part.count
             self.parts.append(part)

@@ -194,11 +194,15 @@ class Deliveries:
 
     def add(self, part: FrameMessages) -> None:
         """Add messages of the next frame."""
+        frame = part.frame
         if part.published_ns is not None:
-            topic = topic_group(part.topic or "")
-            key = part.frame.protocol, within_limit(self._topics, topic, topic), broker(part.frame)
-            wait_ns = max(part.frame.time_ns - part.published_ns, 0)
-            self._spreads.setdefault(key, Spread()).add(wait_ns, part.count)
+            key = frame.protocol, part.topic, broker(frame)
+            spread = self._spreads.get(key)
+            if spread is None:
+                topic = topic_group(part.topic or "")
+                key = key[0], within_limit(self._topics, topic, topic), key[2]
+                spread = self._spreads.setdefault(key, Spread())
+            spread.add(max(frame.time_ns - part.published_ns, 0), len(part.bodies))
 
     def rows(self) -> Iterator[Row]:
         for (protocol, topic, server), spread in self._spreads.items():

@@ -216,9 +216,10 @@ class Report:
 
     def held(self, frame: Frame) -> bool:
         """Whether its answer may have come before: the protocol of a connection that began earlier is known later."""
+        if frame.connection.initiator is not None:
+            return False
         late_ns = FAREWELL_NS if frame.sender == "server" else 0
-        earliest_ns = max(self.last_ns, frame.connection.first_ns + late_ns)
-        return frame.connection.initiator is None and frame.time_ns < earliest_ns
+        return frame.time_ns < max(self.last_ns, frame.connection.first_ns + late_ns)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
         """Add frames to the evidence."""
