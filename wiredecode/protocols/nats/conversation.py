@@ -24,7 +24,6 @@ from wiredecode.protocols.nats.conversation_memory import (
     Receiver,
     Side,
     Subscription,
-    mark_copy,
     name_stored,
     plain_subject,
 )
@@ -155,9 +154,13 @@ class NatsConversation(Conversation):
             return
         receiver = said.receiver(frame.values.get("sid"), self.subscriptions)
         published = self.memory.copies.deliver(key, receiver, (frame.number, frame.id, 0))
-        if published is not None:
-            mark_copy(frame, published[1])
-            self.published_ns = (receiver.hands_on is None and published[2]) or None
+        if published is None:
+            return
+        self.published_ns = (receiver.hands_on is None and published[2]) or None
+        if "copy_of" not in frame.generated:
+            frame.generate("copy_of", published[1])
+            if frame.layers is not None and NAME in frame.layers:
+                frame.layers[NAME]["copy_of"] = published[1]
 
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.memory.carried, out, self.published_ns)

@@ -27,7 +27,7 @@ from crc32c import crc32c
 
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.nats import NAME, names
+from wiredecode.protocols.nats import names
 from wiredecode.protocols.registry import carried_by
 from wiredecode.protocols.shared.carried import CarriedSessions
 from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
@@ -329,14 +329,6 @@ class Copies:
             receiver.gets_all = False
         last[publisher] = original[0]
         return original
-
-
-def mark_copy(frame: Frame, original: int) -> None:
-    """Record the frame that this one is a copy of."""
-    if "copy_of" not in frame.generated:
-        frame.generate("copy_of", original)
-        if frame.layers is not None and NAME in frame.layers:
-            frame.layers[NAME]["copy_of"] = original
 
 
 MAX_REQUESTS = 20_000

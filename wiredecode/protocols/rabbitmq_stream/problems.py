@@ -242,7 +242,6 @@ class Admission(problems.Rule):
             problem = self.report.add(refusal, f"{whom} was refused{where}: {name}", (whom, where, code), frame=frame)
             if refusal is CODES["guest-not-local"]:
                 problem.detail(f"it came from {frame.destination}, which is no loopback address of the broker")
-
         elif kind == "CreditResponse" and code != names.OK:
             reason = names.outcome(code)
             what = f"credit of {short(frame.connection)} was refused: {reason}"
