@@ -42,7 +42,7 @@ def test_a_damaged_capture_says_what_the_whole_one_says(whole: Path, damaged: Pa
     assert compare(dissect(read(whole)), dissect(read(damaged))).wrong == []
 
 
-@pytest.mark.parametrize("capture", sampled(small_captures(), 5), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
 def test_a_snapshot_length_cuts_no_text_and_no_list_into_others(capture: Path) -> None:
     assert snaplens(capture, (79, 96, 113, 128)).wrong == []
 
@@ -70,7 +70,7 @@ def test_every_snapshot_length(capture: Path) -> None:
 
 @pytest.mark.parametrize(
     "capture",
-    sampled([path for path in small_captures() if size_of(path) <= LOSSY_BYTES], 5),
+    sampled([path for path in small_captures() if size_of(path) <= LOSSY_BYTES], 8),
     ids=lambda path: path.name,
 )
 def test_where_packets_are_lost_nothing_is_told_that_is_not_so(capture: Path) -> None:
@@ -131,7 +131,7 @@ def test_behind_a_gap_that_is_given_up_requests_come_before_their_answers(name: 
         assert frame.request is None or frame.request < frame.number
 
 
-@pytest.mark.parametrize("capture", sampled(small_captures(), 5), ids=lambda path: path.name)
+@pytest.mark.parametrize("capture", sampled(small_captures(), 8), ids=lambda path: path.name)
 def test_a_capture_that_begins_later_has_no_frames_of_others_and_loses_none(capture: Path) -> None:
     """At up to 15 packets, of larger captures at fewer; the sweep takes more."""
     report = starts(capture, 15, most=STARTED_PACKETS)

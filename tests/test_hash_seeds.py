@@ -50,7 +50,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-QUICK = ("other", "records", "check as JSON", "report", "fields", "Lua")
+QUICK = ("other", "records", "check as JSON", "fields", "Lua")
 """Commands that stand for the others, which are a slow test."""
 
 

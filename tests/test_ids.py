@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wiredecode
+from tests.conftest import sampled
 from tests.support import capture_files, packets
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector
@@ -46,7 +47,7 @@ def test_ids_fit_into_63_bits_and_differ_by_every_part() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::wiredecode.api.DamagedCapture")
-@pytest.mark.parametrize("path", capture_files(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sampled(capture_files()), ids=lambda path: path.name)
 def test_ids_name_what_numbers_named(path: Path) -> None:
     numbered = wiredecode.read(path, columns=["frame", "connection", *LINKS], strict=False).table().to_pydict()
     stable = wiredecode.read(path, columns=["frame", "connection", *LINKS], strict=False, ids="stable")

@@ -44,6 +44,7 @@ def test_the_first_problem_shown_names_the_cause(name: str, run: Run) -> None:
     assert max(len(line) for line in result.lines[:-1] if not line.startswith("  show")) <= 80
 
 
+@pytest.mark.slow
 def test_every_publish_without_ack_that_came_to_the_wire_is_told() -> None:
     """By the client's own account; 64 more of its publishes failed before NATS: their ids are not in the capture."""
     raw = gzip.decompress((STORIES / "leader-killed.pcap.gz").read_bytes())
@@ -56,6 +57,7 @@ def test_every_publish_without_ack_that_came_to_the_wire_is_told() -> None:
     assert "orders-stream (subject orders.1)" in found.what
 
 
+@pytest.mark.slow
 def test_the_killed_server_and_what_it_led_are_as_the_truth_says() -> None:
     truth = json.loads((STORIES / "leader-killed.truth.json").read_bytes())["events"]
     killed = next(event["at_epoch_s"] for event in truth if event["what"].startswith("SIGKILL c"))

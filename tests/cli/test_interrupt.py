@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Run
 from wiredecode.capture import PacketBatch
 from wiredecode.capture.reader import CaptureFile
 from wiredecode.cli import main
@@ -93,9 +94,9 @@ def test_an_interrupt_soon_after_the_first_line(captures: Path, words: tuple[str
     assert b"Traceback" not in errors
 
 
-def test_a_stop_while_the_reader_sleeps_cuts_nothing_short() -> None:
+def test_a_stop_while_the_reader_sleeps_cuts_nothing_short(run: Run) -> None:
     """Ctrl-Z and ``fg`` interrupt a write that waits; PYTHONUNBUFFERED takes the loop away."""
-    environment, whole = {**os.environ, "PYTHONUNBUFFERED": "1"}, {**os.environ, "PYTHONUNBUFFERED": ""}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([*COMMAND, "fields"], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         full, waiting = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ) - resource.getpagesize(), 0
@@ -107,7 +108,7 @@ def test_a_stop_while_the_reader_sleeps_cuts_nothing_short() -> None:
         process.send_signal(signal.SIGCONT)
         said = process.stdout.read()
     assert process.returncode == 0
-    assert said == subprocess.run([*COMMAND, "fields"], stdout=subprocess.PIPE, env=whole, check=True).stdout
+    assert said == run("fields").raw
 
 
 def test_the_totals_of_an_interrupted_run_say_so(

@@ -125,8 +125,13 @@ def test_buckets_have_the_rows_of_one_reader(path: Path) -> None:
                 same_rows(decoded(parts, replace(demand, levels=level))[0], rows)
 
 
-@pytest.mark.parametrize("levels", [("messages", "connections"), DECODED, ("frames", "connections")])
-@pytest.mark.parametrize("display", ["frame.length > 60", "frame.response", 'frame.type == "Publish"'])
+@pytest.mark.parametrize(
+    ("display", "levels"),
+    [
+        *((display, DECODED) for display in ("frame.length > 60", "frame.response", 'frame.type == "Publish"')),
+        *(("frame.length > 60", levels) for levels in (("messages", "connections"), ("frames", "connections"))),
+    ],
+)
 def test_a_filter_chooses_the_rows_of_several_levels(levels: tuple[str, ...], display: str) -> None:
     demand = TableDemand(levels, buckets=3, filter=display)
     found, _ = decoded_levels(file_rows("a", open_capture([BASIC]), first_ns(BASIC), demand), demand)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Container
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,16 +42,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DAYS = 4
-# Several files at once count their interfaces through; Spark counts those of each file.
-PLANS = {
-    "frames": TableDemand("frames", 2, [*KEPT["frames"], "offset", "length", "status", "latency_ns"]),
-    "messages": TableDemand("messages", 2),
-    "connections": TableDemand("connections", 2),
-    "packets": TableDemand("packets", 2, [name for name in TableDemand("packets").schema.names if name != "interface"]),
-}
 
 
-KEYS_ONLY = replace(PLANS["frames"], columns=KEPT["frames"])
+@cache
+def plan(level: str) -> TableDemand:
+    """Several files at once count their interfaces through; Spark counts those of each file."""
+    if level == "frames":
+        return TableDemand(level, 2, [*KEPT[level], "offset", "length", "status", "latency_ns"])
+    if level == "packets":
+        return TableDemand(level, 2, [name for name in TableDemand(level).schema.names if name != "interface"])
+    return TableDemand(level, 2)
+
+
+@cache
+def keys_only() -> TableDemand:
+    return replace(plan("frames"), columns=KEPT["frames"])
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +77,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "levels", [("frames",), ("messages",), ("connections",), ("frames", "messages", "connections")]
 )
 def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, levels: tuple[str, ...]) -> None:
-    demand, found = PLANS[levels[0]] if len(levels) == 1 else TableDemand(levels, 2), list[Decoded]()
+    demand, found = plan(levels[0]) if len(levels) == 1 else TableDemand(levels, 2), list[Decoded]()
     files = sorted(days.iterdir())
     known: dict[tuple[str, int], str] = {}
     for number, file in enumerate(files):
@@ -124,7 +130,7 @@ class Nights:
 
 @pytest.mark.slow
 def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSession, days: Path, tmp_path: Path) -> None:
-    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", PLANS["frames"])
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", plan("frames"))
     nights.put(0)
     assert nights.run() is not None
     nights.put(1, 3)
@@ -148,7 +154,7 @@ def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSessi
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["frames", "messages", "connections", "packets"])
 def test_nights_have_the_rows_of_all_days(spark: SparkSession, days: Path, tmp_path: Path, level: str) -> None:
-    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", PLANS[level])
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", plan(level))
     for day in (0, 2, 1, 3):
         nights.put(day)
         nights.run(finish=day == 3)
@@ -159,7 +165,7 @@ def test_nights_have_the_rows_of_all_days(spark: SparkSession, days: Path, tmp_p
 def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
     spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", KEYS_ONLY)
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", keys_only())
     nights.put(0, 1)
     keep = ProcessedFiles.keep
 
@@ -235,7 +241,7 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
 ) -> None:
     from wiredecode.cli import spark_job
 
-    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", KEYS_ONLY)
+    nights = Nights(spark, days, tmp_path, f"delta:{tmp_path / 'lake'}", keys_only())
     (nights.inside / "broken.pcap").write_text("no capture")
     rounds = iter([(1,), (2, 3), ()])
     nights.put(0)
@@ -263,7 +269,7 @@ def test_a_stream_repeats_increments_until_it_is_interrupted(
         verbosity=SimpleNamespace(quiet=False),
     )
     with pytest.raises(KeyboardInterrupt):
-        spark_job.SparkRun(options, KEYS_ONLY, Found()).follow(spark)
+        spark_job.SparkRun(options, keys_only(), Found()).follow(spark)
     told = capfd.readouterr().err
     assert told.count("broken.pcap") == 1, "a problem is reported once"
     assert told.count("packets to delta:") == 3

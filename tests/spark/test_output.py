@@ -24,7 +24,7 @@ from tests.spark.test_core import NATS_PORTS
 from tests.spark.test_pipeline import BASIC, CAPTURES, cut
 from tests.support import packets
 from wiredecode.api import DamagedCapture
-from wiredecode.export import writers
+from wiredecode.export import footer
 from wiredecode.export.lake import table as lake_table
 from wiredecode.export.lake.table import Places
 from wiredecode.export.writers import Settings
@@ -137,7 +137,7 @@ def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) ->
 
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
-    monkeypatch.setattr(writers, "BUFFER_BYTES", 1)
+    monkeypatch.setattr(footer, "BUFFER_BYTES", 1)
     monkeypatch.setitem(writing.LEVELS, "messages", ("day",))
     demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
     rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)

@@ -225,7 +225,7 @@ def test_a_click_on_the_last_line_is_the_key() -> None:
         await ui.pilot.click(offset=(ui.lines()[-1].index("F findings"), 29))
         await ui.until(lambda: "Findings" in ui.lines()[-1])
         await ui.pilot.click(offset=(ui.lines()[-1].index("Esc: back"), 29))
-        assert ui.app.screen is ui.main
+        await ui.until(lambda: ui.app.screen is ui.main)
         await ui.pilot.click(offset=(20, 1))
         assert ui.main.entry.has_focus
         await ui.press("escape")
