@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Run, run
 from tests.pcap import write_pcap
 from tests.support import packets as stored
-from wiredecode.trace.tracer import compare
+from wiredecode.trace.clocks import compare
 
 __all__ = ["run"]
 

@@ -131,7 +131,7 @@ class Packets:
         now[at + IPV4_HEADER : at + header] = bytes([NOP]) * (header - IPV4_HEADER)
         total = int.from_bytes(was[at + 2 : at + 4], "big")
         fragment = int.from_bytes(was[at + 6 : at + 8], "big") & FRAGMENT
-        self._behind(packet, at, at + header, at + total if total else len(was), was[at + 9], bool(fragment))
+        self._payload(packet, at, at + header, at + total if total else len(was), was[at + 9], bool(fragment))
         now[at + 10 : at + 12] = b"\0\0"
         now[at + 10 : at + 12] = checksum(now[at : at + header]).to_bytes(2, "big")
 
@@ -146,9 +146,9 @@ class Packets:
             now[start + 2 : min(start + size, len(now))] = _padding(min(start + size, len(now)) - start - 2)
             protocol, start = was[start], start + size
         stop = at + IPV6_HEADER + length if length else len(was)
-        self._behind(packet, at, min(start, len(was)), stop, protocol, False)
+        self._payload(packet, at, min(start, len(was)), stop, protocol, False)
 
-    def _behind(self, packet: Packet, ip: int, start: int, stop: int, protocol: int, fragment: bool) -> None:
+    def _payload(self, packet: Packet, ip: int, start: int, stop: int, protocol: int, fragment: bool) -> None:
         """Replace the payload of IP, from ``start`` up to ``stop``."""
         was, now = packet.was, packet.now
         end = max(start, min(stop, len(was)))

@@ -1,4 +1,4 @@
-"""The unit in which packets travel: a buffer and its columns, never an object per packet."""
+"""Packets in batches: one buffer and columns of numbers, without an object per packet."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The one exception of this package: an input that cannot be read, or not to its end."""
+"""The exception of this package: an input cannot be read, or not to its end."""
 
 from typing import Self
 
 
-def printable(text: str) -> str:
+def single_line(text: str) -> str:
     """``text`` on one line, control characters and lone surrogates as ``\\x..`` escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
@@ -36,7 +36,7 @@ class CaptureError(Exception):
         others = len(self.errors) - 1
         more = f" [{others} more of the files cannot be read in full]" if others > 0 else ""
         advice = f"; {self.advice}" if self.advice else ""
-        return printable(f"{self.path}: {self.what}{where}{advice}{more}")
+        return single_line(f"{self.path}: {self.what}{where}{advice}{more}")
 
 
 class Postponed:

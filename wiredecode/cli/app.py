@@ -1,4 +1,4 @@
-"""The tree of commands, and what becomes of their failures."""
+"""Entry point of the command line: runs a command, and turns errors into a line and an exit code."""
 
 import gc
 import os

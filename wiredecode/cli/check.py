@@ -1,4 +1,4 @@
-"""``wiredecode check``: what is wrong."""
+"""``wiredecode check``: the problems of captures, or of an interface while it is captured."""
 
 from __future__ import annotations
 

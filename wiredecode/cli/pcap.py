@@ -1,4 +1,4 @@
-"""``wiredecode pcap``: the main job."""
+"""``wiredecode pcap``: decode captures to trees, lines or records, or write the packets of chosen frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wiredecode sniff``: the main job, live; ``wiredecode interfaces``: where it can listen."""
+"""``wiredecode sniff``: decode a live capture; ``wiredecode interfaces``: list the interfaces."""
 
 import sys
 

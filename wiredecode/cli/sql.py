@@ -1,4 +1,4 @@
-"""``wiredecode sql``: questions to captures in SQL."""
+"""``wiredecode sql``: SQL queries over captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``wiredecode trace``: what became of one message."""
+"""``wiredecode trace``: one message from its publisher to its consumers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wiredecode.cli.session import Session
     from wiredecode.frames.message import Messages
     from wiredecode.trace import Collector, Criteria, Finder, Message
-    from wiredecode.trace.tracer import Offset
+    from wiredecode.trace.clocks import Offset
 
 
 @options.group
@@ -95,7 +95,7 @@ def trace(settings: TraceOptions) -> int:
     """
     from wiredecode.cli.live import is_pipe
     from wiredecode.trace import Collector, Finder, chosen, group
-    from wiredecode.trace.tracer import compare
+    from wiredecode.trace.clocks import compare
 
     criteria, files, quiet = settings.criteria, settings.files, settings.verbosity.quiet
     endpoint = settings.endpoint

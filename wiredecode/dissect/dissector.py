@@ -1,4 +1,4 @@
-"""From packets to frames: the loop that joins capture, net and protocols.
+"""From packets to frames: the loop that joins reading, reassembly and protocols.
 
 Frames of all connections come out in the order of the packets that completed them, so that a conversation sees both of
 its sides as they happened and numbers do not depend on how the capture was read.

@@ -1,4 +1,4 @@
-"""The second pass: what two sides said to each other, shortened to what a diagram can show."""
+"""The second pass: the frames of a connection as a sequence diagram, shortened to fit."""
 
 from collections import Counter, deque
 from collections.abc import Container, Iterable

@@ -229,7 +229,7 @@ STOPPED, JAVA_FRAMES = "Stopped", "\n\tat "
 
 def one_line(error: BaseException) -> str:
     """Find the reason in the long output of a failed job: what Python raised in a task, or else the first line."""
-    from wiredecode.capture.errors import printable
+    from wiredecode.capture.errors import single_line
 
     java = getattr(error, "java_exception", None)
     text = str(error if java is None else java)
@@ -238,4 +238,4 @@ def one_line(error: BaseException) -> str:
     python = RAISED.findall(text.partition(JAVA_FRAMES)[0]) if "Traceback" in text else []
     lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
     found = stopped[0] if stopped else ": ".join(python[-1]) if python else lines[0]
-    return printable(found.strip())
+    return single_line(found.strip())

@@ -1,4 +1,4 @@
-"""Messages and their confirms as Arrow: from what conversations collected to record batches."""
+"""Messages and their confirms, which conversations collect, as Arrow record batches."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The schemas of the tables, derived from the declarations and from nothing else (docs/tables.md).
+"""The schemas of the tables, derived from the declarations of layers and columns.toml (docs/tables.md).
 
 Metadata of a field completes its type: :data:`JSON_TEXT` marks columns of JSON text, :data:`ENUMERATION` the
 names of an enumeration, whose numbers are beside them.

@@ -1,4 +1,4 @@
-"""A message where it passes the wire, which one is wanted, and passages of the same message put together."""
+"""Sightings of messages in frames: which are wanted, and which are of the same message."""
 
 import hashlib
 import re

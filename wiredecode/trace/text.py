@@ -1,4 +1,4 @@
-"""The way of a message: its hops, what they say in a sentence, as lines, and as a record."""
+"""The path of a message, as lines with a summary and as a record: its hops in order of time."""
 
 import textwrap
 from collections.abc import Iterator

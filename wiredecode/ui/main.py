@@ -88,7 +88,7 @@ class MainScreen(Screen[None]):
         self.words: dict[str, str] = {}
         """The last searched texts, by kind."""
         self._sought = filterline.WORD
-        self._behind: list[int] = []
+        self._jumps: list[int] = []
         """Frames where jumps began."""
         self._asked_secrets = False
         self._wanted_at, self._late = 0.0, False
@@ -441,7 +441,7 @@ class MainScreen(Screen[None]):
             self.say(f"there is no frame {number:,}" + ("" if self.model.finished else " yet"))
             return
         if remember:
-            self._behind = [*self._behind[-MOST_BACK:], self.frames.number]
+            self._jumps = [*self._jumps[-MOST_BACK:], self.frames.number]
         self.frames.update()
         if not self.frames.go_to(number):
             self.frames.admit(number)
@@ -499,8 +499,8 @@ class MainScreen(Screen[None]):
         self.go_to(next((number for number in marks if number > self.frames.number), marks[0]))
 
     def action_back(self) -> None:
-        if self._behind:
-            self.go_to(self._behind.pop(), remember=False)
+        if self._jumps:
+            self.go_to(self._jumps.pop(), remember=False)
 
     def action_zero(self) -> None:
         if self.frames.count:

@@ -76,10 +76,10 @@ def partition() -> Kind:
     return U16("partition", "number of the partition")
 
 
-def sent_by(version: int, client_id: str) -> list[Any]:
+def sent_by(client_id: str) -> list[Any]:
     """First fields of Produce and Consume."""
     return [
-        U16("client_version", "of the client; from 3 on Consume has options", default=version),
+        U16("client_version", "of the client; from 3 on Consume has options", default=2),
         request_id(),
         Text("client_id", "name of the client program", length=UInt8, default=client_id),
     ]
@@ -131,7 +131,7 @@ def produced_topic(name: str, element: str, *numbered: Kind) -> type[Layer]:
 def produce(message_id: int, element: type[Layer], doc: str) -> type[TankFrame]:
     return message(
         message_id,
-        *sent_by(2, "c++"),
+        *sent_by("c++"),
         UInt8("required_acks", "cluster: 0 all in-sync replicas, 255 a quorum, else this many besides the leader"),
         U32("ack_timeout", "cluster: how long to wait for them; 0: 8 s", unit="ms"),
         Array("topics", element, "what to store where", count=UInt8),
@@ -181,7 +181,7 @@ def wanted_topics(name: str, count: type[Number]) -> Kind:
 
 Consume = message(
     names.CONSUME,
-    *sent_by(2, ""),
+    *sent_by(""),
     *waiting("; 0: answer immediately"),
     Optional(Flags("options", "how to serve", names=names.CONSUME_OPTIONS), When("client_version not in (0, 1, 2)")),
     wanted_topics("WantedTopic", UInt8),

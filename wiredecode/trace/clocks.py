@@ -1,0 +1,120 @@
+"""Clock offsets between captures of several hosts, from their common connections.
+
+An acknowledgement is never before the acknowledged bytes. Where data of one direction is in the first capture and its
+ACK in the second, the difference of their times is the offset between the clocks plus a time that is not negative: an
+upper bound of the offset. Data in the second capture whose ACK is in the first gives a lower bound. The estimate lies
+between both, in the middle: as for NTP, it is off by half of how much the ways there and back differ. Neither capture
+has to hold both directions, or the same packets.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from wiredecode.capture import CaptureError, open_capture
+from wiredecode.net.headers import HeaderReader
+from wiredecode.net.limits import Limits
+from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments, reverse
+
+MOST_FILES = 8
+"""More files are the rotated files of one capture, on one clock."""
+MOST_SEGMENTS = 300_000
+"""Of each file that are looked at."""
+ODD_SHARE = 0.01
+"""This share of the closest pairs may be wrong, as when only a repeated segment was captured."""
+
+
+class Offset(NamedTuple):
+    """Time by which the clock of a file is ahead of the first file's."""
+
+    file: str
+    offset_ns: int
+    error_ns: int
+    """Largest error of the offset."""
+
+
+@dataclass(slots=True)
+class Sequences:
+    """When sequence numbers were first seen in a file: sent, and acknowledged. By flow of the sender of the data."""
+
+    sent: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
+    acknowledged: dict[tuple[FlowKey, int], int] = field(default_factory=dict)
+
+    def add(self, segments: Segments) -> None:
+        columns = (segments.source_high, segments.source_low, segments.target_high, segments.target_low, segments.ports)
+        keys = zip(*(column.tolist() for column in columns), strict=True)
+        rest = (segments.seq, segments.ack, segments.flags, segments.length, segments.time_ns)
+        rows = zip(keys, *(column.tolist() for column in rest), strict=True)
+        for key, seq, ack, flags, length, time_ns in rows:
+            if flags & RST:
+                continue
+            size = length + bool(flags & SYN) + bool(flags & FIN)
+            if size:
+                self.sent.setdefault((key, (seq + size) & MASK), time_ns)
+            if flags & ACK:
+                self.acknowledged.setdefault((reverse(key), ack), time_ns)
+
+
+def seen_in(file: str | Path) -> Sequences:
+    """Return the first segments of a file; read errors are reported when the file is decoded."""
+    seen, reader, left = Sequences(), HeaderReader(Limits(), Counter(), Counter()), MOST_SEGMENTS
+    try:
+        for batch in open_capture([file]):
+            if len(batch) == 0:
+                continue
+            segments = reader.read(batch)
+            seen.add(segments)
+            left -= len(segments)
+            if left <= 0:
+                break
+    except CaptureError:
+        pass
+    return seen
+
+
+def upper_bound(sent: Sequences, acknowledged: Sequences) -> int | None:
+    """The clock of ``acknowledged`` is ahead of that of ``sent`` by no more than this, ns; None: unknown."""
+    times = sent.sent
+    waits = sorted(time_ns - times[key] for key, time_ns in acknowledged.acknowledged.items() if key in times)
+    return next(islice(waits, int(len(waits) * ODD_SHARE), None), None)
+
+
+def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
+    """Return by how much the clock of ``other`` is ahead of that of ``one``, and the largest error, ns."""
+    most, least = upper_bound(one, other), upper_bound(other, one)
+    if most is None or least is None or most < -least:
+        return None
+    return (most - least) // 2, (most + least + 1) // 2
+
+
+def compare(files: Sequence[str | Path]) -> list[Offset | None]:
+    """Return the offset of each file's clock to that of the first; None: no connection shows it.
+
+    An offset is 0 where one clock explains both captures.
+    """
+    first = Offset(str(files[0]), 0, 0)
+    if not 1 < len(files) <= MOST_FILES:
+        return [first, *(Offset(str(file), 0, 0) for file in files[1:])]
+    seen = [seen_in(file) for file in files]
+    found: dict[int, Offset] = {0: first}
+    while len(found) < len(files):
+        step = min(connected(files, seen, found), key=lambda one: one[1].error_ns, default=None)
+        if step is None:
+            break
+        found[step[0]] = step[1]
+    return [found.get(index) for index in range(len(files))]
+
+
+def connected(
+    files: Sequence[str | Path], seen: Sequence[Sequences], found: dict[int, Offset]
+) -> Iterable[tuple[int, Offset]]:
+    """Files that share connections with one whose offset is known."""
+    for index, file in enumerate(files):
+        for known, base in found.items():
+            if index not in found and (estimate := between(seen[known], seen[index])) is not None:
+                offset, error = estimate
+                offset = 0 if abs(offset) <= error else offset
+                yield index, Offset(str(file), base.offset_ns + offset, base.error_ns + error)
