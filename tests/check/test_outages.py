@@ -163,6 +163,11 @@ TABLE = (
     Outage("rabbit_disk_alarm.pcap", "server.stalled", ("an alarm (disk, memory)",), ("publish.unconfirmed",)),
     Outage("rabbit_no_quorum.pcap", "server.stalled", ("replicas that do not answer",), ("publish.unconfirmed",)),
     Outage("rabbit_advertised_nowhere.pcap", "rabbitmq_stream.advertised-host", ("10.99.0.9:5552", "gets no answer")),
+    Outage(
+        "rabbit_stopped_app.pcap",
+        *("rabbitmq_stream.stream-unavailable", ("said that stream s1 is unavailable, and no client found it again",)),
+        ("publish.unconfirmed", "rabbitmq_stream.no-close"),
+    ),
     Outage("rabbit_no_route.pcap", "rabbitmq_stream.no-route", ("sup has no stream for routing key gone",)),
     Outage(
         "rabbit_publisher_paused.pcap",

@@ -295,8 +295,8 @@ class MissingStreams(problems.Rule):
     _missing: dict[tuple[str, str], problems.FrameRef] = field(default_factory=dict)
     """By name and virtual host."""
     _deleted: dict[tuple[str, str], Deletion] = field(default_factory=dict)
-    _gone: dict[tuple[str, str], list[problems.FrameRef]] = field(default_factory=dict)
-    """What says that they are unavailable, though no client deleted them."""
+    _gone: dict[tuple[str, str], problems.Problem] = field(default_factory=dict)
+    """Those that became unavailable, though no client deleted them, and that none found again."""
 
     def frame(self, frame: Frame) -> None:
         where = frame.connection.identity.get("virtual_host", "")
@@ -317,8 +317,11 @@ class MissingStreams(problems.Rule):
             is_user = deleted is not None and deleted.place.connection is not frame.connection
             if deleted is not None and is_user and len(deleted.users) < problems.MOST_EVIDENCE:
                 deleted.users.append(problems.ref_of(frame))
-            if deleted is None and (key in self._gone or len(self._gone) < MOST_MISSING):
-                self._gone[key] = [*self._gone.get(key, ())[: problems.MOST_EVIDENCE], problems.ref_of(frame)]
+            if deleted is None and len(self._gone) < MOST_MISSING:
+                what = f"{frame.source} said that stream {key[0]} is unavailable"
+                code, place = CODES["stream-unavailable"], (frame.source, key)
+                self._gone[key] = problem = self.report.add(code, what, place, frame=frame, severity="note")
+                problem.weight = problem.count
             return
         missing = self._missing.pop(key, None)
         if frame.type == "Delete" and len(self._deleted) < MOST_MISSING:
@@ -352,13 +355,10 @@ class MissingStreams(problems.Rule):
             host = f" on virtual host {where}" if where else ""
             what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
-        for (stream, _), places in self._gone.items():
-            first = places[0]
-            if first.connection.closed or self.report.last_ns - first.time_ns >= problems.FAREWELL_NS:
-                broker = first.connection.endpoints[first.side]
-                what = f"{broker} said that stream {stream} is unavailable, and no client found it again"
-                severity = None if len(places) > 1 else "note"
-                self.report.about(CODES["stream-unavailable"], what, (broker, stream), places, severity=severity)
+        for problem in self._gone.values():
+            if problem.count > 1 and self.report.last_ns - (problem.last_ns or 0) >= problems.FAREWELL_NS:
+                problem.what += ", and no client found it again"
+                problem.severity = problem.code.severity
         for key, deletion in self._deleted.items():
             if deletion.users:
                 self._deleted_in_use(key, deletion, self._missing.get(key))
