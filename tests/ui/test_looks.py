@@ -12,7 +12,7 @@ from rich.style import Style
 from tests.ui.support import CAPTURES, Driver, drive
 from wiredecode import read, settings
 from wiredecode.settings import Settings
-from wiredecode.ui import filterline
+from wiredecode.ui import entry
 from wiredecode.ui.framelist import ranges_of
 from wiredecode.ui.screens import Listing
 from wiredecode.view.theme import SIDE
@@ -58,7 +58,7 @@ def test_the_last_filters_are_offered_next_time_but_not_all_of_a_long_life(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 4
-    monkeypatch.setattr(filterline, "MOST_KEPT", most)
+    monkeypatch.setattr(entry, "MOST_KEPT", most)
 
     async def first(ui: Driver) -> None:
         await ui.loaded()

@@ -1,10 +1,8 @@
 """The main screen: the list of frames, the tree and the bytes of the selected one, and the actions of keys."""
 
-import re
 from array import array
 from bisect import insort
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -19,14 +17,13 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from wiredecode.filter import Filter, compile_filter
-from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.registry import by_name, summary_keys
 from wiredecode.settings import Settings, SettingsError, load, write
-from wiredecode.ui import filterline, keys, reports, save_actions
+from wiredecode.ui import entry, keys, reports, save_actions
 from wiredecode.ui.detail import BytePane, TreePane
-from wiredecode.ui.filterline import Entry
+from wiredecode.ui.entry import Entry, time_of, wanted_bytes
 from wiredecode.ui.framelist import FrameList
 from wiredecode.ui.jobs import Job
 from wiredecode.ui.lines import Lines, TextLine
@@ -52,9 +49,6 @@ TAIL_SECONDS = 1.0
 """While the cursor follows a live capture a frame is shown for this long."""
 MOST_BACK, MOST_FILTERED, RECENT = 100, 8, 5
 """Jumps that can be gone back, filters whose frames are remembered, filters that are offered."""
-HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]*)+")
-SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
-CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
 
 
 class MainScreen(Screen[None]):
@@ -87,7 +81,7 @@ class MainScreen(Screen[None]):
         """The last event, in the status line."""
         self.words: dict[str, str] = {}
         """The last searched texts, by kind."""
-        self._sought = filterline.WORD
+        self._sought = entry.WORD
         self._jumps: list[int] = []
         """Frames where jumps began."""
         self._asked_secrets = False
@@ -228,7 +222,7 @@ class MainScreen(Screen[None]):
     # Input.
 
     def action_ask(self, kind: str) -> None:
-        text = self.select.text if kind == filterline.FILTER and self.select is not None else ""
+        text = self.select.text if kind == entry.FILTER and self.select is not None else ""
         self.entry.ask(kind, text or self.words.get(kind, ""))
         self._asks()
         self.say(keys.PROMPTS[kind])
@@ -237,15 +231,15 @@ class MainScreen(Screen[None]):
         """Name what is typed; below it, if that is a filter, the last ones."""
         kind, current = self.entry.kind, "" if self.select is None else self.select.text
         recent = self._recent = [each for each in reversed(self.entry.history) if each != current][:RECENT]
-        self.asked.show(f"{'go to' if kind == filterline.NUMBER else kind:<8}")
-        self.problem_line.display = kind == filterline.FILTER and bool(recent) and self.entry.has_focus
+        self.asked.show(f"{'go to' if kind == entry.NUMBER else kind:<8}")
+        self.problem_line.display = kind == entry.FILTER and bool(recent) and self.entry.has_focus
         line = Text("recent  ")
         for at, text in enumerate(recent):
             line.append(" │ " if at else "").append(keys.link(escape(text), f"recent({at})"))
         self.problem_line.show(line)
 
     def action_recent(self, at: int) -> None:
-        self._entered(Entry.Entered(filterline.FILTER, self._recent[at]))
+        self._entered(Entry.Entered(entry.FILTER, self._recent[at]))
 
     @on(events.DescendantFocus, "#entry")
     @on(events.DescendantBlur, "#entry")
@@ -280,20 +274,20 @@ class MainScreen(Screen[None]):
     def _entered(self, event: Entry.Entered) -> None:
         self._left()
         match event.kind:
-            case filterline.FILTER:
+            case entry.FILTER:
                 self.filter_as_typed(event.text)
-            case filterline.NUMBER:
+            case entry.NUMBER:
                 self.go_to_place(event.text)
-            case filterline.WORD | filterline.BYTES:
-                self.search(event.text, in_bytes=event.kind == filterline.BYTES)
-            case filterline.FILE if event.text:
+            case entry.WORD | entry.BYTES:
+                self.search(event.text, in_bytes=event.kind == entry.BYTES)
+            case entry.FILE if event.text:
                 self.save(event.text)
 
     # Filters.
 
     def filter_as_typed(self, text: str) -> None:
         """Names of saved filters are filled in; ``@name = filter`` saves one, without a filter it takes it away."""
-        saved = filterline.SAVED.match(text)
+        saved = entry.SAVED.match(text)
         if saved is not None:
             text = text[saved.end() :]
             if self.keep(f"filters.{saved[1]}", text or None):
@@ -512,33 +506,19 @@ class MainScreen(Screen[None]):
 
     def go_to_place(self, text: str) -> None:
         """To a frame by its number, or by a time: ``12.5s`` of the capture, ``+0.5s`` from here, or a date or hour."""
-        number = text.replace(",", "")
+        number, rows, here = text.replace(",", ""), self.model.rows, self.frames.number
         if number.isdecimal():
             self.go_to(int(number))
-        elif (time := self._time(text.strip())) is None:
+        elif (time := time_of(text.strip(), self.model.first_ns, rows[here].time_ns if here else None)) is None:
             self.say(f"{text} is no number of a frame, nor a time as 12.5s, +0.5s, 12:30:01 or 2026-01-31T12:00:00Z")
-        elif (found := self.model.rows.find(0, 1, lambda rows: rows["time_ns"] >= time)) is None:
+        elif (found := rows.find(0, 1, lambda some: some["time_ns"] >= time)) is None:
             self.say("the capture ends before that time")
         else:
             self.go_to(found)
 
-    def _time(self, text: str) -> int | None:
-        """Nanoseconds since the epoch."""
-        seconds = SECONDS.fullmatch(text)
-        rows, here = self.model.rows, self.frames.number
-        if seconds is not None:
-            ns = round(float(seconds[2]) * 1e9)
-            if seconds[1]:
-                return rows[here].time_ns + (ns if seconds[1] == "+" else -ns) if here else None
-            return self.model.first_ns + ns
-        if CLOCK.fullmatch(text):
-            day = datetime.fromtimestamp((rows[here].time_ns if here else self.model.first_ns) / 1e9).astimezone()
-            text = f"{day:%Y-%m-%d}T{text:0>8}"
-        return time_ns(text)
-
     def search(self, text: str, *, in_bytes: bool) -> None:
         """Begin to search for a text in types and details, or for a text or digits in the bytes of frames."""
-        self._sought = filterline.BYTES if in_bytes else filterline.WORD
+        self._sought = entry.BYTES if in_bytes else entry.WORD
         self.words[self._sought] = text
         self.action_search_on(1)
 
@@ -547,7 +527,7 @@ class MainScreen(Screen[None]):
         word = self.words.get(self._sought, "")
         if not word:
             self.say("nothing to search for: s asks for text, X for bytes")
-        elif self._sought == filterline.WORD:
+        elif self._sought == entry.WORD:
             otherwise = f"{word!r} is not further {'on' if step > 0 else 'up'}"
             self._next(lambda number: self.model.rows.search(number, word, step), otherwise)
         else:
@@ -663,16 +643,6 @@ class MainScreen(Screen[None]):
 
     def action_quit(self) -> None:
         self.app.exit(0)
-
-
-def wanted_bytes(text: str) -> tuple[bytes, str]:
-    """The searched bytes, and their description: digits, or a text; one in quotes is never digits."""
-    if HEX.fullmatch(text):
-        found = bytes.fromhex(re.sub(r"[\s:]", "", text))
-        return found, f"bytes {found.hex(' ')}"
-    quoted = len(text) > 2 and text[0] == text[-1] == '"'
-    found = (text[1:-1] if quoted else text).encode(errors="surrogateescape")
-    return found, f"text {escape(text)!r}"
 
 
 def holds(frame: Frame, wanted: bytes) -> bool:

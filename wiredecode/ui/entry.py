@@ -1,8 +1,9 @@
-"""The line where filters, numbers and words are typed; filters are checked and completed as they are."""
+"""The line where filters, times, numbers and words are typed, and what they mean; filters are checked and completed."""
 
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar
 
 from textual import events
@@ -12,6 +13,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input
 
 from wiredecode.filter import FilterError, compile_filter
+from wiredecode.filter.values import time_ns
 from wiredecode.frames.escape import escape
 from wiredecode.settings import Settings, SettingsError, write
 from wiredecode.ui import keys
@@ -21,6 +23,9 @@ MOST_KEPT = 20
 """Filters that are remembered, and kept between runs."""
 SAVED = re.compile(r"\s*@([A-Za-z_][\w-]*)\s*=(?!=)\s*")
 """Before a filter: save it by this name."""
+HEX = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]*)+")
+SECONDS = re.compile(r"([+-]?)(\d+(?:\.\d*)?)\s*s?")
+CLOCK = re.compile(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
 
 
 class Completion(Suggester):
@@ -151,3 +156,26 @@ def judge(text: str, settings: Settings) -> Entry.Judged:
     except SettingsError as error:
         return Entry.Judged(escape(str(error)), begin, len(typed))
     return Entry.Judged("")
+
+
+def time_of(text: str, first_ns: int, here_ns: int | None) -> int | None:
+    """Nanoseconds since the epoch; None: no time. Times are since ``first_ns``, those with a sign since ``here_ns``."""
+    if (seconds := SECONDS.fullmatch(text)) is not None:
+        ns = round(float(seconds[2]) * 1e9)
+        if not seconds[1]:
+            return first_ns + ns
+        return None if here_ns is None else here_ns + (ns if seconds[1] == "+" else -ns)
+    if CLOCK.fullmatch(text):
+        day = datetime.fromtimestamp((here_ns or first_ns) / 1e9).astimezone()
+        text = f"{day:%Y-%m-%d}T{text:0>8}"
+    return time_ns(text)
+
+
+def wanted_bytes(text: str) -> tuple[bytes, str]:
+    """The searched bytes, and their description: digits, or a text; one in quotes is never digits."""
+    if HEX.fullmatch(text):
+        found = bytes.fromhex(re.sub(r"[\s:]", "", text))
+        return found, f"bytes {found.hex(' ')}"
+    quoted = len(text) > 2 and text[0] == text[-1] == '"'
+    found = (text[1:-1] if quoted else text).encode(errors="surrogateescape")
+    return found, f"text {escape(text)!r}"
