@@ -87,6 +87,9 @@ def read(
         from wiredecode.filter import compile_filter
 
         compile_filter(filter, secrets=show_secrets, utc=utc)
+    from wiredecode.net.limits import limits_of
+    from wiredecode.protocols.registry import decoding
+
     return Dissection(
         paths=[each for path in several for each in _found(path)],
         level=level,
@@ -95,7 +98,7 @@ def read(
         decode_as=decoding(decode_as or {}),
         bytes=bytes,
         show_secrets=show_secrets,
-        limits=_keyed(reassembly(limits or {}), keylog),
+        limits=_keyed(limits_of(limits or {}), keylog),
         strict=strict,
         ids=ids,
         utc=utc,
@@ -381,22 +384,6 @@ class Dissection:
         return head + "".join(shown) + (f"<p>the first {SHOWN} frames</p>" if len(shown) == SHOWN else "")
 
 
-def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
-    """Protocols of ports, from names such as ``nats/3``. Raises ``ValueError``."""
-    from wiredecode.protocols.registry import DecodeAs, by_name, protocols
-
-    found = {}
-    for port, name in names.items():
-        name, _, dialect = name.partition("/")
-        protocol = by_name(name)
-        if protocol is None:
-            raise ValueError(f"no protocol is called {name!r}; there is {', '.join(one.name for one in protocols())}")
-        if dialect and dialect not in protocol.dialects:
-            raise ValueError(f"{name} has no dialect {dialect!r}; there is {', '.join(protocol.dialects) or 'none'}")
-        found[port] = DecodeAs(protocol, dialect or None)
-    return found
-
-
 def _keyed(limits: Limits, keylog: str | os.PathLike[str] | None) -> Limits:
     """``limits`` with the TLS secrets of a file."""
     if keylog is None:
@@ -405,16 +392,3 @@ def _keyed(limits: Limits, keylog: str | os.PathLike[str] | None) -> Limits:
     from wiredecode.tls.keylog import Keyed, KeyLog
 
     return Keyed.of(limits, KeyLog([Path(keylog)]))
-
-
-def reassembly(chosen: Mapping[str, float]) -> Limits:
-    """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
-    from dataclasses import asdict
-
-    from wiredecode.net.limits import Limits
-
-    known = asdict(Limits())
-    for name in chosen:
-        if name not in known:
-            raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")
-    return Limits(**{**known, **chosen})

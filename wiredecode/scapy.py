@@ -17,14 +17,13 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, Raw, bind_layers
 from scapy.sessions import DefaultSession
 
-from wiredecode.api import decoding
 from wiredecode.capture import PacketBatch
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.net import Connection
 from wiredecode.protocols.base import Protocol, Verdict
-from wiredecode.protocols.registry import protocols
+from wiredecode.protocols.registry import decoding, protocols
 
 KEPT_PACKETS = 10_000
 """Headers of packets that are remembered for the frames that end in them."""

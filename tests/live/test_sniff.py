@@ -24,9 +24,9 @@ from tests.live.conftest import SECONDS, listening, needs, once_listening, say_a
 from tests.net import craft
 from tests.pcap import write_pcap
 from tests.support import Part, capture, dialogue
-from wiredecode.api import decoding
 from wiredecode.capture import open_capture
 from wiredecode.net.link import LINKTYPE_LINUX_SLL2
+from wiredecode.protocols.registry import decoding
 
 pytestmark = pytest.mark.usefixtures("rights")
 

@@ -247,7 +247,7 @@ class DecodingWithoutNames:
     @cached_property
     def ports(self) -> dict[int, DecodeAs]:
         """The protocols that ports speak."""
-        from wiredecode.api import decoding
+        from wiredecode.protocols.registry import decoding
 
         chosen = {}
         for choice in self.decode_as or ():

@@ -3,7 +3,8 @@
 Reaching one is counted in `Network.limits_hit`, and is a Note where it costs a stream anything.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 KIB = 1 << 10
@@ -68,3 +69,12 @@ may be ahead of its own (merged files, a clock that was set)."""
 
 CLOSED_CHECK_PACKETS = 32768
 """`Limits.closed_connections` is enforced at multiples of this packet number."""
+
+
+def limits_of(chosen: Mapping[str, float]) -> Limits:
+    """The limits of reassembly, some chosen by name. Raises ``ValueError``."""
+    known = asdict(Limits())
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"{name!r} is no limit; there is {', '.join(known)}")
+    return Limits(**{**known, **chosen})

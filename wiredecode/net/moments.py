@@ -1,4 +1,4 @@
-"""WaitEnds of a connection: its packets, and the ends of waits between them, as integers in order.
+"""Moments of a connection: its packets, and the ends of waits between them, as integers in order.
 
 Packet n is the moment ``n << BITS``. A wait that ends between two packets of a connection (a gap is given up) gets a
 separate moment, after the first and before the second of them, for any packets of other connections between: the order

@@ -141,6 +141,20 @@ def requests_of(name: str) -> frozenset[str]:
     return of_all if isinstance(of_all, frozenset) else of_all.get(name, frozenset())
 
 
+def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
+    """Protocols of ports, from names such as ``nats/3``. Raises ``ValueError``."""
+    found = {}
+    for port, name in names.items():
+        name, _, dialect = name.partition("/")
+        protocol = by_name(name)
+        if protocol is None:
+            raise ValueError(f"no protocol is called {name!r}; there is {', '.join(one.name for one in protocols())}")
+        if dialect and dialect not in protocol.dialects:
+            raise ValueError(f"{name} has no dialect {dialect!r}; there is {', '.join(protocol.dialects) or 'none'}")
+        found[port] = DecodeAs(protocol, dialect or None)
+    return found
+
+
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
     """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from wiredecode.api import decoding, reassembly
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.filter import Filter, compile_filter
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
 from wiredecode.net.buckets import Bucket, Buckets
+from wiredecode.net.limits import limits_of
 from wiredecode.protocols import registry
-from wiredecode.protocols.registry import DecodeAs
+from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, by_bucket, packed, packets, report_text, value
 from wiredecode.tables.portable import converted, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
@@ -86,7 +86,7 @@ class TableDemand:
 
     @cached_property
     def reassembly(self) -> Limits:
-        return reassembly(self.limits)
+        return limits_of(self.limits)
 
     @cached_property
     def keyed(self) -> Limits:
