@@ -16,12 +16,8 @@ EXACT = {
     **dict.fromkeys(("frame-max", "max-payload"), "frame.too-large"),
 }
 """By code of findings, in any group."""
-GROUPS = {
-    **{group: f"frame.{group}" for group in ("malformed", "checksum", "sequence", "security", "tls")},
-    "limit": "frame.limit",
-    "protocol": "frame.protocol",
-    "response": "frame.refused",
-}
+_SAME = ("malformed", "checksum", "sequence", "security", "tls", "limit", "protocol")
+GROUPS = {"response": "frame.refused", **{group: f"frame.{group}" for group in _SAME}}
 """By group of findings."""
 
 

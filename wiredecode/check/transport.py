@@ -68,13 +68,12 @@ class Health(Rule):
     _silences: dict[Hosts, list[Silence]] = field(default_factory=dict)
 
     def ended(self, connection: Connection) -> None:
-        health = connection.health
+        health, server = connection.health, 1 - client_side(connection)
         if health is None:
             return
         if health.refused or health.unanswered:
             code = CODES["tcp.refused"] if health.refused else CODES["tcp.no-answer"]
-            side = client_side(connection)
-            to = connection.endpoints[1 - side]
+            to = connection.endpoints[server]
             did = "refused" if health.refused else "did not answer"
             severity = None if health.refused or health.syns > 1 else "note"  # TCP sends a SYN again
             what, at = f"{to} {did} the connection", begin_of(connection)
@@ -86,12 +85,11 @@ class Health(Rule):
         if self._never_completed(connection):
             return
         if len(self._ended) < MOST_PROBLEMS and any(side.captured for side in connection.directions):
-            server, end = 1 - client_side(connection), health.end
+            end = health.end
             known = self._ended.setdefault(connection.endpoints[server], deque(maxlen=MOST_PROBLEMS))
             silent = end is None or end.side != server or "closed_by" in connection.identity
             known.append((connection, None if silent or end is None else end.time_ns))
-        answering = 1 - client_side(connection)
-        host, answers = connection.endpoints[answering].rpartition(":")[0], health.directions[answering]
+        host, answers = connection.endpoints[server].rpartition(":")[0], health.directions[server]
         self._heard_ns.put((host, answers.first_ns, answers.last_ns), None)
         if connection.initiator is None and any(side.captured for side in connection.directions):
             what = "connections began before the capture"

@@ -140,9 +140,8 @@ class FrameCounter:
             counts[2 + STATES.index(frame.status)] += 1
         counts[5] += len(frame.findings)
 
-    def rows(self) -> Iterator[Row]:
-        names = ("protocol", "type", "sender", "frames", "bytes", *STATES, "findings")
-        return (dict(zip(names, (*key, *counts), strict=True)) for key, counts in self._counts.items())
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        return ((*key, *counts) for key, counts in self._counts.items())
 
 
 class FindingCounter:
@@ -158,10 +157,9 @@ class FindingCounter:
             found = self._found.setdefault(key, [0, frame.time_ns, finding.message])
             found[:] = found[0] + 1, min(found[1], frame.time_ns), min(found[2], finding.message)
 
-    def rows(self) -> Iterator[Row]:
-        names = ("connection", "src", "dst", "severity", "group", "code", "count", "first", "message")
+    def rows(self) -> Iterator[tuple[Any, ...]]:
         for key, (count, first_ns, message) in self._found.items():
-            yield dict(zip(names, (*key, count, moment(first_ns), message), strict=True))
+            yield *key, count, moment(first_ns), message
 
 
 class ConsumerCounter:
@@ -180,9 +178,8 @@ class ConsumerCounter:
                 continue
             found[:] = found[0] + 1, min(found[1], value), max(found[2], value), value
 
-    def rows(self) -> Iterator[Row]:
-        names = ("protocol", "what", "of", "readings", "lowest", "highest", "last")
-        return (dict(zip(names, (*key, *found), strict=True)) for key, found in self._found.items())
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        return ((*key, *found) for key, found in self._found.items())
 
 
 class Deliveries:
@@ -204,10 +201,8 @@ class Deliveries:
                 spread = self._spreads.setdefault(key, Spread())
             spread.add(max(frame.time_ns - part.published_ns, 0), len(part.bodies))
 
-    def rows(self) -> Iterator[Row]:
-        for (protocol, topic, server), spread in self._spreads.items():
-            key = {"protocol": protocol, "topic": topic, "broker": server}
-            yield {**key, "delivered": spread.count, **spread.columns()}
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        return ((*key, spread.count, *spread.columns().values()) for key, spread in self._spreads.items())
 
 
 class ConnectionCounter:
@@ -285,7 +280,10 @@ class Counters:
 
     def table(self, statistic: Statistic) -> pa.Table:
         """The statistic of all frames received."""
-        rows = [*self._counters[statistic.name].rows()]
+        rows = [
+            row if isinstance(row, dict) else dict(zip(statistic.columns, row, strict=True))
+            for row in self._counters[statistic.name].rows()
+        ]
         columns = [pa.field(name, type_of(name)) for name in statistic.columns]
         schema = pa.schema([*columns, *map(fact_field, statistic.facts)])
         if self.connections is not None and statistic.name == "connections":
