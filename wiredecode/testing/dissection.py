@@ -84,11 +84,9 @@ def pairing(frame: Frame) -> tuple[Any, ...]:
     return frame.type, frame.status, frame.request, [finding.code for finding in frame.findings]
 
 
-def dissected(
-    path: Path, *, batch: int | None = None, pickled: int = 0, stable: bool = False
-) -> tuple[list[tuple[Any, ...]], Any]:
+def dissected(path: Path, batch: int | None = None, pickled: int = 0) -> tuple[list[tuple[Any, ...]], Any]:
     """All that the frames of a capture say, and the totals; every ``pickled`` batches the dissector is pickled."""
-    demand = Demand(style=STYLE, stable_ids=stable)
+    demand = Demand(style=STYLE, stable_ids=True)
     dissector = Dissector(demand)
     found: list[tuple[Any, ...]] = []
     options: dict[str, Any] = {} if batch is None else {"batch_packets": batch}

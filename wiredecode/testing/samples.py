@@ -96,12 +96,6 @@ def asks_for_bytes(when: When) -> bool:
     return not names <= when.names() | {"has"}
 
 
-@cache
-def names_of(kind: type[Kind]) -> list[str]:
-    """The name of its class and those of its bases."""
-    return [base.__name__ for base in kind.__mro__]
-
-
 class Maker:
     """Makes layers with values in all fields that may be there."""
 
@@ -146,7 +140,7 @@ class Maker:
 
     def value(self, kind: Kind, depth: int) -> Any:
         """A value that the kind can write; None: the kind is left to its default."""
-        for name in (kind.name, *names_of(type(kind))) if self.values else ():
+        for name in (kind.name, *(base.__name__ for base in type(kind).__mro__)) if self.values else ():
             if name in self.values:
                 return self.values[name](self.chance)
         if isinstance(kind, Struct):
