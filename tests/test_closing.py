@@ -141,7 +141,7 @@ def test_what_an_older_connection_of_the_ports_acknowledged_last_is_known_in_any
     older.seq[0] += len(PUBLISH)
     packets += [older.packet(1), newer.handshake()[0], *newer.send(0, HEARTBEAT)]
     first, second = dict.fromkeys(frame.connection for frame in dissect(batches(packets, size)).frames)
-    assert (first.directions[0].unseen, second.directions[0].unseen) == (len(PUBLISH), 0)
+    assert (first.directions[0].acked_beyond, second.directions[0].acked_beyond) == (len(PUBLISH), 0)
 
 
 CLOSED = {

@@ -31,7 +31,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_byte_is_decoded_as_it_was_said(name: str, tmp_path: Path) -> None:
-    found = examine(name, tmp_path, 0.05 if not CASES[name].loss else 0.3)
+    found = examine(name, tmp_path, 0.03 if not CASES[name].loss else 0.3)
     assert found["right"], found
 
 

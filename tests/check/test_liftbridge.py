@@ -14,6 +14,7 @@ from wiredecode.capture import open_capture
 from wiredecode.check import Problem
 
 STORY = STORIES / "leader-killed.pcap.gz"
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,6 @@ def test_a_cluster_at_work_has_no_such_problem() -> None:
     }
 
 
-@pytest.mark.slow
 def test_an_ack_may_still_come_where_the_capture_ends_soon() -> None:
     """The first publish without ack is at 26.2 s; until 30 s it has waited less than its client does."""
     batches = list(open_capture([str(STORY)]))

@@ -32,7 +32,7 @@ from wiredecode.testing.dissection import Result, dissect, dissected, meaning, p
 from wiredecode.testing.mutations import MUTATIONS, Mutation, truncation
 from wiredecode.testing.packets import batches
 from wiredecode.testing.parity import readers_agree
-from wiredecode.testing.samples import Values, distinct, general, integers, samples
+from wiredecode.testing.samples import WANTED, Values, distinct, general, integers, samples
 from wiredecode.testing.segments import (
     Cutting,
     Part,
@@ -99,6 +99,8 @@ class ProtocolTests:
     """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
     unfound: ClassVar[Mapping[str, int]] = {}
     """Frames that a start in the middle of a capture, by its name, does not find: too little tells what they are."""
+    wanted: ClassVar[int] = WANTED
+    """Frames made of each layer; more if others have other fields."""
     leaves: ClassVar[bool] = False
     """Fast decoders may leave what is written in an unusual way to the careful one."""
 
@@ -188,7 +190,7 @@ class ProtocolTests:
     @cache
     def made(cls, layer: type[Layer]) -> list[bytes]:
         """Frames made from the declaration; made once, so do not change the list."""
-        return samples(layer, cls.values)
+        return samples(layer, cls.values, wanted=cls.wanted)
 
     @classmethod
     def captured(cls, path: Path) -> Iterator[Case]:

@@ -17,8 +17,8 @@ from wiredecode.fields.layer import Layer
 
 Values = Callable[[random.Random], Any]
 """Makes a value of a field."""
-ATTEMPTS, WANTED, PATIENCE = 60, 12, 12
-"""Frames tried of a layer, frames wanted, and tries after these that may bring nothing new before the last one."""
+ATTEMPTS, WANTED = 60, 12
+"""Frames tried of a layer, and frames wanted; after that many tries in a row that bring nothing new it is enough."""
 PATTERN = bytes((0x13, 0x25, 0x37, 0x49, 0x5B, 0x6D, 0x7F, 0x91))
 CANNOT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
 """Exceptions of kinds for values that they cannot write."""
@@ -39,7 +39,9 @@ def build(layer: type[Layer], values: Mapping[str, Any]) -> Layer:
     return layer(**made)
 
 
-def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed: int = 1) -> list[bytes]:
+def samples(
+    layer: type[Layer], values: Mapping[str, Values] | None = None, seed: int = 1, wanted: int = WANTED
+) -> list[bytes]:
     """Well-formed frames of a layer, the first ones each with fields that those before had not.
 
     ``values`` makes those of fields that cannot be guessed: by name of the field, or of the class of its kind.
@@ -49,7 +51,7 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
     met: set[str] = set()
     vain = 0
     for _ in range(ATTEMPTS):
-        if vain == PATIENCE:
+        if vain == wanted:
             break
         maker = Maker(chance, values or {})
         try:
@@ -60,7 +62,7 @@ def samples(layer: type[Layer], values: Mapping[str, Values] | None = None, seed
         if read.problem is not None or read.stop != len(raw):
             continue
         paths = set(map(general, read.flat_ranges()))
-        if not paths <= met or len(found) < WANTED:
+        if not paths <= met or len(found) < wanted:
             found.append(raw)
             met |= paths
             vain = 0
