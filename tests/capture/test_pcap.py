@@ -29,7 +29,6 @@ def test_both_byte_orders_and_both_units_of_time(order: str, magic: int, unit_ns
         for k, data in enumerate(FRAMES)
     ]
     assert capture.info.files[0].format == name
-    assert capture.info.files[0].sections[0].byteorder == ("little" if order == "<" else "big")
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -44,7 +43,6 @@ def test_frame_check_sequence_bits_are_not_part_of_the_link_type() -> None:
     capture = Capture([BytesIO(pcap(record(b"frame"), network=0x2 << 28 | 1 << 26 | 113))])
     seen, _ = packets(capture)
     assert seen[0].linktype == 113
-    assert capture.info.interfaces[0].fcs_bytes == 4
 
 
 def test_packet_cut_by_snaplen_keeps_its_original_length() -> None:

@@ -1,6 +1,5 @@
 """Metadata of a capture besides its packets; filled while the capture is read."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 MAX_KEPT_BYTES = 32 * 1024 * 1024
@@ -24,20 +23,8 @@ class Interface:
     description: str = ""
     filter: str = ""
     os: str = ""
-    fcs_bytes: int = 0
-    """Frame check sequence at the end of every packet, when the file says that there is one."""
     file: int = 0
     """Index into ``CaptureInfo.files``."""
-
-
-@dataclass(slots=True)
-class Section:
-    """A pcapng section: what captured it."""
-
-    hardware: str = ""
-    os: str = ""
-    application: str = ""
-    byteorder: str = "little"
 
 
 @dataclass(slots=True)
@@ -72,25 +59,23 @@ class FileInfo:
     """``pcap``, ``pcap (nanoseconds)``, ``pcap (modified)`` or ``pcapng``."""
     compression: str = ""
     """``gzip``, ``zstd``, ``lz4`` or empty."""
-    sections: list[Section] = field(default_factory=list)
+    sections: int = 0
+    """Section headers of pcapng up to here."""
     interfaces: list[Interface] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     name_records: list[NameRecord] = field(default_factory=list)
     secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(secrets type, data) of decryption-secrets blocks; type 0x544c534b is a TLS key log."""
-    skipped_blocks: Counter[int] = field(default_factory=Counter)
-    """Blocks that were stepped over, by block type."""
     dropped: int = 0
     """Comments, names and secrets not kept because ``MAX_KEPT_BYTES`` was reached."""
     kept_bytes: int = 0
 
     def clear(self) -> None:
         """Forget everything but path and index: the file is going to be read from its start."""
-        for kept in (self.sections, self.interfaces, self.comments, self.name_records, self.secrets):
+        for kept in (self.interfaces, self.comments, self.name_records, self.secrets):
             kept.clear()
-        self.skipped_blocks.clear()
         self.format = self.compression = ""
-        self.dropped = self.kept_bytes = 0
+        self.sections = self.dropped = self.kept_bytes = 0
 
     def keep(self, size: int) -> bool:
         """Whether ``size`` more bytes of comments, names or secrets may be kept; counts them."""
@@ -109,10 +94,6 @@ class CaptureInfo:
     files: list[FileInfo] = field(default_factory=list)
     interfaces: list[Interface] = field(default_factory=list)
     """Indexed by ``PacketBatch.interface``: in order of definition, with several files of first packet."""
-
-    @property
-    def sections(self) -> list[Section]:
-        return [section for file in self.files for section in file.sections]
 
     @property
     def comments(self) -> list[Comment]:

@@ -14,7 +14,7 @@ from struct import Struct
 import numpy as np
 
 from wiredecode.capture.batch import NS_PER_SECOND, Columns, Damage, Parsed, gather
-from wiredecode.capture.info import FileInfo, Interface, Section
+from wiredecode.capture.info import FileInfo, Interface
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
@@ -32,8 +32,6 @@ MAGICS = {
     for order in "<>"
 }
 _LINKTYPE_MASK = 0xFFFF
-_FCS_PRESENT = 1 << 26
-_FCS_SHIFT = 28  # upper four bits: length of the frame check sequence in units of 16 bits
 
 
 class Pcap:
@@ -92,11 +90,9 @@ class Pcap:
     def _read_file_header(self, buffer: bytes, position: int) -> int:
         snaplen, network = Struct(self._order + "II").unpack_from(buffer, position + 16)
         linktype: int = network & _LINKTYPE_MASK
-        fcs = 2 * (network >> _FCS_SHIFT) if network & _FCS_PRESENT else 0
         resolution = 9 if self._unit_ns == 1 else 6
-        one = Interface(linktype, snaplen, resolution, fcs_bytes=fcs, file=self._info.index)
+        one = Interface(linktype, snaplen, resolution, file=self._info.index)
         self._info.interfaces.append(one)
-        self._info.sections.append(Section(byteorder="little" if self._order == "<" else "big"))
         return linktype
 
     def _columns(self, buffer: bytes, found: list[int]) -> Columns | None:

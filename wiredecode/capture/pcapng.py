@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import Columns, Damage, Parsed, gather, to_ns
-from wiredecode.capture.info import Comment, FileInfo, Interface, NameRecord, Section
+from wiredecode.capture.info import Comment, FileInfo, Interface, NameRecord
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 MAX_BLOCK_BYTES = 16 * 1024 * 1024
@@ -143,9 +143,8 @@ class PcapNg:
         info, order = self._info, self._order
         if kind == SECTION_HEADER:
             self._base = len(info.interfaces)
-            found = list(options(body[16:], order))
-            info.sections.append(section(found, order))
-            self._keep_comments("section", found, len(info.sections) - 1)
+            self._keep_comments("section", options(body[16:], order), info.sections)
+            info.sections += 1
         elif kind == INTERFACE_DESCRIPTION:
             found = list(options(body[8:], order))
             info.interfaces.append(interface(body, found, order, info.index))
@@ -161,8 +160,6 @@ class PcapNg:
             self._keep_comments("secrets", options(rest, order))
         elif kind == INTERFACE_STATISTICS:
             self._keep_comments("statistics", options(body[12:], order))
-        else:
-            info.skipped_blocks[kind] += 1
 
     def _keep_comments(
         self,
@@ -290,9 +287,8 @@ def _lengths_differ(first: int, second: int, position: int) -> Damage:
 
 OPT_END = 0
 OPT_COMMENT = 1
-_SHB_HARDWARE, _SHB_OS, _SHB_APPLICATION = 2, 3, 4
 _IF_TEXTS = {2: "name", 3: "description", 12: "os"}
-_IF_TSRESOL, _IF_FILTER, _IF_FCSLEN, _IF_TSOFFSET = 9, 11, 13, 14
+_IF_TSRESOL, _IF_FILTER, _IF_TSOFFSET = 9, 11, 14
 _NAME_IPV4, _NAME_IPV6 = 1, 2
 
 
@@ -313,12 +309,6 @@ def options(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
         at += length + (-length & 3)
 
 
-def section(found: Iterable[tuple[int, bytes]], order: str) -> Section:
-    names = {_SHB_HARDWARE: "hardware", _SHB_OS: "os", _SHB_APPLICATION: "application"}
-    known = {names[code]: text(value) for code, value in found if code in names}
-    return Section(**known, byteorder="little" if order == "<" else "big")
-
-
 def interface(body: bytes, found: Iterable[tuple[int, bytes]], order: str, file: int) -> Interface:
     """An interface description block: link type 2, reserved 2, snaplen 4, options."""
     linktype, snaplen = Struct(order + "HxxI").unpack_from(body)
@@ -330,8 +320,6 @@ def interface(body: bytes, found: Iterable[tuple[int, bytes]], order: str, file:
             one.tsresol = value[0]
         elif code == _IF_FILTER and value[:1] == b"\0":  # kind 0: text of a capture filter
             one.filter = text(value[1:])
-        elif code == _IF_FCSLEN and len(value) >= 1:
-            one.fcs_bytes = value[0]
         elif code == _IF_TSOFFSET and len(value) == 8:
             one.tsoffset = Struct(order + "q").unpack(value)[0]
     return one

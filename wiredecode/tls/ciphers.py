@@ -70,7 +70,6 @@ class Aead:
         self._open: Callable[[bytes, bytes, bytes], bytes] = (simple(key) if simple else AESCCM(key, tag)).decrypt
         self._iv, self._number = iv, int.from_bytes(iv)
         self._inner = version == TLS_1_3
-        self._tag = tag
         self.skip = 8 if not self._inner and suite.kind != CHACHA else 0
         self.overhead = self.skip + tag + self._inner
         self.sequence = 0

@@ -14,7 +14,7 @@ from wiredecode.tls.keylog import KeyLog
 START = b"\x17\x03\x03"
 """So begins every record of TLS 1.3 after the handshake."""
 MOST_GUESSES_IN_ALL = 1 << 20
-"""The same for a capture."""
+"""Secrets that are tried for a capture, where its handshakes were not captured."""
 PIECES, HELD_PIECES = 8, 64
 """Packets of a connection in which a record is looked for, and that may wait until it is whole."""
 TLS_1_3_SUITES = 0x13

@@ -264,7 +264,7 @@ class Resume:
 
 def counts(info: FileInfo) -> tuple[int, ...]:
     """Counts of the metadata that packets need."""
-    return len(info.sections), len(info.interfaces), len(info.secrets)
+    return info.sections, len(info.interfaces), len(info.secrets)
 
 
 class FilePart(io.RawIOBase):
