@@ -81,6 +81,23 @@ def test_a_request_without_answer_is_told_when_time_has_passed() -> None:
     assert worse(problems(asked, later_ns=1000)) == []
 
 
+@pytest.mark.parametrize(("acked", "told"), [(True, ["publish.unconfirmed", "request.unanswered"]), (False, [])])
+def test_a_connection_that_neither_acknowledges_nor_sends_again_was_no_longer_captured(
+    acked: bool, told: list[str]
+) -> None:
+    """Its last publishes have no ACK; another connection shows that the capture went on."""
+    asked = layers.QueryOffset(correlation_id=0x0A0B0C0D, reference="r", stream="orders")
+    lost = craft.Talk()
+    made: list[bytes | tuple[float, bytes]] = [*lost.handshake()]
+    for side, said in (*HANDSHAKE, *DECLARED, (CLIENT, asked), *[(CLIENT, THREE)] * 3):
+        made += lost.send(side, bytes(said))
+    made += [lost.ack(SERVER)] * acked
+    other = craft.Talk(client=("10.0.0.3", 40001))
+    made += [*other.handshake(), *other.send(CLIENT, bytes(layers.Heartbeat()))]
+    made += [(9.0, part) for part in other.send(SERVER, bytes(layers.Heartbeat()))]
+    assert sorted(worse(check(craft.batches(made)))) == told
+
+
 @pytest.mark.parametrize(("seconds", "told"), [(119, []), (300, ["rabbitmq_stream.heartbeat"] * 2)])
 def test_silence_longer_than_two_heartbeats_is_told(seconds: int, told: list[str]) -> None:
     tunes = [(side, layers.Tune(frame_max=0x01020304, heartbeat=60)) for side in (SERVER, CLIENT)]

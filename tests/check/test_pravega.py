@@ -29,6 +29,10 @@ def test_refusals_of_errors_are_told_by_kind() -> None:
     assert (sealed.severity, sealed.what) == ("note", "scope/stream/0.#epoch.0 is sealed")
 
 
+def test_appends_after_a_seal_wait_for_nothing_even_if_their_writer_was_set_up_before_the_capture() -> None:
+    assert worse(check(CAPTURES.parent / "tests/check/outages/pravega_sealed_late_start.pcap.gz")) == []
+
+
 def test_a_reader_behind_the_truncation_is_told_what_there_is() -> None:
     (problem,) = named(check(CAPTURES / "pravega" / "read_cuts.pcap"), "pravega.segment-truncated")
     assert problem.severity == "note"

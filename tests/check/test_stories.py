@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.check.support import CAPTURES, STORIES, check, named, seconds_in
+from tests.check.support import CAPTURES, STORIES, check, named, seconds_in, worse
 from tests.cli.conftest import Run, run
 from tests.conftest import long_are_slow
 from wiredecode import read
@@ -235,3 +235,10 @@ def test_a_request_without_answer_waits_until_the_last_packet_of_the_capture() -
     """The packets after it belong to connections that end before the last frame."""
     (problem,) = named(check(CAPTURES / "rabbitmq-stream" / "d_drop1pct.pcap"), "request.unanswered")
     assert problem.what == "Open of rabbitmq_stream was not answered, but not all that came back was captured"
+
+
+def test_a_stream_that_a_client_deleted_is_not_unavailable_where_the_capture_begins_late() -> None:
+    """The virtual hosts of the connections that were open already are not known."""
+    first, *rest = open_capture([str(STORIES / "consumer-stopped.pcap")], batch_packets=175)
+    assert len(first) == 175  # of 875
+    assert worse(check(rest)) == []

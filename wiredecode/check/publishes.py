@@ -11,7 +11,7 @@ from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
 from wiredecode.net.spread import MOST_VALUES, Spread
-from wiredecode.protocols.shared.pairing import Newest, reply_captured
+from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
 SLOW_P99_NS, SLOW_NS = 500_000_000, 1_000_000_000
@@ -187,7 +187,7 @@ class Publishes(Rule):
             if not sent.left or sent.is_confirmed or sent.type in (checks_of(sent.protocol) or NO_CHECKS).answered:
                 continue
             over = sent.connection.closed is not None or self.report.last_ns - sent.time_ns >= PATIENCE_NS
-            if over and reply_captured(sent):
+            if over and self.report.answer_captured(sent):
                 left.setdefault((sent.connection.number, sent.stream), []).append(sent)
         for key, publishes in left.items():
             self._report_unconfirmed(key, publishes)

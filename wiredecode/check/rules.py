@@ -95,7 +95,8 @@ class Requests(Rule):
             always = kind in requests_of(request.protocol) and kind not in checks.waits
             severity = None if always and not gave_up else "note"
             what = f"{kind} of {request.protocol} was not answered"
-            if answers.lossy or not answers.captured or since_ns <= answers.unlinked_ns:
+            lost = answers.lossy or not answers.captured or self.report.lost(connection)
+            if lost or since_ns <= answers.unlinked_ns:
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"

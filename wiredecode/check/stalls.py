@@ -266,7 +266,8 @@ class Stalls(problems.Rule):
             return
         answers = connection.directions[1 - client_side(connection)]
         accepted = health is not None and health.accepted
-        if not answers.lossy and (answers.captured if waiting.heard_ns else accepted):
+        captured = not answers.lossy and not self.report.lost(connection)
+        if captured and (answers.captured if waiting.heard_ns else accepted):
             counts = connection, waiting.count, waiting.published, False
             numbers = waiting.frames[-1], waiting.frames
             silence = Silence(server, waiting.since_ns, until_ns, *counts, *numbers, bool(waiting.heard_ns))

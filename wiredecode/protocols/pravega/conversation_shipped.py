@@ -145,6 +145,8 @@ class Shipped(Talk):
     def _seal(self, frame: Frame, request: SegmentRequest) -> None:
         """The server refuses an append to a sealed segment, and does not answer those that follow it."""
         writer, number = self.writers.get(request.writer or b""), request.offset or 0
+        if writer is None and request.writer:  # it was set up before the capture
+            writer = self.writers.get_or_make(request.writer, lambda: Writer(frame.values.get("segment", "")))
         refused = [request]
         if writer is not None:
             pending, writer.pending = writer.pending, deque(maxlen=MAX_OUTSTANDING)

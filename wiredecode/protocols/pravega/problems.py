@@ -200,9 +200,9 @@ class Setups(Rule):
 
     def finish(self) -> None:
         for place, writer, segment in self._waiting.values():
-            answers = place.connection.directions[1 - place.side]
             waited = self.report.last_ns - place.time_ns
-            if waited < SETUP_NS or answers.lossy or not answers.captured:
+            heard = place.connection.directions[1 - place.side].captured
+            if waited < SETUP_NS or not heard or not self.report.answer_captured(place):
                 continue
             what = f"writer {writer} waits for its set-up on {segment}"
             problem = self.report.add(CODES["setup-unanswered"], what, (writer, segment), frame=place)

@@ -305,14 +305,14 @@ class MissingStreams(problems.Rule):
             return
         if frame.type in ("PublishError", "DeclarePublisherResponse", "SubscribeResponse"):
             key = frame.generated.get("stream", ""), where
-            deleted = self._deleted.get(key)
+            deleted = self._deletion(*key)
             if frame.values.get("response_code") == names.OK:
                 self._gone.pop(key, None)
             if deleted is not None and deleted.users and frame.values.get("response_code", 0) != names.OK:
                 deleted.refused += len(frame.values.get("errors") or (frame,))
             return
         key = frame.values.get("stream", ""), where
-        deleted = self._deleted.get(key)
+        deleted = self._deletion(*key)
         if frame.type == "MetadataUpdate":
             is_user = deleted is not None and deleted.place.connection is not frame.connection
             if deleted is not None and is_user and len(deleted.users) < problems.MOST_EVIDENCE:
@@ -329,7 +329,12 @@ class MissingStreams(problems.Rule):
         elif frame.type == "Create" and deleted is not None:
             if deleted.users and (deleted.refused or missing):
                 self._deleted_in_use(key, deleted, missing)
-            del self._deleted[key]
+            self._deleted.pop(key, None)
+
+    def _deletion(self, stream: str, where: str) -> Deletion | None:
+        """The last one of a stream; the virtual host of a connection whose beginning was not captured is not known."""
+        alike = (each for key, each in self._deleted.items() if key[0] == stream and not (key[1] and where))
+        return self._deleted.get((stream, where)) or next(alike, None)
 
     def _described(self, frame: Frame, where: str) -> None:
         """Facts about streams in Metadata."""
@@ -344,7 +349,7 @@ class MissingStreams(problems.Rule):
 
     def _in_vain(self, frame: Frame, key: tuple[str, str]) -> bool:
         """Whether who asks for a stream may not know that it is gone: who deleted it looks whether it is."""
-        deleted = self._deleted.get(key)
+        deleted = self._deletion(*key)
         return deleted is None or (bool(deleted.users) and deleted.place.connection is not frame.connection)
 
     def finish(self) -> None:
@@ -355,7 +360,9 @@ class MissingStreams(problems.Rule):
             host = f" on virtual host {where}" if where else ""
             what = f"{short(place.connection)} asked for stream {stream}{host}: it does not exist"
             self.report.add(CODES["no-stream"], what, key, frame=place)
-        for problem in self._gone.values():
+        for key, problem in self._gone.items():
+            if (deleted := self._deletion(*key)) is not None and deleted.place.time_ns <= (problem.first_ns or 0):
+                continue  # it came out later, after a gap
             if problem.count > 1 and self.report.last_ns - (problem.last_ns or 0) >= problems.FAREWELL_NS:
                 problem.what += ", and no client found it again"
                 problem.severity = problem.code.severity

@@ -14,7 +14,7 @@ from wiredecode.fields import compiler, redacted
 from wiredecode.fields.credentials import without_secrets
 from wiredecode.frames import identity
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.shared.pairing import Newest
+from wiredecode.protocols.shared.pairing import Newest, reply_captured
 
 if TYPE_CHECKING:
     from wiredecode.net.types import Connection
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_EVIDENCE = 8
 """Frames, packets, connections and lines of detail that a problem cites."""
+RESENT_NS = 1_000_000_000
+"""Bytes without an ACK are sent again before that; later where round trips are long."""
 FAREWELL_NS, LAST = 1_000_000_000, (1 << 63) - 1
 """A farewell is said within this time of the end, and a greeting of the beginning; the last moment, and time, that
 there can be."""
@@ -220,6 +222,19 @@ class Report:
             return False
         late_ns = FAREWELL_NS if frame.sender == "server" else 0
         return frame.time_ns < max(self.last_ns, frame.connection.first_ns + late_ns)
+
+    def lost(self, connection: Connection) -> bool:
+        """Whether its last packets were not captured: one side got no ACK, and did not send again (RFC 6298)."""
+        health = connection.health
+        for each in health.directions if health is not None and health.end is None else ():
+            until_ns = self.last_ns - max(RESENT_NS, 3 * each.rtt.largest)
+            if each.unacknowledged and each.repeated_ns[1] < each.last_ns <= until_ns:
+                return True
+        return False
+
+    def answer_captured(self, request: Any) -> bool:
+        """Whether an answer to a frame, or to what stands for it, would have been captured."""
+        return reply_captured(request) and not self.lost(request.connection)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:
         """Add frames to the evidence."""
