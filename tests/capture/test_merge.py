@@ -118,8 +118,7 @@ def test_interfaces_comments_and_numbers_are_those_of_the_whole_capture(options:
     assert names == ["eth1", "lo", "eth1", "lo", "late", "lo"]
     assert [one.name for one in capture.info.interfaces] == ["eth1", "lo", "late", "unused"]
     assert [one.linktype for one in seen] == [1, 1, 1, 1, 101, 1]
-    comments = [(one.text, one.number) for one in capture.info.comments]
-    assert comments == [("first", None), ("on c", 3), ("on e", 5), ("second", None), ("on b", 2), ("on f", 6)]
+    assert [file.comments for file in capture.info.files] == [["first", "on c", "on e"], ["second", "on b", "on f"]]
 
 
 def test_damaged_files_cost_only_their_own_rest(tmp_path: Path) -> None:

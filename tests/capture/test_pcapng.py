@@ -151,16 +151,9 @@ def test_names_secrets_and_comments_are_kept_and_unknown_blocks_skipped() -> Non
         info = capture.info
         assert info.name_records == [NameRecord("10.0.0.1", ("broker", "alias")), NameRecord("::1", ("six",))]
         assert info.secrets == [(0x544C534B, b"CLIEN")]
-        assert [(one.scope, one.text, one.index, one.number) for one in info.comments] == [
-            ("section", "Störung", 0, None),
-            ("section", "second", 0, None),
-            ("interface", "mirror port", 0, None),
-            ("names", "from dns", None, None),
-            ("secrets", "keys", None, None),
-            ("statistics", "no drops", None, None),
-            ("packet", "look here", None, 2),
-            ("packet", "and here", None, 2),
-            ("packet", "old", None, 3),
+        assert info.files[0].comments == [
+            *("Störung", "second", "mirror port", "from dns", "keys"),
+            *("no drops", "look here", "and here", "old"),
         ]
 
 
@@ -173,7 +166,7 @@ def test_what_a_hostile_file_wants_to_be_kept_is_bounded(tmp_path: Path, monkeyp
     for _ in range(2):  # read again, it starts anew
         seen, _ = packets(capture)
         assert len(seen) == 5
-        assert len(capture.info.comments) == 2
+        assert len(capture.info.files[0].comments) == 2
         assert capture.info.files[0].dropped == 3
 
 
@@ -279,4 +272,4 @@ def test_written_by_scapy_and_read_the_same(tmp_path: Path) -> None:
         rows: list[tuple[bytes, Any]] = list(reader)
     oracle = [(data, about.wirelen, ((about.tshigh << 32) + about.tslow) * 1000) for data, about in rows]
     assert [(one.data, one.original, one.time_ns) for one in seen] == oracle
-    assert [one.text for one in capture.info.comments if one.scope == "packet"] == [f"packet {k}" for k in range(5)]
+    assert [f"packet {k}" for k in range(5)] == [each for each in capture.info.files[0].comments if "packet" in each]

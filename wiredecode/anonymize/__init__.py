@@ -48,7 +48,7 @@ def disguises() -> Disguises:
 
 
 class Anonymizer:
-    """Takes packets and the frames made of them, and writes the packets, with replaced contents, to ``file``.
+    """Takes packets and their frames, and writes the packets with replaced contents to ``file``.
 
     ``patches``: the file can be corrected where it was already written.
     """

@@ -27,19 +27,6 @@ class Interface:
     """Index into ``CaptureInfo.files``."""
 
 
-@dataclass(slots=True)
-class Comment:
-    """A comment that somebody wrote into a pcapng file."""
-
-    scope: str
-    """``section``, ``interface``, ``packet``, ``names``, ``statistics`` or ``secrets``."""
-    text: str
-    index: int | None = None
-    """Section or interface index within the file."""
-    number: int | None = None
-    """Packet number over the whole capture (final once the packet's batch has been handed out)."""
-
-
 @dataclass(slots=True, frozen=True)
 class NameRecord:
     """Names of one address from a name-resolution block."""
@@ -62,7 +49,8 @@ class FileInfo:
     sections: int = 0
     """Section headers of pcapng up to here."""
     interfaces: list[Interface] = field(default_factory=list)
-    comments: list[Comment] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    """Comments on any block of a pcapng file."""
     name_records: list[NameRecord] = field(default_factory=list)
     secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(secrets type, data) of decryption-secrets blocks; type 0x544c534b is a TLS key log."""
@@ -94,10 +82,6 @@ class CaptureInfo:
     files: list[FileInfo] = field(default_factory=list)
     interfaces: list[Interface] = field(default_factory=list)
     """Indexed by ``PacketBatch.interface``: in order of definition, with several files of first packet."""
-
-    @property
-    def comments(self) -> list[Comment]:
-        return [comment for file in self.files for comment in file.comments]
 
     @property
     def name_records(self) -> list[NameRecord]:

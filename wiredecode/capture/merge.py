@@ -42,7 +42,6 @@ class _Open:
         """Interface of the file to interface of the capture."""
         self.error: CaptureError | None = None
         self._batches = batches
-        self._comments_done = 0
         self.advance()
 
     def advance(self) -> None:
@@ -63,17 +62,6 @@ class _Open:
         """End of the packets before everything that ``edge`` has after its batch."""
         side: Literal["right", "left"] = "right" if self.rank <= edge.rank else "left"
         return int(np.searchsorted(self.keys, edge.last, side=side))
-
-    def number_comments(self, local: Int64s, number: Int64s) -> None:
-        """Give packet comments the number over the capture; ``local`` (ascending) is that of the file."""
-        comments = self.file.info.comments
-        while self._comments_done < len(comments):
-            comment = comments[self._comments_done]
-            if comment.number is not None:
-                if comment.number > local[-1]:
-                    return
-                comment.number = int(number[np.searchsorted(local, comment.number)])
-            self._comments_done += 1
 
 
 @dataclass(eq=False)
@@ -139,8 +127,6 @@ class Merge:
         owner = np.repeat(ranks, [end - at for _, at, end in parts])[order]
         interface = self._renumbered({one.rank: one for one, _, _ in parts}, owner, whole.interface)
         for one, _, end in parts:
-            mine = owner == one.rank
-            one.number_comments(whole.number[mine], number[mine])
             one.at = end
         secrets = tuple(secret for one, _, _ in parts for secret in one.batch.secrets)
         names = tuple(name for one, _, _ in parts for name in one.batch.names)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import Columns, Damage, Parsed, gather, to_ns
-from wiredecode.capture.info import Comment, FileInfo, Interface, NameRecord
+from wiredecode.capture.info import FileInfo, Interface, NameRecord
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 MAX_BLOCK_BYTES = 16 * 1024 * 1024
@@ -64,7 +64,6 @@ class PcapNg:
         self._head = Struct("<II")
         self._base = 0
         """Index of the section's first interface within the file."""
-        self._count = 0
         """Packets found up to now: numbers packet comments."""
 
     def unit(self) -> str:
@@ -143,34 +142,28 @@ class PcapNg:
         info, order = self._info, self._order
         if kind == SECTION_HEADER:
             self._base = len(info.interfaces)
-            self._keep_comments("section", options(body[16:], order), info.sections)
+            self._keep_comments(options(body[16:], order))
             info.sections += 1
         elif kind == INTERFACE_DESCRIPTION:
             found = list(options(body[8:], order))
             info.interfaces.append(interface(body, found, order, info.index))
-            self._keep_comments("interface", found, len(info.interfaces) - 1)
+            self._keep_comments(found)
         elif kind == NAME_RESOLUTION:
             records, rest = name_records(body, order)
             info.name_records += [record for record in records if info.keep(len(str(record)))]
-            self._keep_comments("names", options(rest, order))
+            self._keep_comments(options(rest, order))
         elif kind == DECRYPTION_SECRETS:
             secret, rest = secrets(body, order)
             if info.keep(len(secret[1])):
                 info.secrets.append(secret)
-            self._keep_comments("secrets", options(rest, order))
+            self._keep_comments(options(rest, order))
         elif kind == INTERFACE_STATISTICS:
-            self._keep_comments("statistics", options(body[12:], order))
+            self._keep_comments(options(body[12:], order))
 
-    def _keep_comments(
-        self,
-        scope: str,
-        found: Iterable[tuple[int, bytes]],
-        index: int | None = None,
-        number: int | None = None,
-    ) -> None:
+    def _keep_comments(self, found: Iterable[tuple[int, bytes]]) -> None:
         for code, value in found:
             if code == OPT_COMMENT and self._info.keep(len(value)):
-                self._info.comments.append(Comment(scope, text(value), index, number))
+                self._info.comments.append(text(value))
 
     # -- packets as columns --------------------------------------------------------------------
 
@@ -203,7 +196,6 @@ class PcapNg:
             return None, position, damage
         if kind != SIMPLE_PACKET:
             self._packet_comments(buffer, at, length, captured)
-        self._count += len(at)
         return self._columns(kind, buffer, at, captured, original, interface), position, damage
 
     def _scan(self, kind: int, buffer: bytes, position: int, limit: int) -> tuple[Int64s, Int64s, int]:
@@ -246,7 +238,7 @@ class PcapNg:
         options_end = at + length - 4
         for i in np.flatnonzero(options_end - options_at >= 4).tolist():
             found = options(buffer[int(options_at[i]) : int(options_end[i])], self._order)
-            self._keep_comments("packet", found, number=self._count + i + 1)
+            self._keep_comments(found)
 
     def _columns(
         self, kind: int, buffer: bytes, at: Int64s, captured: Int64s, original: Int64s, interface: Int64s

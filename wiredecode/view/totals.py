@@ -85,7 +85,7 @@ def files_text(info: CaptureInfo) -> str:
         form = ", ".join(part for part in (file.format, file.compression) if part)
         names = ", ".join(interface.name or f"link type {interface.linktype}" for interface in file.interfaces)
         lines.append(f"{'file':<{LABEL}}{file.path}: {form or 'not read'}{'; ' + names if names else ''}")
-        lines += [f"{'comment':<{LABEL}}{comment.text}" for comment in file.comments]
+        lines += [f"{'comment':<{LABEL}}{comment}" for comment in file.comments]
     return escape_lines(lines)
 
 

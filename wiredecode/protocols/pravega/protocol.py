@@ -31,7 +31,7 @@ SEARCH_SMALL_BYTES = 8 * 1024
 CODES = b"".join(re.escape(bytes([code])) for code in sorted(evidence.KNOWN) if code > 0)
 NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(evidence.KNOWN) if code < -2)
 CANDIDATE = re.compile(rb"(?=(?:\x00\x00\x00[" + CODES + rb"]|\xff\xff\xff[" + NEGATIVE + rb"])\x00)", re.DOTALL)
-"""Candidates for messages in mid-stream. Not with types 0, -1, -2: append data is full of them."""
+"""Candidates for messages in mid-stream. Types 0, -1 and -2 are none: append data is full of their bytes."""
 
 
 def hello(data: bytes, final: bool) -> bool | None:
