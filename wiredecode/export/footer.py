@@ -1,7 +1,7 @@
 """Parquet files of a thousand columns in little memory; their bytes are those that Arrow alone would write.
 
-Arrow needs 2 MB for each such row group until the end of a file. So it writes each as a file of its own, and only the
-group's compressed part of the footer is kept, 50 KB.
+Arrow keeps 2 MB for each such row group until a file ends. Here every group becomes a small file to Arrow, and only the
+compressed part of its footer is kept, 50 KB.
 """
 
 import io
