@@ -238,7 +238,7 @@ async def begin_anew(ui: Driver) -> None:
     main.frames.go_to(1)
     main.frames.marks.clear()
     main.frames.zero, main.message, main._asked_secrets = 0, "", False
-    main._behind.clear()
+    main._jumps.clear()
     main.frames.focus()
     await ui.shown()
 
