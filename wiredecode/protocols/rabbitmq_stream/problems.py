@@ -211,7 +211,7 @@ class DuplicateIds(problems.Rule):
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
 MOST_MISSING = 1000
 MANY_ROUTES = 3
-"""Questions in vain that are no mere look."""
+"""So many questions without a stream in the answer are a warning."""
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
