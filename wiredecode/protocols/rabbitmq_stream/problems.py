@@ -211,7 +211,7 @@ class DuplicateIds(problems.Rule):
 BEGINNINGS = frozenset({"DeclarePublisherResponse", "SubscribeResponse"})
 MOST_MISSING = 1000
 MANY_ROUTES = 3
-"""So many questions without a stream in the answer are a warning."""
+"""Questions that name no stream: at least this number is a warning."""
 RESPONSES = frozenset(names.KEYS[key] for key in names.RESPONSES)
 
 
