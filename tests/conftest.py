@@ -101,12 +101,12 @@ def in_one_test(names: str | tuple[str, ...], cases: Iterable[Any], ids: Any = (
                 except Exception as error:
                     failed[str(name)] = error
             if failed:
-                told = f"{len(failed)} of {len(cases)} fail: {', '.join(failed)}"
-                raise AssertionError(told) from next(iter(failed.values()))
+                text = f"{len(failed)} of {len(cases)} fail: {', '.join(failed)}"
+                raise AssertionError(text) from next(iter(failed.values()))
 
         signature = inspect.signature(test)
         kept = [each for each in signature.parameters.values() if each.name not in ([names] if single else names)]
-        every.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        every.__signature__ = signature.replace(parameters=kept)
         return every
 
     return decorate

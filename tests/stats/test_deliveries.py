@@ -39,7 +39,7 @@ def told(path: Path, *said: Said) -> list[tuple[str, str, int, float, float]]:
             packets += talks[who].handshake()
         packets += talks[who].send(side, data)
     columns = ("topic", "broker", "delivered", "min_us", "max_us")
-    return [tuple(row[name] for name in columns) for row in deliveries(write(path / "talk.pcap", packets))]  # type: ignore[misc]
+    return [tuple(row[name] for name in columns) for row in deliveries(write(path / "talk.pcap", packets))]
 
 
 SUB: list[Said] = [("consumer", SERVER, HELLO), ("consumer", CLIENT, b"SUB a 1\r\n"), ("producer", SERVER, HELLO)]

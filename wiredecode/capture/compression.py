@@ -19,7 +19,7 @@ _FORMATS: dict[str, tuple[Callable[[], Any], tuple[bytes, ...]]] = {
     "zstd": (Zstd, (ZSTD, *SKIPPABLE)),
     "lz4": (lz4, (LZ4, *SKIPPABLE)),
 }
-"""What decompresses each, and the first bytes of members; a capture starts with the first."""
+"""Decompressor and first bytes of the members of each format; a capture starts with the first of these."""
 
 
 def recognise(head: bytes) -> str:

@@ -95,8 +95,7 @@ class Requests(Rule):
             always = kind in requests_of(request.protocol) and kind not in checks.waits
             severity = None if always and not gave_up else "note"
             what = f"{kind} of {request.protocol} was not answered"
-            lost = answers.lossy or not answers.captured or self.report.lost(connection)
-            if lost or since_ns <= answers.unlinked_ns:
+            if since_ns <= answers.unlinked_ns or not self.report.all_captured(connection, 1 - request.side):
                 severity, what = "note", f"{what}, but not all that came back was captured"
             elif requests.lossy:
                 severity, what = "note", f"{what}, but not all that was sent before it was captured"

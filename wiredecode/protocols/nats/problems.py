@@ -344,9 +344,8 @@ class Clients(Rule):
 
     def _silent(self, connection: Connection, reader: Reader, side: int) -> None:
         """PINGs of one side that the other did not answer."""
-        pings, answers = reader.pings[side], connection.directions[1 - side]
-        captured = answers.captured and not answers.lossy and not self.report.lost(connection)
-        if not pings or reader.errors & CLOSING or not captured:
+        pings = reader.pings[side]
+        if not pings or reader.errors & CLOSING or not self.report.all_captured(connection, 1 - side):
             return
         end_ns = connection.health.last_ns if connection.health is not None else 0
         end = connection.health.end if connection.health is not None else None

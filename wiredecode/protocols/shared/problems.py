@@ -232,8 +232,13 @@ class Report:
                 return True
         return False
 
+    def all_captured(self, connection: Connection, side: int) -> bool:
+        """Whether nothing that a side sent is missing, as far as the capture shows."""
+        direction = connection.directions[side]
+        return direction.captured > 0 and not direction.lossy and not self.lost(connection)
+
     def answer_captured(self, request: Any) -> bool:
-        """Whether an answer to a frame, or to what stands for it, would have been captured."""
+        """Whether the answer to a request, a frame or a reference to one, would have been captured."""
         return reply_captured(request) and not self.lost(request.connection)
 
     def cite(self, problem: Problem, *frames: Frame | FrameRef) -> None:

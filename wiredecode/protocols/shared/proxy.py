@@ -112,7 +112,7 @@ class BehindProxy(Protocol):
         if preface == 0:
             split = self.split_inner(data)
             alike = max(count for count in range(len(SIGNATURE)) if data.startswith(SIGNATURE[:count]))
-            if split.ends and alike >= split.ends[0]:  # an empty line: later bytes told that it is no preface
+            if split.ends and alike >= split.ends[0]:  # an empty line: later bytes showed that it is no preface
                 split = replace(split, known_at=((0, alike + 1), *split.known_at))
             return split
         if preface is None or preface > len(data):
