@@ -10,7 +10,7 @@ import pytest
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.framer import Framer
-from wiredecode.net.moments import at_packet
+from wiredecode.net.logical_time import logical_time
 from wiredecode.net.types import Chunk, Connection, Gap, Note
 from wiredecode.protocols.base import Found, Split
 
@@ -92,11 +92,11 @@ def test_bytes_behind_a_gap_are_cut_in_ever_larger_pieces(monkeypatch: pytest.Mo
 
 
 def frame(owner: Connection, side: int, ready: int) -> Frame:
-    return Frame(owner, side, b"", 0, 0, 0, 0, 0, [ready], at_packet(ready), ready * 1000, ready * 1000)
+    return Frame(owner, side, b"", 0, 0, 0, 0, 0, [ready], logical_time(ready), ready * 1000, ready * 1000)
 
 
 def note(owner: Connection, side: int, packet: int) -> Note:
-    return Note(owner.directions[side], 0x01020304, at_packet(packet), "late-data", f"noted at {packet}")
+    return Note(owner.directions[side], 0x01020304, logical_time(packet), "late-data", f"noted at {packet}")
 
 
 @pytest.mark.parametrize(("ready", "borne"), [(6, []), (7, [7]), (8, [7, 8]), (9, [7, 8])])

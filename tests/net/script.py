@@ -22,7 +22,7 @@ import numpy as np
 from tests.net.craft import ACK, FIN, RST, SYN, Talk, batches
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Direction, Event, Gap, Limits, Network, Note
-from wiredecode.net.moments import place
+from wiredecode.net.logical_time import packet_of
 
 ISN = 999
 
@@ -78,7 +78,7 @@ class Outcome:
 
     def notes(self) -> list[tuple[int, int, str]]:
         """(packet, offset, code) of every note."""
-        return sorted((place(e.ready), e.offset, e.code) for e in self.events if isinstance(e, Note))
+        return sorted((packet_of(e.ready), e.offset, e.code) for e in self.events if isinstance(e, Note))
 
     def pieces(self, connection: int = 1, side: int = 0) -> list[tuple[int, ...]]:
         """(end, packet, time, packet that made it ready, its time) of every piece; a chunk's columns are checked."""
@@ -90,7 +90,7 @@ class Outcome:
                 assert e.offset + len(e.data) == e.ends[-1]
                 assert isinstance(e.data, bytes)
                 ends, packets, times, ready, ready_ns = (c.tolist() for c in columns)
-                rows += zip(ends, packets, times, map(place, ready), ready_ns, strict=True)
+                rows += zip(ends, packets, times, map(packet_of, ready), ready_ns, strict=True)
         return rows
 
     def line(self, connection: int = 1, side: int = 0) -> str:
@@ -143,7 +143,7 @@ def check(events: list[Event], outcome: Outcome, mark: int) -> None:
         if isinstance(e, Chunk | Gap):
             ready = [e.ready] if isinstance(e, Gap) else e.ready.tolist()
             assert ready == sorted(ready)
-            assert place(ready[0]) >= mark
+            assert packet_of(ready[0]) >= mark
             assert ready[0] >= outcome.ready.get(e.direction, 0)
             outcome.ready[e.direction] = ready[-1]
     outcome.events += events

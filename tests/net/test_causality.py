@@ -11,7 +11,7 @@ from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Gap, Limits, Network
-from wiredecode.net.moments import at_packet, place
+from wiredecode.net.logical_time import logical_time, packet_of
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2], ids=["whole", "single", "pairs"])
 FILLER = 60
@@ -43,7 +43,7 @@ def test_a_response_before_its_request_is_ready_after_it(size: int | None) -> No
     outcome = run(batches(packets + filler(), size))
     assert readies(outcome, 0) == [(10, 5, 5), (20, 6, 6)]
     assert readies(outcome, 1) == [(20, 4, 5), (40, 7, 7)]
-    sides = [e.direction.side for e in outcome.events if isinstance(e, Chunk) and at_packet(5) in e.ready]
+    sides = [e.direction.side for e in outcome.events if isinstance(e, Chunk) and logical_time(5) in e.ready]
     assert sides == [0, 1], "equal ready: the request comes first"
     for _, _, time_ns, ready, ready_ns in outcome.pieces(side=1)[:1]:
         assert (ready_ns - time_ns, ready) == (1_000_000, 5)
@@ -282,5 +282,5 @@ def test_what_was_acknowledged_before_a_gap_opened_is_not_counted(size: int | No
     late = talk.packet(0, seq=talk.seq[0] - 20, flags=ACK)
     own = [*((0.0, each) for each in (*start, waits)), (0.9, acks), (1.5, late), (2.5, late), (3.0, late)]
     outcome = run(batches([*own, *((3.0, each) for each in filler())], size))
-    gaps = [place(each.ready) for each in outcome.events if isinstance(each, Gap) and each.direction.side == 0]
+    gaps = [packet_of(each.ready) for each in outcome.events if isinstance(each, Gap) and each.direction.side == 0]
     assert gaps == [len(own) + FILLER + 1], "only the end of the capture shows it"

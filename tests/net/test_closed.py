@@ -27,7 +27,7 @@ def forgotten(packets: list[tuple[float, bytes]], size: int | None, limits: Limi
     network, found = Network(limits), []
     for part in batches(packets, size):
         network.feed(part)
-        found += [(c.number, c.ended) for c in network.pop_forgotten()]
+        found += [(c.number, c.end_packet) for c in network.pop_forgotten()]
     return found
 
 
@@ -60,7 +60,7 @@ def test_a_packet_after_its_time_belongs_to_a_new_connection(size: int | None) -
     packets = [*at(0.0, closing), *at(1.0, [OTHER] * 50), *at(6.1, [OTHER]), *at(6.2, closing[3:4])]
     outcome = run(batches(packets, size))
     assert outcome.network.connections == 3
-    ended = [(c.number, c.ended) for c in outcome.network.pop_forgotten()]
+    ended = [(c.number, c.end_packet) for c in outcome.network.pop_forgotten()]
     assert ended == [(1, 58), (2, 59), (3, 59)]
 
 
@@ -84,7 +84,7 @@ def test_the_tail_behind_a_gap_comes_out_before_it_is_forgotten(size: int | None
     for part in batches([*packets, (8.0, OTHER), (10.5, OTHER)], size):
         events += network.feed(part)
     assert [type(e).__name__ for e in events][-3:] == ["Gap", "Chunk", "End"]
-    assert [(c.number, c.ended) for c in network.pop_forgotten()] == [(1, 57)]
+    assert [(c.number, c.end_packet) for c in network.pop_forgotten()] == [(1, 57)]
 
 
 @SIZES
@@ -101,7 +101,7 @@ def test_a_gap_behind_which_both_sides_closed_is_filled_later(later: float, size
     network, events = Network(), []
     for part in batches([*told, (later + 6.1, OTHER)], size):
         events += network.feed(part)
-    ended = [(c.number, c.ended) for c in network.pop_forgotten()]
+    ended = [(c.number, c.end_packet) for c in network.pop_forgotten()]
     assert [type(e).__name__ for e in events if e.direction.connection.number == 1 and e.direction.side == 0][
         -1
     ] == "End"
@@ -138,12 +138,12 @@ def test_time_forgets_in_a_live_capture_without_packets() -> None:
     network.tick(now + 5_000_000_000)
     assert network.pop_forgotten() == []
     network.tick(now + 5_000_000_001)
-    assert [(c.number, c.ended) for c in network.pop_forgotten()] == [(1, 8)]
+    assert [(c.number, c.end_packet) for c in network.pop_forgotten()] == [(1, 8)]
 
 
 def test_finish_gives_all_connections_those_without_payload_too() -> None:
     outcome = run(batches([OTHER, *conversation(), Talk(client=("10.0.0.5", 5)).packet(0, b"x", flags=ACK)]))
-    ended = [(c.number, c.ended) for c in outcome.network.pop_forgotten()]
+    ended = [(c.number, c.end_packet) for c in outcome.network.pop_forgotten()]
     assert ended == [(1, 9), (2, 9), (3, 9)]
 
 

@@ -39,7 +39,7 @@ def test_port_reuse_without_fin_gives_up_the_gaps_of_the_old_connection(size: in
     del old[4]
     outcome = run(batches(old + incarnation(90000, 20), size))
     assert lines(outcome) == {1: "0-10 [10-20] 20-30", 2: "0-20"}
-    assert [(c.number, c.ended) for c in outcome.network.pop_forgotten()] == [(1, 6), (2, 13)]
+    assert [(c.number, c.end_packet) for c in outcome.network.pop_forgotten()] == [(1, 6), (2, 13)]
     assert outcome.network.pop_forgotten() == []
 
 
@@ -131,7 +131,7 @@ def test_the_connection_seen_longest_ago_is_forgotten_first(size: int | None) ->
     ports = [d.connection.ports[0] for d in outcome.directions]
     assert ports == [1000, 1001, 1002, 1003, 1001]
     assert outcome.network.limits_hit == {"connections": 2}
-    forgotten = [(c.ports[0], c.ended) for c in outcome.network.pop_forgotten()]
+    forgotten = [(c.ports[0], c.end_packet) for c in outcome.network.pop_forgotten()]
     assert forgotten == [(1001, 5), (1000, 7), (1002, 7), (1003, 7), (1001, 7)]
 
 

@@ -10,7 +10,7 @@ from tests.conftest import seeds
 from tests.net.craft import ACK, FIN, RST, START_NS, Talk, batches
 from tests.net.script import Outcome, content, run
 from wiredecode.net import Chunk, End, Gap, Limits, Network
-from wiredecode.net.moments import at_packet, place
+from wiredecode.net.logical_time import logical_time, packet_of
 
 SIZES = pytest.mark.parametrize("size", [None, 1, 2, 3], ids=["whole", "single", "pairs", "threes"])
 
@@ -62,7 +62,7 @@ def test_a_gap_that_was_acknowledged_is_given_up_a_second_after_the_ack(size: in
     outcome = run(batches(packets, size))
     assert outcome.line() == "0-10 [10-20] 20-40"
     assert placed(outcome) == [(10, 4, 0), (30, 10, 0), (40, 10, 0)]
-    assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [10], "the first packet later than 8.0"
+    assert [packet_of(e.ready) for e in outcome.events if isinstance(e, Gap)] == [10], "the first packet later than 8.0"
 
 
 @SIZES
@@ -88,7 +88,7 @@ def test_several_gaps_are_given_up_each_by_its_own_ack(size: int | None) -> None
     packets += [(1.0, ack(20)), (2.0, ack(60)), (2.5, parts[5]), (2.9, ack(60)), (3.2, ack(60)), (9.0, parts[7])]
     outcome = run(batches(packets, size))
     assert outcome.line() == "0-10 [10-20] 20-30 [30-40] 40-80"
-    assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [10, 12]
+    assert [packet_of(e.ready) for e in outcome.events if isinstance(e, Gap)] == [10, 12]
 
 
 @SIZES
@@ -138,7 +138,7 @@ def test_a_fin_is_no_end_of_a_gap_and_a_reset_is_one_after_a_second(flags: int, 
     packets = [(0.0, each) for each in (*start, one, three, ack(10), end)]
     packets += [(0.9, ack(10)), (1.1, ack(10)), (3.0, two)]
     outcome = run(batches(packets, size))
-    ends = [(e.offset, e.how, place(e.ready)) for e in outcome.events if isinstance(e, End)]
+    ends = [(e.offset, e.how, packet_of(e.ready)) for e in outcome.events if isinstance(e, End)]
     if flags & RST:
         assert outcome.line() == "0-10 [10-20] 20-30 !late-data"
         assert ends == [(30, "RST", 9)]
@@ -153,7 +153,7 @@ def test_a_reset_of_the_receiver_ends_a_gap_after_a_second() -> None:
     packets = [(0.0, each) for each in (*start, one, three, reset)] + [(3.0, each) for each in filler()]
     for size in (None, 1):
         outcome = run(batches(packets, size))
-        assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [7]
+        assert [packet_of(e.ready) for e in outcome.events if isinstance(e, Gap)] == [7]
         assert not any(isinstance(e, End) for e in outcome.events), "the sender did not close"
 
 
@@ -185,7 +185,7 @@ def test_a_gap_that_nobody_acknowledges_ends_with_a_budget_that_says_its_name(
     assert outcome.line() == "0-10 [10-20] 20-50 !limit-reached"
     (message,) = [e.message for e in outcome.events if hasattr(e, "message")]
     assert name in message
-    assert [place(e.ready) for e in outcome.events if isinstance(e, Gap)] == [8]
+    assert [packet_of(e.ready) for e in outcome.events if isinstance(e, Gap)] == [8]
 
 
 def test_live_a_gap_that_nobody_acknowledged_ends_with_the_users_patience() -> None:
@@ -198,7 +198,7 @@ def test_live_a_gap_that_nobody_acknowledged_ends_with_the_users_patience() -> N
     gap, rest = network.tick(now + 4_100_000_000)
     assert isinstance(gap, Gap)
     assert isinstance(rest, Chunk)
-    assert (place(gap.ready), [*map(place, rest.ready.tolist())], rest.ready_ns.tolist()) == (
+    assert (packet_of(gap.ready), [*map(packet_of, rest.ready.tolist())], rest.ready_ns.tolist()) == (
         7,
         [7],
         [START_NS + 5_000_000],
@@ -210,7 +210,7 @@ def test_bytes_lack_from_where_the_gap_was_seen_until_it_is_filled(size: int | N
     start, (one, two, three, four), _ = four_segments()
     packets = [*start, one, three, ack(10), two, four]
     direction = run(batches([*packets, *filler()], size)).directions[0]
-    lacking = [packet for packet in range(1, 12) if direction.incomplete(at_packet(packet))]
+    lacking = [packet for packet in range(1, 12) if direction.incomplete(logical_time(packet))]
     assert lacking == [5, 6]
 
 
@@ -219,14 +219,14 @@ def test_bytes_that_are_lost_lack_for_ever(size: int | None) -> None:
     start, (one, _, three, _), _ = four_segments()
     outcome = run(batches([(0.0, each) for each in (*start, one, three, ack(30))] + [(9.0, ack(30))], size))
     direction = outcome.directions[0]
-    assert [direction.incomplete(at_packet(packet)) for packet in (4, 5, 6, 7, 10**9)] == [
+    assert [direction.incomplete(logical_time(packet)) for packet in (4, 5, 6, 7, 10**9)] == [
         False,
         True,
         True,
         True,
         True,
     ]
-    assert direction.lost_from == at_packet(5)
+    assert direction.lost_from == logical_time(5)
 
 
 @pytest.mark.parametrize("seed", seeds(20))

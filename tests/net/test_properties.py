@@ -15,7 +15,7 @@ from tests.net.craft import ACK, FIN, RST, START_NS, SYN, Talk, batches
 from tests.net.script import Outcome, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Gap, Limits
-from wiredecode.net.moments import at_packet, place
+from wiredecode.net.logical_time import logical_time, packet_of
 
 
 @dataclass
@@ -95,13 +95,13 @@ def test_any_order_gives_the_stream_its_gaps_and_the_packet_of_every_byte(seed: 
             at += event.length
             assert at in first
             given_up = event.ready
-            assert place(given_up) == len(packets) + 1, "nobody answered, and no second has passed"
+            assert packet_of(given_up) == len(packets) + 1, "nobody answered, and no second has passed"
         elif isinstance(event, Chunk):
             piece = 0
             for position, value in enumerate(event.data, event.offset):
                 piece += int(position >= event.ends[piece])
                 ready = max(ready, first[position][1])
-                placed = max(at_packet(ready), given_up)
+                placed = max(logical_time(ready), given_up)
                 assert (value, int(event.packet[piece]), int(event.ready[piece])) == (*first[position], placed)
                 assert (event.time_ns[piece] - START_NS) // 1000 + 1 == event.packet[piece]
                 assert (event.ready_ns[piece] - START_NS) // 1000 + 1 == ready
@@ -136,7 +136,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
             columns = (e.ends, e.packet, e.time_ns, e.ready, e.ready_ns)
             pieces += zip(*(column.tolist() for column in columns), strict=True)
     network = outcome.network
-    ended = [(c.number, c.ended) for c in network.pop_forgotten()]
+    ended = [(c.number, c.end_packet) for c in network.pop_forgotten()]
     assert len(ended) == network.connections
     return {
         "ended": ended,

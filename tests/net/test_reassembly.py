@@ -8,7 +8,7 @@ from tests.conftest import in_one_test
 from tests.net.craft import ACK, RST, SYN, Talk, batches
 from tests.net.script import ISN, content, play, run
 from wiredecode.net import Chunk, Gap, Limits, Network
-from wiredecode.net.moments import place
+from wiredecode.net.logical_time import packet_of
 
 IN_BULK = " ".join(f"d{at}:10" for at in range(0, 400, 10))
 """Enough segments in order to take the path of columns."""
@@ -145,7 +145,7 @@ def test_behind_a_gap_that_was_given_up_bytes_have_their_place_there_and_their_o
     assert [(end, ready) for end, _, _, ready, _ in outcome.pieces()] == [(10, 2), (30, 5), (40, 5), (50, 5)]
     assert all(time_ns == ready_ns for _, _, time_ns, _, ready_ns in outcome.pieces())
     (gap,) = [e for e in outcome.events if isinstance(e, Gap)]
-    assert (gap.offset, gap.length, place(gap.ready)) == (10, 10, 5)
+    assert (gap.offset, gap.length, packet_of(gap.ready)) == (10, 10, 5)
 
 
 def test_delivered_bytes_are_compared_as_far_back_as_the_limit_says_and_no_further() -> None:
@@ -174,8 +174,8 @@ def test_a_gap_is_given_up_when_only_other_connections_have_packets() -> None:
         network = Network()
         parts = list(batches(packets, size=size))
         events = [e for part in parts for e in network.feed(part)]
-        assert [(type(e).__name__, place(e.ready)) for e in events if isinstance(e, Gap)] == [("Gap", 4)]
-        assert [*map(place, events[-1].ready.tolist())] == [4]  # type: ignore[union-attr]
+        assert [(type(e).__name__, packet_of(e.ready)) for e in events if isinstance(e, Gap)] == [("Gap", 4)]
+        assert [*map(packet_of, events[-1].ready.tolist())] == [4]  # type: ignore[union-attr]
         assert network.watermark == 6
 
 

@@ -85,7 +85,7 @@ class Checker:
     def frame(self, frame: Frame) -> None:
         """The next frame."""
         ended = self._ended
-        while ended and ended[0][0].over < frame.ready:
+        while ended and ended[0][0].ended_at < frame.ready:
             self._end(*ended.popleft())
         if frame.protocol == TLS:
             self.coverage.encrypted(frame)

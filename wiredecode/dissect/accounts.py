@@ -11,7 +11,7 @@ from wiredecode.frames.failure import GROUP as INTERNAL
 from wiredecode.frames.frame import OK, Finding, Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Network
-from wiredecode.net.moments import at_packet, place
+from wiredecode.net.logical_time import logical_time, packet_of
 from wiredecode.net.types import Connection, Direction, Note
 
 MOST_NOTES = 64
@@ -21,7 +21,7 @@ MOST_NOTES = 64
 def note_finding(note: Note) -> Finding:
     """Return a note of reassembly as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
-    packet = f", packet {place(note.ready)}" if note.direction.connection.stable_id is None else ""
+    packet = f", packet {packet_of(note.ready)}" if note.direction.connection.stable_id is None else ""
     return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
 
 
@@ -33,7 +33,7 @@ class Accounts:
         self.sessions: set[tuple[str, int]] = set()
         """Protocols whose connections know of each other, and the ports of their servers."""
         self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
-        """Those that wait for a frame, a heap: by the moments that made them known, and numbered."""
+        """Those that wait for a frame, a heap: logical time, number, note."""
         self._many: dict[Direction, None] = {}
         """Where more of them wait than one frame gets."""
 
@@ -49,7 +49,7 @@ class Accounts:
         """All frames up to a packet were decoded, or all: of the notes up to there the next frame gets the first."""
         for direction in list(self._many):
             notes = sorted(self._notes.get(direction, ()))
-            later = len(notes) if watermark is None else bisect_right(notes, at_packet(watermark), key=itemgetter(0))
+            later = len(notes) if watermark is None else bisect_right(notes, logical_time(watermark), key=itemgetter(0))
             if len(notes) > MOST_NOTES < later:
                 notes = self._notes[direction] = notes[:MOST_NOTES] + notes[later:]
             if len(notes) <= MOST_NOTES:

@@ -30,7 +30,7 @@ from wiredecode.frames.frame import NOTHING, OK, Frame, connection_id, merge_gen
 from wiredecode.frames.identity import learn
 from wiredecode.frames.totals import Totals
 from wiredecode.net import Limits, Network
-from wiredecode.net.moments import END, at_packet, place
+from wiredecode.net.logical_time import END, logical_time, packet_of
 from wiredecode.net.types import Chunk, Connection, Event, Note
 from wiredecode.protocols import registry
 from wiredecode.protocols.base import Conversation
@@ -237,9 +237,9 @@ class Dissector:
     def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
         """Ready frames, a few megabytes at a time: after a gap many may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
-        steps = partial_limits(items, END if watermark is None else at_packet(watermark - 1))
+        steps = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
         del items
-        for step in [*map(place, steps), watermark]:
+        for step in [*map(packet_of, steps), watermark]:
             yield [*self._decoded(step)]
 
     # From packets to what waits for its turn.
@@ -376,7 +376,7 @@ class Dissector:
 
     def _order(self, watermark: int | None) -> FrameOrder:
         """The items ready before packet ``watermark`` (None: all), in the order in which they are decoded."""
-        limit = END if watermark is None else at_packet(watermark - 1)
+        limit = END if watermark is None else logical_time(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
         if self.demand.blocks and not all(isinstance(item, Frame) for item in every):

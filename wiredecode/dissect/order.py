@@ -1,7 +1,6 @@
-"""From connections to the capture: frames that are ready, in the order of the packets that completed them.
+"""Sorts the frames of each connection (:func:`own_order`), and merges connections in capture order.
 
-The frames of one connection have an order of their own, which follows from its packets alone: see :func:`own_order`.
-Merging connections never changes it.
+The order within a connection follows from its own packets alone. Merging never changes it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from wiredecode.arrays import Int64s
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
-from wiredecode.net.moments import BITS
+from wiredecode.net.logical_time import BITS
 from wiredecode.net.types import Connection
 
 Item = Frame | FrameBlock
@@ -24,16 +23,16 @@ STEP_BYTES = 2 * 1024 * 1024
 
 
 def gap_since(connection: Connection) -> int | None:
-    """The moment from which on frames of a connection may have waited for bytes that were given up; None: none did."""
+    """Logical time from which on frames of a connection may have waited for a gap that was given up; None: none did."""
     if connection.waited:
         return 0
     return min((each.first_gap for each in connection.directions if each.first_gap), default=None)
 
 
 def own_order(frames: list[Any], since: int | None) -> None:
-    """Sort the frames of one connection by the moments that completed them, those of one moment by when they were sent.
+    """Sort the frames of one connection by ``ready``, those that are equal by the order in which they were sent.
 
-    See :func:`sent_times`.
+    ``since``: of :func:`gap_since`.
     """
     frames.sort(key=attrgetter("ready"))
     if since is None or len(frames) < 2:
@@ -44,10 +43,10 @@ def own_order(frames: list[Any], since: int | None) -> None:
 
 
 def sent_times(ready: Int64s, side: Int64s, time_ns: Int64s, since: int) -> Int64s:
-    """The order in which frames of a connection were sent, for those of one moment; 0 before the moment ``since``.
+    """Ranks by which frames with equal ``ready`` were sent; 0 before logical time ``since``.
 
-    Both sides may have waited for the end of a gap: then each is in the order of its stream, and both in that of their
-    times. Otherwise all answers would come before their requests.
+    Frames of both sides may have waited for the end of one gap. Each side keeps the order of its stream, and both are
+    merged by the times of their packets: otherwise all responses would come before their requests.
     """
     rank = np.unique(time_ns, return_inverse=True)[1] + 1
     order = np.lexsort((side, ready))
@@ -59,20 +58,20 @@ def sent_times(ready: Int64s, side: Int64s, time_ns: Int64s, since: int) -> Int6
     return sent
 
 
-def moments_of(item: Item) -> Any:
+def ready_of(item: Item) -> Any:
     """``ready`` of each frame of an item, never decreasing."""
     return [item.ready] if isinstance(item, Frame) else item.ready
 
 
 def take_ready(items: list[Item], limit: int) -> tuple[list[Item], list[Item]]:
-    """Split into the items ready at the moment ``limit``, and the rest."""
+    """Split into the items that are ready at logical time ``limit``, and the rest."""
     ready: list[Item] = []
     rest: list[Item] = []
     for item in items:
         if isinstance(item, Frame):
             (ready if item.ready <= limit else rest).append(item)
             continue
-        count = int(np.searchsorted(moments_of(item), limit, "right"))
+        count = int(np.searchsorted(ready_of(item), limit, "right"))
         if count:
             ready.append(item.part(0, count))
         if count < len(item):
@@ -81,12 +80,12 @@ def take_ready(items: list[Item], limit: int) -> tuple[list[Item], list[Item]]:
 
 
 def partial_limits(items: Sequence[Item], limit: int) -> list[int]:
-    """Moments before ``limit`` between which some :data:`STEP_BYTES` are ready; none where all is less."""
+    """Logical times before ``limit`` that divide the items into steps of :data:`STEP_BYTES`; none if all are less."""
     total = sum(item.length if isinstance(item, Frame) else int(item.stops[-1] - item.starts[0]) for item in items)
     if total < 2 * STEP_BYTES:
         return []
     sizes = [np.array([item.length]) if isinstance(item, Frame) else item.stops - item.starts for item in items]
-    ready = np.concatenate([moments_of(item) for item in items])
+    ready = np.concatenate([ready_of(item) for item in items])
     order = np.argsort(ready, kind="stable")
     sums = np.cumsum(np.concatenate(sizes)[order])
     marks = ready[order][np.searchsorted(sums, np.arange(STEP_BYTES, int(sums[-1]), STEP_BYTES))]
@@ -203,7 +202,7 @@ def _ranks(connections: list[list[Item]]) -> Int64s:
     ready, sent = [], []
     lossy = False
     for items in connections:
-        own = np.concatenate([np.asarray(moments_of(item), np.int64) for item in items])
+        own = np.concatenate([np.asarray(ready_of(item), np.int64) for item in items])
         since = gap_since(items[0].connection)
         ready.append(own)
         if since is None:

@@ -57,7 +57,7 @@ class Tracker:
     ) -> None:
         self.connection = connection
         self.out: list[Any] = []
-        """Frames and blocks, as they were framed, that wait for their moment."""
+        """Frames and blocks that were framed but not taken yet."""
         self.blocks, self.copies = blocks, copies
         self.identifier: Identifier | None = Identifier(connection, candidates, decode_as)
         self.failures = self.identifier.failures
@@ -118,7 +118,7 @@ class Tracker:
 
     def end(self) -> None:
         """The connection is over."""
-        reason, ready = self.connection.end, self.connection.over
+        reason, ready = self.connection.end_reason, self.connection.ended_at
         if self.identifier is not None:
             known = self.identifier.finish()
             if known is None:
@@ -139,7 +139,7 @@ class Tracker:
         framer.end(reason, ready)
 
     def take_frames(self, limit: int) -> list[Frame]:
-        """The frames that are ready at the moment ``limit``, in the order of the connection; there are no blocks."""
+        """Remove and return the frames ready at logical time ``limit``, in the order of the connection; no blocks."""
         own_order(self.out, gap_since(self.connection))
         count = len(self.out)
         if count and self.out[-1].ready > limit:
@@ -149,7 +149,7 @@ class Tracker:
         return taken
 
     def take(self, limit: int) -> list[Item]:
-        """Frames and blocks that are ready at the moment ``limit``."""
+        """Remove and return the frames and blocks ready at logical time ``limit``."""
         taken, self.out[:] = take_ready(self.out, limit)  # framers hold the list
         return taken
 

@@ -53,9 +53,9 @@ class ConnectionPackets:
 
     def _lasts(self, connection: Connection, packet: int, flags: int) -> bool:
         """Whether the connection is not over at this packet of its flow; the last of the capture ends it, too."""
-        if packet == connection.first or packet < connection.ended:
+        if packet == connection.first or packet < connection.end_packet:
             return True
-        return packet == connection.ended == self._last and flags & (SYN | ACK) != SYN
+        return packet == connection.end_packet == self._last and flags & (SYN | ACK) != SYN
 
 
 NAMED_FRAMES = 20

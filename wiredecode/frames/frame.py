@@ -18,7 +18,7 @@ from wiredecode.fields.credentials import without_secrets
 from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.fields.sized import redacted
 from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
-from wiredecode.net.moments import place
+from wiredecode.net.logical_time import packet_of
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -165,9 +165,9 @@ class Frame:
     packets: list[int]
     """Numbers of the packets that carried it."""
     ready: int
-    """The moment that completed it (see net/moments.py): the order of its connection."""
+    """Logical time at which it was complete (net/logical_time.py): the order of frames."""
     time_ns: int
-    """Time of that packet."""
+    """Time of the packet that completed it."""
     first_ns: int
     """Time of the packet that carried its first byte."""
     status: str = OK
@@ -256,7 +256,7 @@ class Frame:
     @property
     def packet_ready(self) -> int:
         """The packet that completed it; frames of all connections are numbered in this order."""
-        return place(self.ready)
+        return packet_of(self.ready)
 
     @property
     def data(self) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from wiredecode.arrays import Bools, UInt64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
-from wiredecode.net.causality import Tracked
+from wiredecode.net.connection_state import Owner
 from wiredecode.net.segments import ACK, SYN, Segments
 
 NEEDED = ("number", "time_ns", "seq", "ack", "flags", "length", "window", "header")
@@ -20,7 +20,7 @@ class Analyser:
     """Analyses the connections of a capture: each gets a `ConnectionHealth`, which grows packet by packet."""
 
     def __init__(self) -> None:
-        self.over: list[ConnectionAnalysis] = []
+        self.ended: list[ConnectionAnalysis] = []
         """Of connections of which nothing more comes after the next `analyse`; then `finish` completes them."""
         self.kinds: dict[int, int] = {}
         """Packet number to kinds, of the packets since `begin` that are of any."""
@@ -33,15 +33,15 @@ class Analyser:
         if self.connections is not None:
             self.connections = {}
 
-    def analyse(self, segments: Segments, owners: list[tuple[Tracked, int]], copies: Bools | None = None) -> None:
+    def analyse(self, segments: Segments, owners: list[Owner], copies: Bools | None = None) -> None:
         """Analyse the segments of the next packets, in packet order; ``owners``: connection and side of each.
 
         ``copies`` are packets that were seen before: nothing that TCP did.
         """
         buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
         again = repeat(False, len(owners)) if copies is None else copies.tolist()
-        for (tracked, side), copied, *row, header in zip(owners, again, *columns, strict=True):
-            analysis, flags = tracked.analysis, row[4]
+        for (state, side), copied, *row, header in zip(owners, again, *columns, strict=True):
+            analysis, flags = state.analysis, row[4]
             assert analysis is not None
             if self.connections is not None:
                 self.connections[row[0]] = analysis.number
@@ -56,9 +56,9 @@ class Analyser:
 
     def finish(self) -> None:
         """Complete the connections that are over."""
-        for analysis in self.over:
+        for analysis in self.ended:
             analysis.finish()
-        self.over.clear()
+        self.ended.clear()
 
 
 COPY_NS = 20_000_000

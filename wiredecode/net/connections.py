@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from wiredecode.net.analyser import Analyser
 from wiredecode.net.analysis import ConnectionAnalysis
-from wiredecode.net.causality import BOTH, Tracked
+from wiredecode.net.clock import Clock
+from wiredecode.net.connection_state import BOTH, ConnectionState, Owner
 from wiredecode.net.health import ConnectionHealth
 from wiredecode.net.limits import SILENT_NS, Limits
-from wiredecode.net.moments import Clock, at_packet, place
+from wiredecode.net.logical_time import logical_time, packet_of
 from wiredecode.net.reassembly import Reassembler, ReassemblyContext
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segments import ACK, IPV6_FLOW, FlowKey, advance, distance, reverse
@@ -24,20 +25,23 @@ def endpoint(high: int, low: int, port: int, ipv6: bool) -> str:
     return f"{socket.inet_ntop(socket.AF_INET, low.to_bytes(4))}:{port}"
 
 
-REPLACED, CLOSED, OVER, TOO_MANY = (
+REPLACED, CLOSED, CAPTURE_ENDED, TOO_MANY = (
     *("another connection took its place", "the connection was closed"),
     *("the capture ends", "too many connections are open"),
 )
-"""Why nothing more is heard of a connection."""
+"""Reasons of the end of a connection."""
 
 
-class OwnPacket(NamedTuple):
-    """A packet on a flow; ``clock`` of its connection is at ``now`` then or later, that of the capture at ``at``."""
+class FlowPacket(NamedTuple):
+    """A packet of a flow."""
 
     key: FlowKey
     clock: Clock
-    now: int
-    at: int
+    """The clock of its connection."""
+    own_ns: int
+    """What it shows at this packet."""
+    capture_ns: int
+    """The capture clock at this packet."""
     number: int
     time_ns: int
 
@@ -50,19 +54,19 @@ class Connections:
         self.analyser: Analyser | None = None
         """Gets the analysis of each connection that is forgotten; None: they have none."""
         self._limits_hit = limits_hit
-        self._flows: dict[FlowKey, tuple[Tracked, int]] = {}
-        self._recent: OrderedDict[Tracked, None] = OrderedDict()
-        self._closed: OrderedDict[Tracked, None] = OrderedDict()  # the one whose last packet is the oldest first
-        self._unfilled: dict[Tracked, None] = {}  # the same, closed for their time but for gaps that may be filled
+        self._flows: dict[FlowKey, Owner] = {}
+        self._recent: OrderedDict[ConnectionState, None] = OrderedDict()
+        self._closed: OrderedDict[ConnectionState, None] = OrderedDict()  # by time of their last packet
+        self._unfilled: dict[ConnectionState, None] = {}  # expired, but with gaps that may be filled
         self.gap_ns = int(limits.gap_seconds * 1e9)
         self.closed_ns = int(max(limits.closed_seconds, limits.gap_seconds) * 1e9)
         self.shared = ReassemblyContext(limits, limits_hit)
         self.count = 0
         """Connections seen."""
         self.opened: list[Connection] = []
-        """Connections of the packets at hand; the caller empties it."""
+        """Connections opened since the caller emptied the list."""
         self.forgotten: list[Connection] = []
-        """Connections that no further event can belong to; the reader clears it."""
+        """Connections that ended since the caller emptied the list."""
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -72,18 +76,18 @@ class Connections:
         """Closed connections that are remembered."""
         return len(self._closed) + len(self._unfilled)
 
-    def find(self, key: FlowKey) -> tuple[Tracked, int] | None:
+    def find(self, key: FlowKey) -> Owner | None:
         """The connection that flow ``key`` belongs to now, and its side."""
         return self._flows.get(key)
 
-    def open(self, packet: OwnPacket, out: list[Event]) -> tuple[Tracked, int]:
-        """A new connection with its first packet, in place of the one before."""
+    def open(self, packet: FlowPacket, out: list[Event]) -> Owner:
+        """Open a connection with its first packet; it replaces the one before on this flow."""
         key, number = packet.key, packet.number
         before = self._flows.get(key)
         if before is not None:
-            self._forget(before[0], REPLACED, ending(at_packet(number)), out)
+            self._forget(before[0], REPLACED, ending(logical_time(number)), out)
         elif len(self._recent) >= self._limits.connections:
-            self.forget_closed(packet.at - SILENT_NS, out)
+            self.forget_closed(packet.capture_ns - SILENT_NS, out)
             if len(self._recent) >= self._limits.connections:
                 self._limits_hit["connections"] += 1
                 self._forget_at(next(iter(self._recent)), TOO_MANY, number, number, out)
@@ -97,62 +101,59 @@ class Connections:
             Reassembler(direction, self.shared, acked_by)
             for direction, acked_by in zip(connection.directions, (reverse(key), key), strict=True)
         )
-        second.answered = packet.now
-        tracked = Tracked(connection, (first, second), key, packet.clock, self.shared)
-        tracked.last, tracked.seen = packet.now, packet.at
+        second.answered = packet.own_ns
+        state = ConnectionState(connection, (first, second), key, packet.clock, self.shared)
+        state.last_ns, state.last_capture_ns = packet.own_ns, packet.capture_ns
         if self.analyser is not None:
             connection.health = ConnectionHealth()
-            tracked.analysis = ConnectionAnalysis(connection.health, connection.number)
-        self._flows[reverse(key)] = tracked, 1
-        self._flows[key] = tracked, 0
-        self._recent[tracked] = None
-        return tracked, 0
+            state.analysis = ConnectionAnalysis(connection.health, connection.number)
+        self._flows[reverse(key)] = state, 1
+        self._flows[key] = state, 0
+        self._recent[state] = None
+        return state, 0
 
-    def find_or_open(self, packet: OwnPacket, over: int, out: list[Event]) -> tuple[Tracked, int]:
-        """The connection and side of a packet; they must come in order. ``over``: its own time, at least."""
+    def find_or_open(self, packet: FlowPacket, expired: int, out: list[Event]) -> Owner:
+        """The connection and side of the next packet. ``expired``: connection clock up to which waits have ended."""
         found = self._flows.get(packet.key)
         if found is None:
             return self.open(packet, out)
-        tracked, side = found
-        if tracked.ends == BOTH and self._forget_over(tracked, over, packet.number, out):
+        state, side = found
+        if state.closed_sides == BOTH and self._forget_if_expired(state, expired, packet.number, out):
             return self.open(packet, out)
-        self.seen(tracked, side, packet.now, packet.at)
+        self.touch(state, side, packet.own_ns, packet.capture_ns)
         return found
 
-    def seen(self, tracked: Tracked, side: int, now: int, at: int) -> None:
-        """The latest packet, at its own time ``now``, ``at`` of the capture, is one of ``side`` of ``tracked``."""
-        other = tracked.streams[1 - side]
+    def touch(self, state: ConnectionState, side: int, own_ns: int, capture_ns: int) -> None:
+        """Note the latest packet of a connection, sent by ``side``: both clocks at it."""
+        other = state.streams[1 - side]
         if other.answered is None:
-            other.answered = now
-        tracked.last, tracked.seen = now, at
-        self._recent.move_to_end(tracked)
-        if tracked.ends == BOTH:
-            self._close(tracked)
+            other.answered = own_ns
+        state.last_ns, state.last_capture_ns = own_ns, capture_ns
+        self._recent.move_to_end(state)
+        if state.closed_sides == BOTH:
+            self._close(state)
 
     def forget_closed(self, clock: int, out: list[Event]) -> None:
-        """Forget the closed connections whose time is over, if ``clock`` of the capture advances for them."""
+        """Forget the closed connections that have expired when the capture clock is at ``clock``."""
         until = self.shared.until
-        for tracked in list(self._unfilled):
-            self._forget_over(tracked, tracked.now(clock), until, out)
+        for state in list(self._unfilled):
+            self._forget_if_expired(state, state.clock_at(clock), until, out)
         while self._closed:
-            tracked = next(iter(self._closed))
-            if tracked.now(clock) <= tracked.last + self.closed_ns:
+            state = next(iter(self._closed))
+            if state.clock_at(clock) <= state.last_ns + self.closed_ns:
                 return
-            if not self._forget_over(tracked, tracked.now(clock), until, out):
-                del self._closed[tracked]
-                self._unfilled[tracked] = None
+            if not self._forget_if_expired(state, state.clock_at(clock), until, out):
+                del self._closed[state]
+                self._unfilled[state] = None
 
-    def _forget_over(self, tracked: Tracked, clock: int, number: int, out: list[Event]) -> bool:
-        """Forget a connection if its time is over at its own ``clock``: closed long enough, and no gap can be filled.
-
-        FINs of both sides end nothing while one of them did not get all before the other's.
-        """
-        if clock <= tracked.last + self.closed_ns:
+    def _forget_if_expired(self, state: ConnectionState, clock: int, number: int, out: list[Event]) -> bool:
+        """Forget a closed connection if `closed_ns` passed before its ``clock``, and it waits for no missing bytes."""
+        if clock <= state.last_ns + self.closed_ns:
             return False
-        tracked.expire(clock, number, out)
-        if tracked.waits:
+        state.expire(clock, number, out)
+        if state.waits:
             return False
-        self._forget(tracked, CLOSED, tracked.end_of_wait(tracked.last + self.closed_ns, number), out)
+        self._forget(state, CLOSED, state.end_of_wait(state.last_ns + self.closed_ns, number), out)
         return True
 
     def bound_closed(self, last: int, out: list[Event]) -> None:
@@ -163,71 +164,71 @@ class Connections:
     def finish(self, last: int, out: list[Event]) -> None:
         """Forget all connections; ``last`` is the last packet."""
         while self._recent:
-            self._forget_at(next(iter(self._recent)), OVER, last + 1, last, out)
+            self._forget_at(next(iter(self._recent)), CAPTURE_ENDED, last + 1, last, out)
 
-    def _close(self, tracked: Tracked) -> None:
-        self._unfilled.pop(tracked, None)
-        self._closed[tracked] = None
-        self._closed.move_to_end(tracked)
+    def _close(self, state: ConnectionState) -> None:
+        self._unfilled.pop(state, None)
+        self._closed[state] = None
+        self._closed.move_to_end(state)
 
     def synchronize(
-        self, packet: OwnPacket, tracked: Tracked, side: int, isn: int, flags: int, ack: int, out: list[Event]
-    ) -> tuple[Tracked, int]:
+        self, packet: FlowPacket, state: ConnectionState, side: int, isn: int, flags: int, ack: int, out: list[Event]
+    ) -> Owner:
         """A SYN or SYN/ACK: the connection and side that it belongs to, perhaps a new one."""
-        tracked.expire(packet.now, packet.number, out)
-        if _is_new_incarnation(tracked, side, isn, self._limits.late_syn_bytes):
-            tracked, side = self.open(packet, out)
-        _learn_from_syn(tracked, side, isn, flags, ack, packet.number)
-        return tracked, side
+        state.expire(packet.own_ns, packet.number, out)
+        if _is_new_incarnation(state, side, isn, self._limits.late_syn_bytes):
+            state, side = self.open(packet, out)
+        _learn_from_syn(state, side, isn, flags, ack, packet.number)
+        return state, side
 
-    def _forget_at(self, tracked: Tracked, reason: str, number: int, last: int, out: list[Event]) -> None:
-        """Forget a connection before packet ``number``, which is not its own: all of its waits end before."""
+    def _forget_at(self, state: ConnectionState, reason: str, number: int, last: int, out: list[Event]) -> None:
+        """Forget a connection before packet ``number`` of another one: all its waits end first."""
         until, self.shared.until = self.shared.until, min(self.shared.until, number)
-        tracked.expire(inf, number, out)
-        self._forget(tracked, reason, ending(tracked.moments.before(number)), out)
+        state.expire(inf, number, out)
+        self._forget(state, reason, ending(state.wait_ends.before(number)), out)
         self.shared.until = until
-        tracked.connection.ended = last
+        state.connection.end_packet = last
 
-    def _forget(self, tracked: Tracked, reason: str, last: Origin, out: list[Event]) -> None:
-        """Nothing more comes of a connection from the moment of ``last`` on."""
-        until, self.shared.until = self.shared.until, min(self.shared.until, place(last.at))
-        tracked.finish(last, out)
-        self._lose_end(tracked, last.at)
+    def _forget(self, state: ConnectionState, reason: str, last: Origin, out: list[Event]) -> None:
+        """End a connection at ``last``."""
+        until, self.shared.until = self.shared.until, min(self.shared.until, packet_of(last.at))
+        state.finish(last, out)
+        self._lose_end(state, last.at)
         self.shared.until = until
-        connection = tracked.connection
-        connection.ended, connection.over = place(last.at), last.at
-        connection.end = CLOSED if tracked.ends == BOTH else reason
-        del self._recent[tracked]
-        self._closed.pop(tracked, None)
-        self._unfilled.pop(tracked, None)
-        self._flows.pop(tracked.key, None)
-        self._flows.pop(reverse(tracked.key), None)
-        if self.analyser is not None and tracked.analysis is not None:
-            self.analyser.over.append(tracked.analysis)
-        self.forgotten.append(tracked.connection)
+        connection = state.connection
+        connection.end_packet, connection.ended_at = packet_of(last.at), last.at
+        connection.end_reason = CLOSED if state.closed_sides == BOTH else reason
+        del self._recent[state]
+        self._closed.pop(state, None)
+        self._unfilled.pop(state, None)
+        self._flows.pop(state.key, None)
+        self._flows.pop(reverse(state.key), None)
+        if self.analyser is not None and state.analysis is not None:
+            self.analyser.ended.append(state.analysis)
+        self.forgotten.append(state.connection)
 
     @staticmethod
-    def _lose_end(tracked: Tracked, at: int) -> None:
-        """Bytes acknowledged at the end were sent, although no later segment shows the gap.
+    def _lose_end(state: ConnectionState, at: int) -> None:
+        """Note bytes that were acknowledged at the end but not captured: no later segment shows the gap.
 
-        One byte may be a FIN.
+        A single byte can be a FIN.
         """
-        for stream, ack in zip(tracked.streams, reversed(tracked.acks), strict=True):
+        for stream, ack in zip(state.streams, reversed(state.acks), strict=True):
             expected = stream.expected()
             if ack < 0 or expected < 0 or not stream.has_sent:
                 continue
             if 1 < (ahead := distance(expected, ack)) <= stream.limits.window_bytes:
                 stream.direction.acked_beyond = ahead
-                stream.direction.lose(at, stream.offset, tracked.last)
+                stream.direction.lose(at, stream.offset, state.last_ns)
 
 
-def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: int) -> bool:
+def _is_new_incarnation(state: ConnectionState, side: int, isn: int, late_syn_bytes: int) -> bool:
     """Whether a SYN with initial sequence number ``isn`` opens another connection on the same 4-tuple.
 
-    It does not when it is retransmitted, the first one of this side, or only arrived after the first data.
+    Not if it is a retransmission, the first SYN of this side, or a SYN captured after the first data.
     """
-    stream = tracked.streams[side]
-    if tracked.connection.closed is not None:
+    stream = state.streams[side]
+    if state.connection.closed is not None:
         return True
     if stream.isn is not None:
         return stream.isn != isn
@@ -236,20 +237,20 @@ def _is_new_incarnation(tracked: Tracked, side: int, isn: int, late_syn_bytes: i
     return not 0 <= distance(advance(isn, 1), stream.base) <= late_syn_bytes
 
 
-def _learn_from_syn(tracked: Tracked, side: int, isn: int, flags: int, ack: int, number: int) -> None:
+def _learn_from_syn(state: ConnectionState, side: int, isn: int, flags: int, ack: int, number: int) -> None:
     """Learn from a SYN or SYN/ACK of ``side`` where the streams start and who opened the connection.
 
-    It is not learned after bytes: their frames may or may not be decoded already.
+    Ignored after payload, because its frames may be decoded already.
     """
-    stream, other = tracked.streams[side], tracked.streams[1 - side]
+    stream, other = state.streams[side], state.streams[1 - side]
     answers = bool(flags & ACK)
-    if tracked.connection.initiator is None and stream.untouched and other.untouched:
-        tracked.connection.initiator = 1 - side if answers else side
+    if state.connection.initiator is None and stream.untouched and other.untouched:
+        state.connection.initiator = 1 - side if answers else side
     if stream.isn is None:
         stream.isn = isn
         if stream.untouched:
             stream.base = advance(isn, 1)
-            stream.direction.started, stream.direction.started_at = True, at_packet(number)
+            stream.direction.started, stream.direction.started_at = True, logical_time(number)
     if answers and other.base is None:
         other.base = ack
-        other.direction.started, other.direction.started_at = True, at_packet(number)
+        other.direction.started, other.direction.started_at = True, logical_time(number)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
+from wiredecode.net.clock import Clock
 from wiredecode.net.limits import Limits
 from wiredecode.net.link import IPV4
-from wiredecode.net.moments import Clock
 from wiredecode.net.names import FRAGMENT_INCOMPLETE, TRUNCATED, protocol_name
 from wiredecode.net.segments import FIN, IPV6_FLOW, RST, SYN, Row
 from wiredecode.net.tunnels import CARRIERS, PORTS, UDP

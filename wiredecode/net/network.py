@@ -14,12 +14,13 @@ from wiredecode.arrays import Int64s
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net.analyser import Analyser, Copies
 from wiredecode.net.buckets import Bucket
-from wiredecode.net.causality import AckHold, Segment, Tracked, arrive
-from wiredecode.net.connections import Connections, OwnPacket
+from wiredecode.net.clock import Clock
+from wiredecode.net.connection_state import AckHold, ConnectionState, Owner, Segment
+from wiredecode.net.connections import Connections, FlowPacket
 from wiredecode.net.headers import HeaderReader, outer_of
 from wiredecode.net.hosts import Hosts
 from wiredecode.net.limits import CLOSED_CHECK_PACKETS, SILENT_NS, TOTAL_CHECK_PACKETS, Limits
-from wiredecode.net.moments import Clock, at_packet
+from wiredecode.net.logical_time import logical_time
 from wiredecode.net.reassembly import Reassembler
 from wiredecode.net.reorder import Origin, ending
 from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, Segments
@@ -31,57 +32,56 @@ REST = ("row", "seq", "ack", "flags", "start", "captured", "length", "number", "
 """Columns of `Segments` that are needed here."""
 
 
-def place_segments(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> list[tuple[Tracked, int]]:
+def place_segments(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> list[Owner]:
     """Put segments into their streams, in packet order; return connection and side of each.
 
-    ``clock`` of the capture, at each packet.
+    ``clock``: the capture clock at each packet, ns. Whole segments in order take a short way.
     """
-    owners: list[tuple[Tracked, int]] = []
+    owners: list[Owner] = []
     flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
     rows = zip(zip(*flows, strict=True), clock[s.row].tolist(), *rest, strict=True)
-    buffer, extra, find, seen = s.buffer, s.extra, connections.find, connections.seen
+    buffer, extra, find, touch = s.buffer, s.extra, connections.find, connections.touch
     streams: dict[Reassembler, None] = {}
     with_gap = connections.shared.with_gap
-    for key, here, place, seq, ack, flags, start, captured, length, number, time_ns, ready, ready_ns in rows:
+    for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, ready, ready_ns in rows:
         found = find(key)
         if found is not None and flags & CONTROL == ACK and length == captured and start >= 0:
-            tracked, side = found
-            stream, other = tracked.streams[side], tracked.streams[1 - side]
+            state, side = found
+            stream, other = state.streams[side], state.streams[1 - side]
             waits = with_gap and (stream in with_gap or other in with_gap)
-            if not (waits or tracked.ends or (length and (not stream.in_order(seq) or other.lacks(ack)))):
-                now = tracked.clock.at(ready_ns)
-                seen(tracked, side, now, here)
-                tracked.acks[side] = ack
+            if not (waits or state.closed_sides or (length and (not stream.in_order(seq) or other.is_ack_ahead(ack)))):
+                touch(state, side, state.clock.at(ready_ns), capture_ns)
+                state.acks[side] = ack
                 owners.append(found)
                 if length:
-                    stream.extend(seq, buffer[start : start + length], number, time_ns, at_packet(ready), ready_ns)
+                    stream.extend(seq, buffer[start : start + length], number, time_ns, logical_time(ready), ready_ns)
                     streams[stream] = None
                 continue
         own = Clock(connections.gap_ns) if found is None else found[0].clock
-        now = over = own.at(ready_ns)
-        packet = OwnPacket(key, own, now, here, ready, ready_ns)
-        if found is not None and place:  # others may have shown before that nothing more was to be expected
-            over = max(now, found[0].now(int(clock[place - 1]) - SILENT_NS))
+        now = expired = own.at(ready_ns)
+        packet = FlowPacket(key, own, now, capture_ns, ready, ready_ns)
+        if found is not None and row:  # packets of other connections may have ended its waits
+            expired = max(now, found[0].clock_at(int(clock[row - 1]) - SILENT_NS))
         if found is not None and with_gap:
-            found[0].expire(over, ready, out)
-        tracked, side = connections.find_or_open(packet, over, out)
+            found[0].expire(expired, ready, out)
+        state, side = connections.find_or_open(packet, expired, out)
         if flags & (SYN | RST) == SYN:
-            tracked, side = connections.synchronize(packet, tracked, side, seq, flags, ack, out)
-        owners.append((tracked, side))
+            state, side = connections.synchronize(packet, state, side, seq, flags, ack, out)
+        owners.append((state, side))
         if flags & (ACK | RST | SYN) == ACK:
-            tracked.acks[side] = ack
+            state.acks[side] = ack
         if length or flags & (FIN | RST):
             data = buffer[start : start + captured] if start >= 0 else extra[~start]
-            origin = Origin(number, time_ns, at_packet(ready), ready_ns, now)
+            origin = Origin(number, time_ns, logical_time(ready), ready_ns, now)
             segment = Segment(seq + 1 & MASK if flags & SYN else seq, ack, flags, data, length)
-            arrive(tracked, side, segment, origin, out)
-            streams[tracked.streams[side]] = None
-            if tracked.hold is not None:
-                streams[tracked.streams[1 - side]] = None
+            state.arrive(side, segment, origin, out)
+            streams[state.streams[side]] = None
+            if state.hold is not None:
+                streams[state.streams[1 - side]] = None
             if flags & (FIN | RST):
-                seen(tracked, side, now, here)
+                touch(state, side, now, capture_ns)
         if with_gap and flags & (ACK | RST) and not flags & SYN:
-            tracked.streams[1 - side].acknowledged(ack, flags, ready, now)
+            state.streams[1 - side].acknowledged(ack, flags, ready, now)
     for stream in streams:
         stream.flush(out)
     return owners
@@ -93,12 +93,12 @@ DEFAULT = Limits()
 class Network:
     """Link, IP and TCP of one capture.
 
-    Feed all batches in packet order. Events of one direction come in stream order; sort what is made of
-    several directions by ``ready``, stable: the result is in capture order, and the same however the capture was
-    cut into batches. Every event to come is ready at or after `watermark`, the number of the next packet.
+    Feed all batches in packet order. Events of one direction come in stream order; a stable sort by ``ready`` puts
+    those of several directions in capture order, for any size of batches. Later events are ready at or after
+    `watermark`.
 
-    ``analyse``: every connection gets its `Connection.health`. ``bucket``: only its connections; packets without TCP
-    are counted all the same, but limits that they reach only by the first bucket.
+    ``analyse``: every connection gets its `Connection.health`. ``bucket``: take only its connections. Every bucket
+    counts packets without TCP, only the first one the limits that they reach.
     """
 
     def __init__(self, limits: Limits = DEFAULT, bucket: Bucket | None = None, *, analyse: bool = False) -> None:
@@ -157,16 +157,16 @@ class Network:
 
     @property
     def watermark(self) -> int:
-        """The number of the next packet: bytes after a gap get their place when it is filled or given up."""
+        """The number of the next packet: all later events are ready at or after it."""
         return self._last + 1
 
     def pop_forgotten(self) -> list[Connection]:
-        """Connections, since the last call, that no more packets belong to: their state can go.
+        """Connections that ended since the last call: their state can be dropped.
 
-        In order of `Connection.ended`. After `finish`, all connections have been among them once.
+        In order of `Connection.end_packet`. After `finish`, all connections have been among them once.
         """
         forgotten, self._connections.forgotten = self._connections.forgotten, []
-        return sorted(forgotten, key=lambda connection: (connection.ended, connection.number))
+        return sorted(forgotten, key=lambda connection: (connection.end_packet, connection.number))
 
     def feed(self, batch: PacketBatch) -> list[Event]:
         """Take the next packets."""
@@ -196,7 +196,7 @@ class Network:
         return out
 
     def _find_tunnels(self, part: PacketBatch) -> None:
-        """Some packets were in tunnels: those of new connections, perhaps."""
+        """Note the tunnels of new connections."""
         self._headers.entered = False
         for connection in self._connections.opened:
             row = int(np.searchsorted(part.number, connection.first))
@@ -212,9 +212,9 @@ class Network:
             self._analyser.analyse(segments, owners, self._copies.find(segments, part))
 
     def tick(self, time_ns: int) -> list[Event]:
-        """Live capture: no packet came up to ``time_ns``; give up the gaps whose time is over.
+        """Live capture: no packet came up to ``time_ns``; give up the gaps that have expired.
 
-        Also those that were not acknowledged, after `Limits.live_seconds`. All events are ready with the next packet.
+        Gaps without an ACK expire after `Limits.live_seconds`. All events are ready with the next packet.
         """
         clock = self._clock.advance(np.array([time_ns], np.int64))
         out: list[Event] = []
@@ -223,22 +223,22 @@ class Network:
         shared.until = self._last + 1
         now, patience = int(clock[0]), int(self.limits.live_seconds * 1e9)
         self._expire(now, out)
-        for tracked in self._waiting():
-            own = tracked.now(now)
-            for stream in tracked.streams:
+        for state in self._waiting():
+            own = state.clock_at(now)
+            for stream in state.streams:
                 while (oldest := stream.oldest()) is not None and own > oldest.origin.clock + patience:
-                    tracked.give_up(stream, ending(tracked.moments.before(self._last + 1), own), out)
+                    state.give_up(stream, ending(state.wait_ends.before(self._last + 1), own), out)
         if self._analyser is not None:
             self._analyser.finish()
         return out
 
-    def _waiting(self) -> list[Tracked]:
+    def _waiting(self) -> list[ConnectionState]:
         connections = self._connections
         found = (connections.find(stream.acked_by) for stream in connections.shared.with_gap)
         return list(dict.fromkeys(each[0] for each in found if each is not None))
 
     def finish(self) -> list[Event]:
-        """End of the capture: every gap is given up, what waits comes out, and all connections are forgotten."""
+        """End of the capture: give up all gaps, return the remaining events, and end all connections."""
         out: list[Event] = []
         self._connections.finish(self._last, out)
         if self._analyser is not None:
@@ -247,7 +247,7 @@ class Network:
         return out
 
     def _parts(self, batch: PacketBatch, clock: Int64s) -> Iterator[tuple[PacketBatch, Int64s]]:
-        """The batch, or pieces of it where a limit could be reached inside: its size must not matter."""
+        """The batch, divided where a limit could be reached inside it, so that its size does not matter."""
         begin, count, limits = 0, len(batch), self.limits
         while begin < count:
             end = count
@@ -263,38 +263,38 @@ class Network:
             begin = end
 
     def _expire(self, clock: int, out: list[Event]) -> None:
-        """End the waits that are over at ``clock`` of the capture, as far as it advances for each connection."""
+        """End the waits that have expired at ``clock``, ns of the capture clock."""
         shared = self._connections.shared
-        for tracked in self._waiting() if shared.with_gap else ():
-            tracked.expire(max(tracked.last, tracked.now(clock)), shared.until, out)
+        for state in self._waiting() if shared.with_gap else ():
+            state.expire(max(state.last_ns, state.clock_at(clock)), shared.until, out)
         self._connections.forget_closed(clock, out)
 
     def _bound_total(self, clock: int, out: list[Event]) -> None:
-        """End the oldest waits, wherever they are, while too much waits after the last packet, at ``clock``."""
+        """Enforce `Limits.buffered_total`: end the oldest waits of all connections. ``clock``: the capture clock."""
         limit, with_gap = self.limits.buffered_total, self._connections.shared.with_gap
         total = sum(stream.buffered for stream in with_gap)
         if total <= limit:
             return
-        queue: list[tuple[int, int, int, Reassembler | AckHold, Tracked]] = []
+        queue: list[tuple[int, int, int, Reassembler | AckHold, ConnectionState]] = []
 
-        def enqueue(kind: int, each: Reassembler | AckHold, tracked: Tracked) -> None:
+        def enqueue(kind: int, each: Reassembler | AckHold, state: ConnectionState) -> None:
             if (oldest := each.oldest()) is not None:
-                heapq.heappush(queue, (oldest.origin.at, tracked.connection.number, kind, each, tracked))
+                heapq.heappush(queue, (oldest.origin.at, state.connection.number, kind, each, state))
 
-        for tracked in self._waiting():
-            for kind, each in enumerate((*tracked.streams, tracked.hold)):
+        for state in self._waiting():
+            for kind, each in enumerate((*state.streams, state.hold)):
                 if each is not None:
-                    enqueue(kind, each, tracked)
+                    enqueue(kind, each, state)
         while total > limit and queue:
-            since, _, kind, holder, tracked = heapq.heappop(queue)
+            since, _, kind, holder, state = heapq.heappop(queue)
             oldest = holder.oldest()
             if oldest is not None and oldest.origin.at == since:
-                before = sum(stream.buffered for stream in tracked.streams)
-                last = ending(tracked.moments.before(self._last + 1), tracked.now(clock))
+                before = sum(stream.buffered for stream in state.streams)
+                last = ending(state.wait_ends.before(self._last + 1), state.clock_at(clock))
                 holder.limit_reached("buffered_total", last, out)
-                tracked.give_up(holder, last, out)
-                total -= before - sum(stream.buffered for stream in tracked.streams)
-            enqueue(kind, holder, tracked)
+                state.give_up(holder, last, out)
+                total -= before - sum(stream.buffered for stream in state.streams)
+            enqueue(kind, holder, state)
 
 
 def _edge(batch: PacketBatch, begin: int, step: int) -> int:

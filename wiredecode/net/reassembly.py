@@ -1,7 +1,7 @@
 """One direction of a TCP connection: segments in, contiguous bytes and gaps out (RFC 9293 section 3.10.7.4).
 
-The first copy of a byte wins. Positions are stream offsets, which do not wrap; a sequence number is made a
-position once, where it enters.
+Of retransmitted bytes the first copy is kept. Positions are stream offsets, which do not wrap: `Reassembler.segment`
+converts the sequence number.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.net.limits import Limits
-from wiredecode.net.moments import END, at_packet, place
+from wiredecode.net.logical_time import END, logical_time, packet_of
 from wiredecode.net.reorder import AckHistory, Acks, Arrival, Origin, PastGap, ReorderQueue, tail
 from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
@@ -31,16 +31,16 @@ class ReassemblyContext:
     """Streams with segments that wait for a gap to be filled, or for the other direction."""
     clock: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     number: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """The clock of the capture at each packet, and their numbers."""
+    """The capture clock at each packet being processed, and their numbers."""
     until: int = 0
-    """End of the processed packets: the packet after these, or the first one of another connection."""
+    """Number of the packet before which all packets have been processed."""
 
     def begin(self, clock: Int64s, number: Int64s) -> None:
-        """The next packets come: the clock of the capture at each, and their numbers."""
+        """Start the next packets: the capture clock at each, and their numbers."""
         self.clock, self.number, self.until = clock, number, int(number[-1]) + 1
 
     def number_after(self, clock: int) -> int:
-        """The first packet after ``clock`` of the capture, of those looked at or the next."""
+        """The first packet being processed after ``clock``, ns of the capture clock; or the one after them."""
         first = int(np.searchsorted(self.clock, min(clock, END), "right"))
         number = int(self.number[first]) if first < len(self.number) else self.until
         return min(number, self.until)
@@ -49,16 +49,16 @@ class ReassemblyContext:
 class Reassembler:
     """Reassembly of one direction. Events go to the list given to each call, in stream order.
 
-    A gap is given up `Limits.gap_seconds` after the other side acknowledged its bytes: for that long packets may
-    change places. Until then it may be filled at any time, within the budgets of bytes and segments.
-    If nothing of the other side was ever captured, the time counts from the first segment after the gap.
+    A gap is given up `Limits.gap_seconds` after the other side acknowledged its bytes, because capture queues reorder
+    packets, or when the buffered bytes or segments reach a limit. If no packet of the other side was captured, the time
+    counts from the first segment after the gap.
     """
 
     __slots__ = (
         *("_acks", "_queue", "_released", "_ended", "_fin", "_fin_origin", "_held", "_history"),
         *("_past_gaps", "_noted", "_opened", "_part_offset", "_parts", "_pieces", "_ready", "_ready_ns", "_reset"),
         *("_reset_seq", "_shared", "acked_by", "answered", "base", "direction", "held_segments", "gap_ns", "isn"),
-        *("limits", "missed", "offset", "over", "ack_history"),
+        *("limits", "given_up", "offset", "gap_ended", "ack_history"),
     )
 
     def __init__(self, direction: Direction, shared: ReassemblyContext, acked_by: FlowKey) -> None:
@@ -66,26 +66,26 @@ class Reassembler:
         self.acked_by = acked_by
         """The flow of the other side."""
         self.answered: int | None = None
-        """When the first packet of the other side came, ns by the clock of the connection."""
+        """The connection clock at the first packet of the other side, ns."""
         self.isn: int | None = None
         """Initial sequence number, once a SYN was seen."""
         self.base: int | None = None
-        """Sequence number of stream offset 0, once known. May be set as long as the stream is `untouched`."""
+        """Sequence number of stream offset 0, once known. It may change while the stream is `untouched`."""
         self.offset = 0
         """Stream offset of the next byte expected."""
-        self.missed = 0
-        """Position before which the stream no longer waits for missing bytes: they were acknowledged long ago."""
+        self.given_up = 0
+        """Position before which missing bytes are no longer awaited: they were acknowledged long ago."""
         self.ack_history: AckHistory | None = None
-        """Acknowledgments in segments of the other side that wait for bytes of this one."""
+        """ACKs in held segments of the other side."""
         self.limits = limits = shared.limits
         self.gap_ns = int(limits.gap_seconds * 1e9)
         self.held_segments = 0
-        """Segments of this direction that wait for the other one (see causality.py)."""
+        """Segments of this direction that wait for the other one (see `AckHold`)."""
         self._held = 0  # their captured bytes
         self._shared = shared
         self._ready = self._ready_ns = 0
-        self.over = 0
-        """The moment at which the last gap was given up: the bytes after it are ordered after that moment."""
+        self.gap_ended = 0
+        """Logical time at which the last gap was given up: later bytes are ready then or later."""
         self._parts: list[bytes] = []  # delivered, not yet a Chunk
         self._pieces: list[tuple[int, int, int, int, int]] = []  # end, packet, time, ready, ready time of each part
         self._part_offset = 0
@@ -109,7 +109,7 @@ class Reassembler:
 
     @property
     def untouched(self) -> bool:
-        """No byte seen yet."""
+        """Whether no byte was captured yet."""
         return self.offset == 0 and self._queue is None
 
     @property
@@ -119,27 +119,27 @@ class Reassembler:
 
     @property
     def reach(self) -> int:
-        """Position up to which the stream is complete; a FIN counts as one byte."""
+        """Position of the next byte expected; a FIN counts as one byte."""
         return self.offset + (self._fin is not None and self._fin <= self.offset)
 
     def expected(self) -> int:
-        """The next sequence number; -1 when it is not known."""
+        """The next sequence number (RCV.NXT of the receiver); -1 if unknown."""
         return -1 if self.base is None else self.base + self.reach & MASK
 
     @property
     def buffered(self) -> int:
-        """Payload bytes that wait after gaps or for the other direction."""
+        """Captured bytes in the queue after gaps, and in held segments."""
         return self._held + self._queue.size if self._queue is not None else self._held
 
     @property
     def opened_at(self) -> int:
-        """The last packet before a segment has waited after gaps."""
-        opened = self._opened  # by a packet, or before the one at which something was given up
-        return 0 if opened is None else max(place(opened.ready), place(opened.ended) - 1)
+        """The last packet before the first gap opened."""
+        opened = self._opened  # by a packet, or by the end of another wait before it
+        return 0 if opened is None else max(packet_of(opened.ready), packet_of(opened.ended) - 1)
 
     @property
     def has_gap(self) -> bool:
-        """Whether a segment waits after a gap."""
+        """Whether bytes are missing before a captured segment or FIN."""
         return self._queue is not None
 
     def oldest(self) -> Arrival | None:
@@ -147,17 +147,17 @@ class Reassembler:
         return self._queue.oldest(self.offset) if self._queue is not None else None
 
     def in_order(self, seq: int) -> bool:
-        """Whether a segment that starts at ``seq`` is the next one, and nothing waits or has ended."""
+        """Whether a segment that starts at ``seq`` comes next, without a gap, FIN or reset before."""
         if self._queue is not None or self._fin is not None or self._reset is not None:
             return False
         return self.base is None or (self.base + self.offset) & MASK == seq
 
-    def lacks(self, ack: int) -> bool:
-        """Whether bytes before sequence number ``ack`` are missing."""
+    def is_ack_ahead(self, ack: int) -> bool:
+        """Whether ``ack`` acknowledges bytes that were not captured yet (Wireshark: ACKed unseen segment)."""
         return self.base is not None and distance(self.base + self.offset, ack) > 0
 
     def extend(self, seq: int, data: bytes, number: int, time_ns: int, ready: int, ready_ns: int) -> None:
-        """Take a segment that was captured whole and is `in_order`."""
+        """Deliver a segment that was captured whole and is `in_order`."""
         if self.base is None:
             self.base = seq
         self.direction.captured += len(data)
@@ -166,7 +166,10 @@ class Reassembler:
         self._append(data, number, time_ns)
 
     def segment(self, seq: int, data: bytes, length: int, origin: Origin, out: list[Event]) -> None:
-        """Take any segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured."""
+        """Deliver or buffer a segment of ``length`` > 0 bytes on the wire, of which ``data`` was captured.
+
+        Bytes before the next expected one are retransmissions, and are dropped.
+        """
         if self.base is None:
             self.base = seq
         self.direction.captured += len(data)
@@ -182,7 +185,7 @@ class Reassembler:
         if self._fin is not None and end > self._fin and self._is_after_fin(start, length, data, origin, out):
             return
         if start < self.offset:
-            self._old(start, data[: self.offset - start], origin, out)
+            self._retransmitted(start, data[: self.offset - start], origin, out)
             if end <= self.offset:
                 return
             data = data[self.offset - start :]
@@ -190,32 +193,32 @@ class Reassembler:
         if start == self.offset and self._queue is None:
             self._deliver(data, end, origin, out)
         else:
-            self._insert(start, end, data, origin, out)
+            self._buffer(start, end, data, origin, out)
             self._drain(out)
-            self._bound(origin, out)
+            self._enforce_limits(origin, out)
 
     def fin(self, seq: int, origin: Origin, out: list[Event]) -> None:
         """The stream ends before ``seq`` (the FIN's own sequence number, after its payload)."""
         if self.base is None:
             self.base = seq
-        self.over = max(self.over, origin.ended)
+        self.gap_ended = max(self.gap_ended, origin.ended)
         ahead = distance(advance(self.base, self.offset), seq)
         if self._fin is not None or not 0 <= ahead <= self.limits.window_bytes:
             return
         self._fin, self._fin_origin = self.offset + ahead, origin
         if ahead:
             self._open_gap(origin).mark(self._fin, origin, self.offset)
-        self._end(out)
+        self._emit_end(out)
 
     def reset(self, seq: int, origin: Origin, out: list[Event]) -> None:
         """The sender reset the connection at ``seq``."""
         self._reset, self._reset_seq = (self._reset, self._reset_seq) if self._reset else (origin, seq)
         if self._acks is not None:
             self._acks.end(origin.clock)
-        self._end(out)
+        self._emit_end(out)
 
     def acknowledged(self, ack: int, flags: int, number: int, clock: int) -> None:
-        """Packet ``number`` of the other side, without SYN: it acknowledges all before ``ack``, or is a reset."""
+        """Note an ACK, or a reset, in packet ``number`` of the other side; ``clock``: the connection clock, ns."""
         if self._acks is None or number <= self.opened_at:
             return
         if flags & RST:
@@ -224,24 +227,24 @@ class Reassembler:
             self._acks.add(ack, clock)
 
     def ignore(self, size: int, origin: Origin, code: str, message: str, out: list[Event]) -> None:
-        """Count captured payload that is no part of the stream."""
+        """Count captured payload that does not belong to the stream."""
         self.direction.captured += size
         self.direction.ignored += size
         self._note(code, message, origin, out)
 
     def may_expire(self, clock: float) -> bool:
-        """Whether the first gap may be over at ``clock``: a quick look."""
+        """Whether the first gap can have expired at ``clock``: a fast check before `deadline`."""
         return self._opened is not None and clock > self._opened.clock + self.gap_ns
 
     def deadline(self) -> int | None:
-        """The time, ns by the clock of the connection, after which the first gap is given up; None: not known."""
+        """The connection clock, ns, after which the first gap is given up; None: not known yet."""
         queue, acks = self._queue, self._acks
         if queue is None or acks is None:
             return None
         since = acks.since(self._gap_end(queue))
         oldest = queue.oldest(self.offset)
         if oldest is not None and (self.answered is None or self.answered > oldest.origin.clock + self.gap_ns):
-            since = oldest.origin.clock  # no side that could acknowledge
+            since = oldest.origin.clock  # no packet of the other side, which could acknowledge
         if since is None or self._opened is None:
             return None
         return max(since, self._opened.clock) + self.gap_ns
@@ -252,59 +255,59 @@ class Reassembler:
         return end
 
     def finish(self, cause: Origin, out: list[Event]) -> None:
-        """No more segments will come: give up every gap at ``cause``."""
+        """End of the connection: give up every gap at ``cause``."""
         while self._queue is not None:
             self.give_up(cause, out)
         self.flush(out)
 
     def give_up(self, cause: Origin, out: list[Event]) -> None:
-        """Make the first gap a Gap at the moment of ``cause``. Only while a segment waits after one.
+        """Give up the first gap because of ``cause``; there must be one.
 
-        Bytes after it get their place there, but keep the time of their own packets: the sender did not wait.
+        Bytes after it are ready then, but keep the time of their own packets, because the sender did not wait.
         """
         assert self._queue is not None
         origin = self._fin_origin if self._queue.first is None else self._queue.first.origin
         assert origin is not None
-        self.over = max(self.over, cause.at)
+        self.gap_ended = max(self.gap_ended, cause.at)
         self._now_ready(origin)
         since = (self._queue.oldest(self.offset) or Arrival(0, origin)).origin.ready_ns
         shown = since if self.ack_history is None else self.ack_history.since(self.offset, since)
-        self._gap(self._gap_end(self._queue), NOT_CAPTURED, out, shown)
+        self._emit_gap(self._gap_end(self._queue), NOT_CAPTURED, out, shown)
         self._drain(out)
 
     def limit_reached(self, name: str, origin: Origin, out: list[Event], cost: str = "gap given up") -> None:
-        """Count and note that limit ``name`` was reached; ``cost``: the consequence."""
+        """Count a limit of `Limits` that was reached, and note it; ``cost``: the consequence, for people."""
         self._shared.limits_hit[name] += 1
         limit = getattr(self.limits, name)
         self._note("limit-reached", f"{cost}: more than {limit} ({name}) waiting", origin, out)
 
     def over_budget(self) -> str | None:
-        """The name of the limit that the waiting segments exceed, if any."""
+        """Name of the limit that the waiting segments exceed, or None."""
         if self.buffered > self.limits.buffered_bytes:
             return "buffered_bytes"
         segments = self.held_segments + (len(self._queue) if self._queue is not None else 0)
         return "buffered_segments" if segments > self.limits.buffered_segments else None
 
     def hold(self, size: int) -> None:
-        """A segment of ``size`` captured bytes waits for the other direction."""
+        """Count a held segment with ``size`` captured bytes."""
         self._held += size
         self.held_segments += 1
         self._shared.with_gap[self] = None
 
     def unhold(self, size: int) -> None:
-        """Undo :meth:`hold` for this many bytes."""
+        """Count a held segment of ``size`` bytes that was released."""
         self._held -= size
         self.held_segments -= 1
         if not self.held_segments and self._queue is None:
             del self._shared.with_gap[self]
 
-    def follow(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
-        """The origin of a segment of the other side that waited until ``cause`` for position ``awaited``."""
+    def origin_after(self, origin: Origin, cause: Origin, awaited: int) -> Origin:
+        """``origin`` of a held segment of the other side, that waited until ``cause`` for position ``awaited``."""
         released, reached = self._released, (self._ready, self._ready_ns)
-        if released and awaited <= released[-1][0]:  # bytes released by giving up a gap were sent piecemeal
+        if released and awaited <= released[-1][0]:  # after a gap was given up, each segment keeps its own time
             reached = released[bisect_left(released, (awaited, 0, 0))][1:]
         ready, ready_ns = max((origin.ready, origin.ready_ns), (cause.ready, cause.ready_ns), reached)
-        ended = max(origin.ended, cause.ended, self.over)
+        ended = max(origin.ended, cause.ended, self.gap_ended)
         return Origin(origin.number, origin.time_ns, ready, ready_ns, max(origin.clock, cause.clock), ended)
 
     def flush(self, out: list[Event]) -> None:
@@ -316,35 +319,35 @@ class Reassembler:
         out.append(Chunk(self.direction, self._part_offset, data, ends, packet, time_ns, ready, ready_ns))
         self._parts.clear()
         self._pieces.clear()
-        self._remember(data)
+        self._keep_history(data)
 
-    def _remember(self, data: bytes) -> None:
+    def _keep_history(self, data: bytes) -> None:
         keep = self.limits.history_bytes
         history = data if len(data) >= keep else self._history + data
         self._history = history[max(len(history) - keep, 0) :]
         self._part_offset = self.offset
 
     def _deliver(self, data: bytes, end: int, origin: Origin, out: list[Event]) -> None:
-        """Bytes [offset, end) are next; bytes missing in ``data`` were truncated."""
+        """Append bytes [offset, end); those missing in ``data`` were truncated by the snapshot length."""
         self._now_ready(origin)
         if data:
             self._append(data, origin.number, origin.time_ns)
         if self.offset < end:
-            self._gap(end, CUT, out)
+            self._emit_gap(end, CUT, out)
 
     def _append(self, data: bytes, number: int, time_ns: int) -> None:
         self.offset += len(data)
         self._parts.append(data)
-        self._pieces.append((self.offset, number, time_ns, max(self._ready, self.over), self._ready_ns))
+        self._pieces.append((self.offset, number, time_ns, max(self._ready, self.gap_ended), self._ready_ns))
 
     def _now_ready(self, origin: Origin) -> None:
         if origin.ready > self._ready:
             self._ready, self._ready_ns = origin.ready, origin.ready_ns
-        self.over = max(self.over, origin.ended)
+        self.gap_ended = max(self.gap_ended, origin.ended)
 
-    def _gap(self, target: int, reason: str, out: list[Event], shows_ns: int | None = None) -> None:
+    def _emit_gap(self, target: int, reason: str, out: list[Event], shows_ns: int | None = None) -> None:
         self.flush(out)
-        length, ready = target - self.offset, max(self._ready, self.over)
+        length, ready = target - self.offset, max(self._ready, self.gap_ended)
         out.append(Gap(self.direction, self.offset, length, reason, ready, self._ready_ns))
         self.direction.missing += length
         self.direction.first_gap = self.direction.first_gap or ready
@@ -361,16 +364,16 @@ class Reassembler:
             self._queue, self._opened = ReorderQueue(), origin
             self._acks = Acks(self.base, self.offset, self.limits)
             self._shared.with_gap[self] = None
-            self.direction.gaps.open(origin.at, at_packet(int(self._shared.number[0])))
+            self.direction.gaps.open(origin.at, logical_time(int(self._shared.number[0])))
         return self._queue
 
-    def _insert(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
+    def _buffer(self, start: int, end: int, data: bytes, origin: Origin, out: list[Event]) -> None:
         for overlap in self._open_gap(origin).add(start, end, data, origin, self.offset):
             known = len(overlap.first)
             self.direction.duplicate += known
             self.direction.late += len(overlap.again) - known
             if end - start > 1 and overlap.again[:known] != overlap.first:
-                self._differs(overlap.position, origin, out)
+                self._note_difference(overlap.position, origin, out)
 
     def _drain(self, out: list[Event]) -> None:
         queue = self._queue
@@ -382,15 +385,15 @@ class Reassembler:
             self._released.append((self.offset, self._ready, self._ready_ns))
         if not len(queue) and (self._fin is None or self._fin <= self.offset):
             self._queue = self._opened = self._acks = None
-            self.direction.gaps.close(max(self._ready, self.over))
+            self.direction.gaps.close(max(self._ready, self.gap_ended))
             if not self.held_segments:
                 del self._shared.with_gap[self]
-            self._end(out)
+            self._emit_end(out)
         elif self._acks is not None:
             self._acks.forget(self.offset)
 
-    def _end(self, out: list[Event]) -> None:
-        """Add the End of the stream once all bytes before it were delivered or given up."""
+    def _emit_end(self, out: list[Event]) -> None:
+        """Emit the End of the stream once all bytes before it were delivered or given up."""
         if self._ended or self._queue is not None or not self.offset:
             return
         origin = self._fin_origin if self._fin is not None and self._fin <= self.offset else self._reset
@@ -399,20 +402,20 @@ class Reassembler:
             self.flush(out)
             how = "FIN" if origin is self._fin_origin else "RST"
             ready, ready_ns = max((origin.ready, origin.ready_ns), (self._ready, self._ready_ns))
-            ready = max(ready, self.over, origin.ended)
+            ready = max(ready, self.gap_ended, origin.ended)
             ahead = distance(self.expected(), self._reset_seq)  # one byte may be a FIN
             beyond = ahead if how == "RST" and 1 < ahead <= self.limits.window_bytes else 0
             out.append(End(self.direction, self.offset, how, ready, ready_ns, beyond))
 
-    def _bound(self, origin: Origin, out: list[Event]) -> None:
-        while self._queue is not None and self._gap_end(self._queue) <= self.missed:
+    def _enforce_limits(self, origin: Origin, out: list[Event]) -> None:
+        while self._queue is not None and self._gap_end(self._queue) <= self.given_up:
             self.give_up(origin, out)
         while self._queue is not None and (name := self.over_budget()) is not None:
             self.limit_reached(name, origin, out)
             self.give_up(origin, out)
 
-    def _old(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
-        """Bytes before the next expected one: duplicates, or late for a gap that was given up."""
+    def _retransmitted(self, start: int, data: bytes, origin: Origin, out: list[Event]) -> None:
+        """Count bytes before the next expected one: duplicates, or late bytes for a gap that was given up."""
         end = start + len(data)
         late = 0
         if start < 0 < len(data):
@@ -428,13 +431,13 @@ class Reassembler:
                     self._note("late-data", message, origin, out, gap.start)
         self.direction.late += late
         self.direction.duplicate += len(data) - late
-        # One byte is a keep-alive or window probe, whose content means nothing (RFC 9293 section 3.8.4).
+        # One byte is a keep-alive or window probe, whose content is arbitrary (RFC 9293 section 3.8.4).
         if len(data) > 1:
             begin = max(start, self.offset - self.limits.history_bytes)
             recent = tail(self._history, self._parts, self.offset - begin)
             begin = self.offset - len(recent)
             if begin < end and data[max(begin - start, 0) :] != recent[max(start - begin, 0) : end - begin]:
-                self._differs(max(start, begin), origin, out)
+                self._note_difference(max(start, begin), origin, out)
 
     def _is_after_fin(self, start: int, length: int, data: bytes, origin: Origin, out: list[Event]) -> bool:
         """Data at or after the FIN; True for a keep-alive probe (at the FIN's number), which is dropped."""
@@ -444,7 +447,7 @@ class Reassembler:
         self._note("data-after-fin", "data after the end of the stream", origin, out, once=True)
         return False
 
-    def _differs(self, position: int, origin: Origin, out: list[Event]) -> None:
+    def _note_difference(self, position: int, origin: Origin, out: list[Event]) -> None:
         message = "retransmitted bytes differ from the first copy, which was kept"
         self._note("overlap-differs", message, origin, out, position)
 

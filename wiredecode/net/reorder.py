@@ -1,4 +1,4 @@
-"""Segments that wait after the gaps of one direction, and the acknowledgments that say how long they wait."""
+"""The queue of segments after a gap, and the ACKs that limit how long it waits."""
 
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -10,27 +10,28 @@ from wiredecode.net.segments import distance
 
 
 class Origin(NamedTuple):
-    """The packet that carried a segment, and the one that made it available (another one only for IP fragments)."""
+    """The packet that carried a segment, and the one that completed it (another one only for IP fragments)."""
 
     number: int
     time_ns: int
     ready: int
-    """The moment of that packet (see moments.py)."""
+    """Logical time of the packet that completed it (logical_time.py) ..."""
     ready_ns: int
+    """... its time ..."""
     clock: int
-    """The clock of the connection, ns, at the packet that made it available."""
+    """... and the connection clock at it, ns."""
     ended: int = 0
-    """The moment at which missing bytes before it were given up; 0: none were."""
+    """Logical time at which missing bytes before it were given up; 0: none were."""
 
     @property
     def at(self) -> int:
-        """The moment that orders it among packets and ends of waits."""
+        """Its logical time among packets and ends of waits."""
         return max(self.ready, self.ended)
 
 
-def ending(moment: int, clock: int = 0) -> Origin:
-    """The end of a wait, which brings no bytes itself."""
-    return Origin(0, 0, 0, 0, clock, moment)
+def ending(ended: int, clock: int = 0) -> Origin:
+    """The origin of an end of a wait, which has no packet."""
+    return Origin(0, 0, 0, 0, clock, ended)
 
 
 class Buffered(NamedTuple):
@@ -43,7 +44,7 @@ class Buffered(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A segment arrived after a gap: its position, and its packet."""
+    """Arrival of a segment after a gap: its position and packet."""
 
     position: int
     origin: Origin
@@ -59,7 +60,7 @@ class PastGap:
 
 
 class Overlap(NamedTuple):
-    """Bytes at ``position`` that came again, with the first copy as far as that was captured."""
+    """Retransmitted bytes at ``position``, and the first copy as far as it was captured."""
 
     position: int
     first: bytes
@@ -67,20 +68,20 @@ class Overlap(NamedTuple):
 
 
 class ReorderQueue:
-    """Segments after gaps: sorted, disjoint; of a byte that came twice the first copy.
+    """Segments after gaps: sorted, disjoint; of retransmitted bytes the first copy.
 
-    Adding bisects and moves at most `Limits.buffered_segments` pointers; taking from the front is free.
+    Adding bisects and moves at most `Limits.buffered_segments` pointers; removing from the front is free.
     """
 
     __slots__ = ("_arrivals", "_head", "_segments", "_starts", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        """Payload bytes kept."""
+        """Payload bytes in the queue."""
         self._starts: list[int] = []
         self._segments: list[Buffered] = []
-        self._head = 0  # what lies before was taken
-        self._arrivals: deque[Arrival] = deque()  # in order of time; those before the stream's offset are over
+        self._head = 0  # index of the first one; those before were removed
+        self._arrivals: deque[Arrival] = deque()  # in order of time; those before the stream's offset no longer wait
 
     def __len__(self) -> int:
         return len(self._segments) - self._head
@@ -98,13 +99,13 @@ class ReorderQueue:
         return arrivals[0] if arrivals else None
 
     def mark(self, position: int, origin: Origin, offset: int) -> None:
-        """Add what has no length, the FIN, at ``position`` after ``offset``."""
+        """Note that a segment or FIN at ``position`` waits; ``offset``: next byte of the stream."""
         if len(self._arrivals) > 2 * len(self) + 64:
             self._arrivals = deque(arrival for arrival in self._arrivals if arrival.position > offset)
         self._arrivals.append(Arrival(position, origin))
 
     def add(self, start: int, end: int, data: bytes, origin: Origin, offset: int) -> list[Overlap]:
-        """Keep the new bytes of [start, end), return the others. ``offset``: of the next byte of the stream."""
+        """Add the new bytes of [start, end); return the others. ``offset``: next byte of the stream."""
         starts, segments = self._starts, self._segments
         at = bisect_right(starts, start, self._head)
         if at > self._head and segments[at - 1].end > start:
@@ -163,12 +164,12 @@ END = 1 << 62
 
 
 class Acks:
-    """Positions in a stream, each with the capture time at which it was acknowledged; both rise."""
+    """Positions in a stream, and the connection clock at which each was acknowledged; both rise."""
 
     __slots__ = ("_acked", "_base", "_grain", "_window")
 
     def __init__(self, base: int, offset: int, limits: Limits) -> None:
-        """``base``: sequence number of stream offset 0; nothing before ``offset`` is of interest."""
+        """``base``: sequence number of stream offset 0; ACKs before ``offset`` are ignored."""
         self._base = base
         self._grain, self._window = int(limits.gap_seconds * 1e6), limits.window_bytes
         self._acked = [(offset, 0)]
@@ -182,7 +183,7 @@ class Acks:
         ahead = distance((self._base + last) & 0xFFFFFFFF, ack)
         if not 0 < ahead <= self._window:
             return
-        if clock - acked[-1][1] < self._grain:  # a thousandth of the wait: so there are not many
+        if clock - acked[-1][1] < self._grain:  # a thousandth of the wait: bounds their number
             clock = acked.pop()[1]
         acked.append((last + ahead, clock))
 
@@ -195,19 +196,19 @@ class Acks:
             acked.append((END, clock))
 
     def since(self, position: int) -> int | None:
-        """Capture time since which all before ``position`` is known to have been received."""
+        """The connection clock when all bytes before ``position`` were acknowledged; None: not yet."""
         acked = self._acked
         at = bisect_left(acked, (position, 0), 1)
         return acked[at][1] if at < len(acked) else None
 
     def forget(self, offset: int) -> None:
-        """The stream reached ``offset``: forget everything before."""
+        """Drop ACKs before ``offset``."""
         if len(self._acked) > 64:
             del self._acked[1 : bisect_left(self._acked, (offset, 0), 1)]
 
 
 class AckHistory:
-    """ACKs of bytes that were not captured before them: position in the stream, and time."""
+    """ACKs of bytes that were not captured yet: stream position and time, ns."""
 
     __slots__ = ("_since",)
 
@@ -222,5 +223,5 @@ class AckHistory:
 
     def since(self, offset: int, at_most: int) -> int:
         """Return the time of the first ACK of bytes from ``offset`` on, at most ``at_most``."""
-        place = bisect_right(self._since, (offset, END))
-        return min(self._since[place][1], at_most) if place < len(self._since) else at_most
+        index = bisect_right(self._since, (offset, END))
+        return min(self._since[index][1], at_most) if index < len(self._since) else at_most

@@ -1,10 +1,4 @@
-"""Moments of a connection: its packets, and the ends of waits between them, as integers in order.
-
-Packet n is the moment ``n << BITS``. A wait that ends between two packets of a connection (a gap is given up) gets a
-separate moment, after the first and before the second of them, for any packets of other connections between: the order
-of all moments of a connection follows from its own packets. :func:`place` is where a moment lies among the packets of
-the capture.
-"""
+"""The clock of a capture or a connection: packet times that never go back."""
 
 import numpy as np
 
@@ -58,44 +52,3 @@ def within(time_ns: Int64s) -> Int64s:
     """Packet times, the absurd ones made the latest or the earliest of a clock."""
     limited: Int64s = np.clip(time_ns, -LATEST, LATEST)
     return limited
-
-
-BITS = 16
-"""At most ``2 ** BITS - 1`` waits of a connection end between two packets of the capture; more share the last."""
-END = (1 << 63) - 1
-"""Capture time after every other."""
-
-
-def at_packet(number: int) -> int:
-    """The moment of a packet."""
-    return number << BITS
-
-
-def place(moment: int) -> int:
-    """The number of the packet at which a moment takes its place in the capture."""
-    return -(-moment >> BITS)
-
-
-class WaitEnds:
-    """The moments of one connection at which a wait ended."""
-
-    __slots__ = ("_last", "_number", "clock")
-
-    def __init__(self) -> None:
-        self._last = self._number = 0
-        self.clock = -END
-        """When the last one ended whose time is known."""
-
-    def after(self, clock: int, number: int) -> int:
-        """The moment of what ended at ``clock``, before packet ``number``: what that end made possible has the same."""
-        if clock > self.clock or number > self._number:
-            self.clock = max(clock, self.clock)
-            return self.before(number)
-        return self._last
-
-    def before(self, number: int) -> int:
-        """A new moment before packet ``number``."""
-        self._number = max(number, self._number)
-        latest = max(number, place(self._last))
-        self._last = max(at_packet(latest - 1) + 1, min(self._last + 1, at_packet(latest) - 1))
-        return self._last
