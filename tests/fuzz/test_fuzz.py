@@ -10,8 +10,10 @@ import pytest
 from tests.fuzz.corpus import inputs
 from tests.fuzz.engine import Watch, blind
 from tests.fuzz.hostile import same_on_all_paths
+from tests.fuzz.many import TOGETHER, alone, search
 from tests.fuzz.shapes import PacketsInput, TalkInput
 from tests.fuzz.targets import TARGETS, Target
+from wiredecode.testing.segments import Part
 
 REGRESSIONS = sorted(Path(__file__).parent.glob("regressions/*/*"))
 
@@ -46,6 +48,26 @@ def test_a_property_that_does_not_hold_is_kept_once_for_each_place(tmp_path: Pat
     assert watch.executions == 3
     assert list(watch.found.values()) == [b"\x01a"]
     assert [path.read_bytes() for path in tmp_path.glob("bad-*[!t]")] == [b"\x01a"]
+
+
+def test_damaged_conversations_that_are_decoded_together() -> None:
+    watch = Watch(TARGETS["tank"])
+    search("tank", TOGETHER, 3, watch)
+    assert (watch.executions, watch.found) == (TOGETHER, {})
+
+
+def test_of_conversations_decoded_together_the_one_that_breaks_is_kept() -> None:
+    def run(data: bytes) -> None:
+        if b"bad" in data:
+            raise KeyError(data)
+
+    good, bad = (TalkInput(0, 0, [Part(1, 0, data)]) for data in (b"good", b"bad"))
+    watch = Watch(Target("one", run, list))
+    alone(watch, [good, bad, good], ValueError())
+    assert list(watch.found.values()) == [bad.write()]
+    together = Watch(Target("none", run, list))
+    alone(together, [good, good], ValueError())
+    assert list(together.found.values()) == [(len(good.write()).to_bytes(4) + good.write()) * 2]
 
 
 @pytest.mark.parametrize("shape", [TalkInput, PacketsInput])
