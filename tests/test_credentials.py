@@ -84,6 +84,9 @@ TEXTS = (
         "AUTH PLAIN abc123",
     ),
     *("curl -u me:abc123 h", "jdbc:oracle:thin:u/abc123@h:1521:x", "amqp%3A%2F%2Fu%3Aabc%40h", "passcode is abc123"),
+    *("https://h/x?key=abc", "tls_key: abc", '<add key="Password" value="abc"/>', "PASS abc123", "LOGIN u abc123"),
+    *("AUTH default abc123", "sshpass -p abc123 ssh", "API-Key abc123"),
+    *("/bot123456789:AA" + "a1" * 10, "https://x.office.com/webhook/abc", "SCRAM-SHA-256$4096:abcabcab==$x:y"),
 )
 HARMLESS = (
     "orders.eu.17 was stored at 3",
@@ -92,6 +95,8 @@ HARMLESS = (
     "aws eu-west-1",
     "task-17 of risk-3",
     "<passed>3<",
+    "partition_key=7",
+    "http://h/?monkey=7",
 )
 NAMES = (
     *("userpw", "bindPW", "pw1", "PHPSESSID", "client_assertion", "SAMLResponse", "sasl.jaas.config", "2fa", "keytab"),
@@ -107,6 +112,28 @@ NAMES = (
         "cnonce",
     ),
     *("presigned", "mnemonic", "geheim", "senha", "pword", "pincode", "client.pem", "authorisation"),
+    *(
+        "ConnectionStrings__Main",
+        "webhook",
+        "reset_link",
+        "inviteCode",
+        "code_verifier",
+        "securityAnswer",
+        "kubeconfig",
+    ),
+    *(
+        "id_rsa",
+        "cvv",
+        "connect.sid",
+        "wachtwoord",
+        "heslo",
+        "hasło",
+        "salasana",
+        "lozinka",
+        "contrasena",
+        "пароль",
+        "密码",
+    ),
 )
 OF_CURSUS = ("LOGIN maria geheim", "authenticate geheim", "HELLO 3 AUTH maria geheim", "\\u0074oken", "//maria:geheim")
 
