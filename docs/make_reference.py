@@ -200,7 +200,7 @@ def families(capture: Path) -> Iterator[Metric]:
     instruments, watch = Instruments([reader], Series(2000), checker.exchanges), Watch(checker)
     instruments.problems, instruments.packets = lambda: watch.problems, lambda: {"received": 0}
     demand = Demand(link_responses=False, copies=False, messages=instruments.messages, analyse=True)
-    dissector = Dissector(demand, on_end=checker.end, on_over=instruments.end)
+    dissector = Dissector(demand, on_end=checker.end, on_decoded=instruments.end)
     for frame in dissector.frames(open_capture([str(capture)])):
         checker.frame(frame)
         instruments.frame(frame)

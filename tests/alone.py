@@ -39,7 +39,7 @@ def said(frame: Frame) -> tuple[Any, ...]:
     findings = [finding.record() for finding in frame.findings]
     where = frame.id, frame.side, frame.offset, frame.length, frame.missing, frame.place, frame.packets
     links = frame.request, frame.response, frame.latency_ns, frame.outcome, frame.expects_response
-    kind = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.is_cut, frame.sender
+    kind = frame.protocol, frame.dialect, frame.type, frame.code, frame.status, frame.is_partial, frame.sender
     return *where, frame.time_ns, frame.first_ns, *kind, *links, repr(frame.layers), findings
 
 

@@ -52,9 +52,9 @@ def packets(owner: Connection, offset: int, *sent: tuple[int, bytes]) -> Chunk:
     return Chunk(owner.directions[0], offset, b"".join(data for _, data in sent), ends, numbers, times, numbers, times)
 
 
-def framer_of(owner: Connection, cutter: Any, out: list[Any], *, in_step: bool = True) -> Framer:
-    """Of the first side of a connection; ``cutter`` has as much of a protocol as the test needs."""
-    return Framer(owner.directions[0], cutter, out, in_step)
+def framer_of(owner: Connection, splitter: Any, out: list[Any], *, in_sync: bool = True) -> Framer:
+    """Of the first side of a connection; ``splitter`` has as much of a protocol as the test needs."""
+    return Framer(owner.directions[0], splitter, out, in_sync)
 
 
 def behind_a_gap(*sent: tuple[int, bytes]) -> list[Any]:
@@ -170,7 +170,7 @@ def test_a_frame_whose_sender_closed_says_how_much_of_it_was_sent() -> None:
 def test_long_undecoded_stretches_are_several_records_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wiredecode.frames.framer.UNDECODED_SPAN", 10)
     owner, out = connection(), []
-    framer = framer_of(owner, Letters(), out, in_step=False)
+    framer = framer_of(owner, Letters(), out, in_sync=False)
     framer.chunk(packets(owner, 40, (1, bytes(7)), (2, bytes(18))))
     framer.end("the capture ends", 3)
     assert [(frame.offset, frame.length, frame.packets) for frame in out] == [

@@ -36,7 +36,7 @@ def frame(
     connection: Talk = OWN,
 ) -> Any:
     told = {"time_ns": time_ns, "length": length, "request": request, "expects_response": asks, "side": 0}
-    told |= {"is_cut": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
+    told |= {"is_partial": False, "findings": (), "confirmations": (), "answers": (), "generated": {}}
     return SimpleNamespace(id=number, number=number, response=None, outcome=None, connection=connection, **told)
 
 
@@ -199,7 +199,7 @@ def test_a_response_tells_the_outcome() -> None:
 
 def test_a_response_that_was_cut_does_not_tell_the_outcome() -> None:
     waits, request, response = Ledger(), frame(1, asks=True), frame(2, request=1)
-    response.is_cut = True
+    response.is_partial = True
     waits.add(request)
     waits.add(response)
     assert (request.response, request.outcome) == (2, None)

@@ -215,7 +215,7 @@ class Dissection:
         display, packets = self._display(), open_capture(self.paths)
         wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
         over = None if connections is None else connections.end
-        dissector = self._dissector(wanted, display, on_over=over)
+        dissector = self._dissector(wanted, display, on_decoded=over)
         frames = dissector.frames(packets if display is None else display.watch(packets))
         for frame in self._whole(frames):
             yield frame, display is None or display.matches(frame)

@@ -64,7 +64,7 @@ def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> typ
     side = int(client is False)
     conversation = protocol.new_session().conversation(connection, None)
     conversation.inner_frames = []
-    frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0, is_cut=missing > 0)
+    frame = Frame(connection, side, data, 0, stop, 0, stop + missing, missing, [1], 1, 0, 0, is_partial=missing > 0)
     conversation.decode(frame, None)
     return frame.layer
 

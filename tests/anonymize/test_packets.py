@@ -35,7 +35,7 @@ def through(packets: Iterable[bytes], path: Path, size: int | None = None, *, pa
     with path.open("w+b") as file:
         maker = Anonymizer(file, Key(KEY), Limits(), names=True, bodies=True, patches=patches)
         demand = Demand(link_responses=False)
-        dissector = Dissector(demand, Network(), on_events=maker.events, on_over=maker.over)
+        dissector = Dissector(demand, Network(), on_events=maker.events, on_decoded=maker.over)
         for batch in batches(packets, size):
             maker.add_packets(batch, [Interface(1)])
             maker.decoded(dissector.feed(batch))

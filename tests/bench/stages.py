@@ -63,13 +63,13 @@ def reassemble(path: str) -> None:
 
 
 def cut(path: str) -> None:
-    deque(Cutter(Demand(link_responses=False, blocks=True)).mixed(open_capture([path])), maxlen=0)
+    deque(Cutter(Demand(link_responses=False, blocks=True)).frames_and_blocks(open_capture([path])), maxlen=0)
 
 
 def decode(path: str) -> None:
     messages = Messages()
     dissector = Dissector(Demand(link_responses=False, blocks=True, messages=messages))
-    for _ in dissector.mixed(open_capture([path])):
+    for _ in dissector.frames_and_blocks(open_capture([path])):
         messages.parts.clear()
         messages.count = 0
 

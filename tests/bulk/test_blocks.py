@@ -13,7 +13,7 @@ from tests.conftest import CAPTURES as ROOT
 from tests.conftest import long_are_slow
 from wiredecode.capture import PacketBatch, open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
-from wiredecode.dissect.order import Order
+from wiredecode.dissect.order import BlockOrder
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
@@ -59,7 +59,7 @@ def by_blocks(path: Path, batch_bytes: int) -> tuple[pa.Table, Totals, Numbered,
     dissector = Dissector(Demand(messages=messages, link_responses=False, blocks=True))
     numbered: Numbered = []
     in_blocks = 0
-    for items in dissector.mixed(packets(path, batch_bytes)):
+    for items in dissector.frames_and_blocks(packets(path, batch_bytes)):
         for item in items:
             if isinstance(item, FrameBlock):
                 in_blocks += len(item)
@@ -92,7 +92,7 @@ def test_a_block_that_waits_costs_nothing_for_the_frames_before_it(monkeypatch: 
         at = np.array([packet + 1])
         pending.append(Frame(owner, 0, b"", 0, 0, packet, 0, 0, [packet], packet, packet, packet))
         pending.append(FrameBlock(owner, 0, b"", packet, at, at, np.ones(1, np.uint8), {}, *(at,) * 6, None, "nats"))  # type: ignore[arg-type]
-    order = Order([pending], 0)
+    order = BlockOrder([pending], 0)
     found = [number or item.numbers.tolist() for item, number in order]  # type: ignore[union-attr]
     assert found == [number if number % 2 else [number] for number in range(1, 401)]
     assert len(parts) < 3 * 200, "it was 200 for each frame"

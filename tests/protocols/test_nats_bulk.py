@@ -16,7 +16,7 @@ from tests.conftest import in_one_test
 from tests.protocols.nats_vectors import VECTORS
 from tests.support import Part, dialogue, dissect
 from wiredecode.capture import open_capture
-from wiredecode.frames.block import BlockMessages, Cut, FrameBlock
+from wiredecode.frames.block import BlockMessages, BulkSplit, FrameBlock
 from wiredecode.frames.frame import NOTHING, OK, Frame
 from wiredecode.frames.message import Coded, FrameMessages, HeaderLists, Messages, Slices
 from wiredecode.net.types import Connection
@@ -133,10 +133,10 @@ NOT_PLAIN = {
 BULK = NatsBulk()
 
 
-def check_cut(data: bytes) -> Cut:
+def check_cut(data: bytes) -> BulkSplit:
     """Both ways of cutting agree."""
     ends = Nats().split(data).ends
-    cut = BULK.cut(data)
+    cut = BULK.split(data)
     assert cut.starts.tolist() == [0, *ends[: len(cut.kinds)]]
     return cut
 
@@ -231,7 +231,7 @@ def play(
     out: Messages | None,
     outcome: Outcome,
 ) -> int:
-    cut = BULK.cut(part.data) if least is not None else None
+    cut = BULK.split(part.data) if least is not None else None
     ends = protocol.split(part.data).ends
     starts, low = [0, *ends[:-1]], 0
     while low < len(ends):
@@ -260,7 +260,7 @@ def play(
 
 
 def run_of(
-    conversation: NatsConversation, part: Part, base: int, cut: Cut, low: int, high: int, number: int
+    conversation: NatsConversation, part: Part, base: int, cut: BulkSplit, low: int, high: int, number: int
 ) -> FrameBlock:
     numbers = np.arange(number + 1, number + 1 + high - low)
     columns = {name: column[low:high] for name, column in cut.parts.items()}
@@ -412,7 +412,7 @@ def test_bytes_before_a_run_were_lost() -> None:
     protocol = Nats()
     conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 4222), initiator=0), None)
     conversation.verbose = None
-    run = run_of(conversation, parts[-1], 10, BULK.cut(PLAIN["PUB"]), 0, 1, 0)
+    run = run_of(conversation, parts[-1], 10, BULK.split(PLAIN["PUB"]), 0, 1, 0)
     assert not BULK.decode(conversation, run, None)
     conversation.sides[0].reached = 10
     assert BULK.decode(conversation, run, None)
@@ -423,5 +423,5 @@ def test_roles_are_learnt_from_the_first_of_a_run() -> None:
     for raw, side, client in ((PLAIN["PUB"], 1, 1), (PLAIN["MSG"], 1, 0)):
         protocol = Nats()
         conversation = protocol.conversation(Connection(1, ("a", "b"), (1, 2)), None)
-        assert BULK.decode(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.cut(raw), 0, 1, 0), None)
+        assert BULK.decode(conversation, run_of(conversation, Part(1, side, raw), 0, BULK.split(raw), 0, 1, 0), None)
         assert conversation.client == client

@@ -533,7 +533,7 @@ def test_a_gap_in_a_bundle_hides_only_what_it_hides() -> None:
             1,
             1,
             "partial",
-            is_cut=True,
+            is_partial=True,
         )
         talk.decode(frame, STYLE)
         entries = said(frame, "topics.0.partitions")
@@ -546,7 +546,9 @@ def test_a_gap_in_a_bundle_hides_only_what_it_hides() -> None:
 def test_a_gap_in_a_chunk_is_no_partial_bundle() -> None:
     data = consumed([sized(THREE, THREE)])[:-10]
     talk = conversation()
-    frame = Frame(talk.connection, 1, data, 0, len(data), 0, len(data) + 10, 10, [1], 1, 1, 1, "partial", is_cut=True)
+    frame = Frame(
+        talk.connection, 1, data, 0, len(data), 0, len(data) + 10, 10, [1], 1, 1, 1, "partial", is_partial=True
+    )
     talk.decode(frame, STYLE)
     chunk = said(frame, "chunks.0")
     assert "partial_bundle" not in chunk

@@ -99,7 +99,7 @@ class Publishes(Rule):
 
     def frame(self, frame: Frame) -> None:
         """A frame that publishes."""
-        if frame.is_cut and not frame.missing and frame.connection.closed:
+        if frame.is_partial and not frame.missing and frame.connection.closed:
             self._incomplete(frame)
         asked = self._exchanges.asked
         if not frame.expects_response or frame.is_copy or asked is None or (how := asked.publishing) is None:

@@ -92,7 +92,7 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
         settings,
         settings.files,
         on_events=anonymizer.events,
-        on_over=anonymizer.over,
+        on_decoded=anonymizer.over,
         decrypt=False,
     )
     session.on_terminal = False

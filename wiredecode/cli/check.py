@@ -108,7 +108,7 @@ def check(
         checker.end(one, other)
 
     session = (PipeSession if is_pipe(files) else Session).of(
-        *(captures, files), span=span, display=display, two_passes=two_passes, analyse=True, on_end=end, on_over=over
+        *(captures, files), span=span, display=display, two_passes=two_passes, analyse=True, on_end=end, on_decoded=over
     )
     session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
     found: list[Problem] = []

@@ -110,7 +110,7 @@ def watched(instruments: Instruments, checker: Checker) -> dict[str, Any]:
         "messages": instruments.messages,
         "analyse": True,
         "on_end": checker.end,
-        "on_over": instruments.end,
+        "on_decoded": instruments.end,
     }
 
 

@@ -62,7 +62,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
-    watched: dict[str, Any] = {"analyse": True, "on_end": gathering.end, "on_over": gathering.over}
+    watched: dict[str, Any] = {"analyse": True, "on_end": gathering.end, "on_decoded": gathering.over}
     session = Session.of(settings, source, span=settings.span, display=display, messages=gathering.messages, **watched)
     session.on_terminal = False
 
@@ -98,7 +98,7 @@ def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int
 
     evidence = {frame for problem in gathering.problems if number in problem.connections for frame in problem.frames}
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
-    session = Session.of(settings, source, span=settings.span, display=only, select=only, alone=True)
+    session = Session.of(settings, source, span=settings.span, display=only, select=only, skip_hidden=True)
     session.shows_totals = session.on_terminal = False
 
     def collect() -> None:

@@ -41,7 +41,7 @@ TOTALS_WIDTH = 120
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by this much: reading continues this far beyond ``--to``."""
 ALWAYS = Span()
-WATCHED = ("on_end", "on_over", "on_events")
+WATCHED = ("on_end", "on_decoded", "on_events")
 """Arguments of :class:`Dissector` beside the demand."""
 
 

@@ -77,8 +77,10 @@ def _counted(
     without_pandas()
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
-    over = None if counters.connections is None else counters.connections.end
-    session = settings.session(analyse=over is not None, on_over=over, messages=counters.messages, copies=counters.link)
+    end = None if counters.connections is None else counters.connections.end
+    session = settings.session(
+        analyse=end is not None, on_decoded=end, messages=counters.messages, copies=counters.link
+    )
     counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
@@ -103,7 +105,7 @@ def _timeline(settings: CaptureOptions) -> int:
         if settings.display is None or connection in chosen:
             changes.end(connection, other)
 
-    session = settings.session(analyse=True, on_over=over)
+    session = settings.session(analyse=True, on_decoded=over)
 
     def work() -> None:
         try:

@@ -1,7 +1,7 @@
-"""From packets to frames: the loop that joins reading, reassembly and protocols.
+"""From packets to frames: the loop that joins reassembly, TLS, framing, decoding and open requests.
 
-Frames of all connections come out in the order of the packets that completed them, so that a conversation sees both of
-its sides as they happened and numbers do not depend on how the capture was read.
+:meth:`Dissector.feed` takes a batch of packets, divides it, reassembles, decodes what is ready, and links responses.
+Frames of all connections come out in the order of the packets that completed them, for any size of batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wiredecode.capture.errors import CaptureError, Postponed
 from wiredecode.dissect.accounts import Accounts
 from wiredecode.dissect.identify import Candidates
 from wiredecode.dissect.ledger import LIMIT, WAIT_NS, KnownOutcome, Ledger
-from wiredecode.dissect.order import FrameOrder, Order, partial_limits
+from wiredecode.dissect.order import BlockOrder, FrameOrder, partial_limits
 from wiredecode.dissect.tracker import Tracker
 from wiredecode.extras import installed
 from wiredecode.frames.failure import unread
@@ -46,47 +46,47 @@ if TYPE_CHECKING:
 
 
 PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
-"""Frames that are decoded together, about: with blocks, and without, where each is an object."""
+"""Frames that are decoded at once, about: with blocks, and without, as each is an object."""
 LEAST_PART_BYTES = 256 * 1024
-"""Captured bytes of packets that are looked at together, at least and first."""
+"""Captured bytes of packets that are reassembled at once, at least and first."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 
 
 @dataclass(frozen=True)
 class Demand:
-    """Products that a :class:`Dissector` makes of a capture."""
+    """Products of a :class:`Dissector`, and its options."""
 
     style: Style | None = None
     """Style of the JSON-ready record of every frame (``Frame.layers``); None: there are no records."""
     recorded: frozenset[str] | None = None
     """Protocols of whose frames records are made; None: of all."""
     link_responses: bool = True
-    """Requests know their response. Output then lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
+    """Requests know their response: output lags by up to 1000 frames, see :mod:`wiredecode.dissect.ledger`."""
     wait_ns: int = WAIT_NS
-    """Time, in capture time, that requests wait for their response; live captures wait less."""
+    """Capture time, ns, that requests wait for their response; live captures wait less."""
     copies: bool = True
-    """Messages get the frame that they are a copy of, also if only their contents show it."""
+    """Messages name the frame that they are a copy of, also if only their contents show it."""
     answers: Mapping[int, KnownOutcome] | None = None
-    """Outcomes that an earlier pass found for requests that wait longer than that, or None without such a pass."""
+    """With two passes: outcomes that the first pass found for requests that wait longer than ``wait_ns``."""
     late: dict[int, KnownOutcome] | None = None
-    """Collects the same, for a later pass."""
+    """With two passes: the first pass collects these outcomes here."""
     messages: Messages | None = None
     """Collects the published and delivered messages; the caller empties it."""
     blocks: bool = False
-    """Only messages are wanted: long stretches of plain frames may come as blocks, out of :meth:`Dissector.mixed`."""
+    """Only messages are wanted: runs of plain frames become blocks, see :meth:`Dissector.frames_and_blocks`."""
     select: Filter | None = None
-    """Frames that will be shown, if there are no blocks: no records are made of frames that it excludes."""
-    alone: bool = False
-    """Frames of ``select`` are shown alone: frames of connections that it excludes are only numbered, if
-    this does not change the output, and totals are not wanted."""
+    """Filter of the frames that will be shown: no records are made of others. Not with ``blocks``."""
+    skip_hidden: bool = False
+    """Only number the frames of connections that ``select`` excludes, if that does not change the output. Totals are
+    wrong then."""
     stable_ids: bool = False
-    """Records call connections and frames by ids (:mod:`wiredecode.frames.frame`), and packets by their times."""
+    """Records have stable ids of connections and frames (:mod:`wiredecode.frames.frame`), and times of packets."""
     decode_as: Mapping[int, DecodeAs] = field(default_factory=dict)
     """Protocols of ports, chosen by the user."""
     decrypt: bool = True
     """Use the TLS secrets that captures bring."""
     protocols: tuple[Protocol, ...] | None = None
-    """These protocols are tried; None: all that are known."""
+    """Protocols to try; None: all that are installed."""
     analyse: bool = False
     """Connections get their TCP analysis (``Connection.health``)."""
 
@@ -115,11 +115,11 @@ DEFAULT = Demand()
 class Dissector:
     """Dissects one capture as ``demand`` and its filter say; ``network`` reassembles its connections.
 
-    Without blocks take :meth:`frames`, or :meth:`feed`, :meth:`tick` and :meth:`finish`; with blocks :meth:`mixed`.
+    Call :meth:`frames`, or :meth:`feed`, :meth:`tick` (live) and :meth:`finish`; with blocks :meth:`frames_and_blocks`.
 
-    ``on_end`` gets each connection when it is over, with its likely protocol if it is not decoded;
-    ``on_over`` the same once all of its frames have been decoded, so that everything about it is known;
-    ``on_events`` the events of reassembly. A dissector can be pickled, without its demand: see :meth:`resume`.
+    ``on_end`` is called with each connection at its end, and its likely protocol if that is not decoded; ``on_decoded``
+    with the same once all its frames are decoded; ``on_events`` with the events of reassembly. A dissector can be
+    pickled, without its demand: see :meth:`resume`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Dissector:
         network: Network | None = None,
         *,
         on_end: ConnectionCallback | None = None,
-        on_over: ConnectionCallback | None = None,
+        on_decoded: ConnectionCallback | None = None,
         on_events: Callable[[list[Event]], None] | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
@@ -139,34 +139,34 @@ class Dissector:
         keys = limits.keys if isinstance(limits, Keyed) else None
         self._tls = Decryption(KeyLog() if keys is None else keys) if demand.decrypt else None
         self.accounts = Accounts()
-        self._on_end, self._on_over, self._on_events = on_end, on_over, on_events
+        self._on_end, self._on_decoded, self._on_events = on_end, on_decoded, on_events
         protocols = demand.protocols
         self._candidates = Candidates(registry.known() if protocols is None else map(registry.as_known, protocols))
         self._decode_as = self._candidates.of_capture(demand.decode_as)
         self._trackers: dict[Connection, Tracker] = {}
         self._ended: list[tuple[Connection, str | None]] = []
-        """Connections that are over; what is known of them stays while frames of theirs may wait."""
+        """Connections that ended, until all their frames are decoded."""
         self._pending: dict[Tracker, None] = {}
-        """Connections with frames that others may still precede."""
+        """Connections with frames that wait for earlier frames of other connections."""
         self._ledger = Ledger(demand.wait_ns, demand.answers, demand.late)
         self._held: deque[Frame] = deque()
-        """Frames from the oldest request on that waits for its response."""
+        """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, Callable[[Frame], None]] = {}
-        """Decode a frame of a conversation as ``demand`` says."""
+        """By conversation: how its frames are decoded, by ``demand``."""
         self._number = 0
         self._part_bytes = LEAST_PART_BYTES
 
     def watch_connections(self, over: ConnectionCallback) -> None:
-        """Before the first packet: call ``over`` as ``on_over`` is called, with TCP analysis."""
+        """Before the first packet: also call ``over`` as ``on_decoded``, with TCP analysis."""
         self.network.analyse()
-        before = self._on_over
+        before = self._on_decoded
 
         def both(connection: Connection, other: str | None) -> None:
             over(connection, other)
             if before is not None:
                 before(connection, other)
 
-        self._on_over = both
+        self._on_decoded = both
 
     @property
     def totals(self) -> Totals:
@@ -175,18 +175,18 @@ class Dissector:
 
     @property
     def decrypts(self) -> bool:
-        """Whether it has secrets of TLS, and the content decrypted with them."""
+        """Whether there are TLS secrets."""
         return self._tls is not None and not self._tls.keys.empty
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "demand"} | {"_readers": {}}
 
-    def resume(self, demand: Demand, on_over: ConnectionCallback | None = None) -> None:
-        """Continue after pickling; ``demand`` is as it was, ``on_over`` if it is another."""
-        self.demand, self._on_over, self._readers = demand.for_filters(), on_over or self._on_over, {}
+    def resume(self, demand: Demand, on_decoded: ConnectionCallback | None = None) -> None:
+        """Continue after pickling, with the same ``demand``."""
+        self.demand, self._on_decoded, self._readers = demand.for_filters(), on_decoded or self._on_decoded, {}
 
     def frames(self, batches: Iterable[PacketBatch]) -> Iterator[Frame]:
-        """Yield the frames of a capture; an error of the capture is raised after everything before it came out."""
+        """Yield the frames of a capture; raise an error of the capture after the frames before it."""
         with Postponed() as postponed:
             for batch in batches:
                 yield from self.feed(batch)
@@ -194,58 +194,55 @@ class Dissector:
         postponed.raise_again()
 
     def feed(self, batch: PacketBatch) -> Iterator[Frame]:
-        """Take the next packets, yield the frames that are ready."""
+        """Take the next packets; yield the frames that are ready."""
         for part in self._parts(batch):
-            self._receive(part)
-            yield from self._linked(self._decoded(self.network.watermark))
+            self._reassemble(part)
+            yield from self._link_responses(self._decode_ready(self.network.watermark))
 
     def tick(self, time_ns: int, patience_ns: int) -> Iterator[Frame]:
         """Live capture: no packet came up to ``time_ns``; yield the frames that have waited long enough.
 
-        ``patience_ns``: how long requests may have waited for their response.
+        ``patience_ns``: how long requests are held back for their response.
         """
-        self._events(self.network.tick(time_ns))
-        yield from self._linked(self._decoded(None))
+        self._take_events(self.network.tick(time_ns))
+        yield from self._link_responses(self._decode_ready(None))
         self._ledger.tick(time_ns, patience_ns)
-        yield from self._not_held()
+        yield from self._release_held()
 
     def finish(self) -> Iterator[Frame]:
-        """The capture is over: yield everything that is left and close the accounts."""
-        self._events(self.network.finish())
-        yield from self._linked(self._decoded(None))
+        """End of the capture: yield the remaining frames and complete the totals."""
+        self._take_events(self.network.finish())
+        yield from self._link_responses(self._decode_ready(None))
         self._ledger.finish(self.totals.last_ns)
-        yield from self._not_held()
+        yield from self._release_held()
         self.totals.late_requests += self._ledger.late
         if self._ledger.missed:
             self.totals.limits[LIMIT] += self._ledger.missed
         self.accounts.finish(self.network)
 
-    def mixed(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
-        """As :meth:`frames`, with blocks: what became ready together, all numbered but not in this order.
-
-        Requests do not get their response.
-        """
+    def frames_and_blocks(self, batches: Iterable[PacketBatch]) -> Iterator[list[Frame | FrameBlock]]:
+        """Yield lists of numbered frames and blocks, each list unordered. Requests do not get their response."""
         with Postponed() as postponed:
             for part in chain.from_iterable(map(self._parts, batches)):
-                self._receive(part)
-                yield from self._pieces(self.network.watermark)
-        self._events(self.network.finish())
-        yield from self._pieces(None)
+                self._reassemble(part)
+                yield from self._decode_in_steps(self.network.watermark)
+        self._take_events(self.network.finish())
+        yield from self._decode_in_steps(None)
         self.accounts.finish(self.network)
         postponed.raise_again()
 
-    def _pieces(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
-        """Ready frames, a few megabytes at a time: after a gap many may have waited."""
+    def _decode_in_steps(self, watermark: int | None) -> Iterator[list[Frame | FrameBlock]]:
+        """Decode what is ready, a few megabytes at a time: after a gap many frames may have waited."""
         items = [item for tracker in self._pending for item in tracker.out]
         steps = partial_limits(items, END if watermark is None else logical_time(watermark - 1))
         del items
         for step in [*map(packet_of, steps), watermark]:
-            yield [*self._decoded(step)]
+            yield [*self._decode_ready(step)]
 
-    # From packets to what waits for its turn.
+    # From packets to frames that are not decoded yet.
 
     def _parts(self, batch: PacketBatch) -> Iterator[PacketBatch]:
-        """The packets, in parts of not much more frames than fit: tiny frames take much memory."""
+        """Divide packets into parts of a limited number of frames: many tiny frames take much memory."""
         most = PART_FRAMES if self.demand.blocks else SINGLE_FRAMES
         ends = np.cumsum(batch.captured)
         low = start = 0
@@ -260,20 +257,20 @@ class Dissector:
         if not len(batch):
             yield batch
 
-    def _receive(self, batch: PacketBatch) -> None:
+    def _reassemble(self, batch: PacketBatch) -> None:
         if len(batch):
             self.totals.add_times(batch.time_ns)
         if batch.secrets and self._tls is not None and installed("cryptography"):
             for secret in batch.secrets:
                 self._tls.keys.add(secret)
-        self._events(self.network.feed(batch))
+        self._take_events(self.network.feed(batch))
 
-    def _events(self, events: list[Event]) -> None:
+    def _take_events(self, events: list[Event]) -> None:
         self._dispatch(events if self._tls is None else self._tls.open(events))
         self._close_ended()
 
     def _dispatch(self, events: list[Event]) -> None:
-        """Events in clear, as far as that is possible."""
+        """Pass events, decrypted if possible, to their connections."""
         if self._on_events is not None:
             self._on_events(events)
         unknown: dict[Tracker, list[Event]] = {}
@@ -283,23 +280,23 @@ class Dissector:
                 continue
             tracker = self._tracker(event.direction.connection)
             if self.demand.stable_ids and isinstance(event, Chunk):
-                event.packet = event.time_ns  # nothing of it is called by numbers
+                event.packet = event.time_ns  # stable: packets are named by their times
             if tracker.identifier is not None:
                 unknown.setdefault(tracker, []).append(event)
             else:
                 tracker.event(event)
-                self._waits(tracker)
+                self._note_pending(tracker)
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
-            self._waits(tracker)
+            self._note_pending(tracker)
         for record in self._tls.pop_records() if self._tls is not None else ():
             tracker = self._tracker(record.direction.connection)
             if self.demand.stable_ids:
                 record.packets = record.times
             tracker.tls_record(record)
-            self._waits(tracker)
+            self._note_pending(tracker)
 
-    def _waits(self, tracker: Tracker) -> None:
+    def _note_pending(self, tracker: Tracker) -> None:
         if tracker.out:
             self._pending[tracker] = None
 
@@ -321,7 +318,7 @@ class Dissector:
             tracker = self._trackers.get(connection)
             if tracker is not None:
                 tracker.end()
-                self._waits(tracker)
+                self._note_pending(tracker)
             self.accounts.close(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
@@ -331,7 +328,7 @@ class Dissector:
                 self._on_end(connection, other)
 
     def _forget_ended(self) -> None:
-        """Forget the connections that are over, once no frame of theirs waits."""
+        """Drop the connections that ended, once all their frames are decoded."""
         if self._pending:
             return
         for connection, other in self._ended:
@@ -340,14 +337,14 @@ class Dissector:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
             self.accounts.forget(connection)
-            if self._on_over is not None:
-                self._on_over(connection, other)
+            if self._on_decoded is not None:
+                self._on_decoded(connection, other)
         self._ended.clear()
 
-    # From ready items to output.
+    # From ready frames to output.
 
-    def _decoded(self, watermark: int | None) -> Iterator[Any]:
-        """Decode what is ready before packet ``watermark`` (None: all), in order; frames come out in order, too."""
+    def _decode_ready(self, watermark: int | None) -> Iterator[Any]:
+        """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
         order, select, trackers = self._order(watermark), self.demand.select, self._trackers
         for item, number in order:
             tracker = trackers[item.connection]
@@ -375,19 +372,19 @@ class Dissector:
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
-        """The items ready before packet ``watermark`` (None: all), in the order in which they are decoded."""
+        """The frames and blocks ready before packet ``watermark`` (None: all), in the order to decode them."""
         limit = END if watermark is None else logical_time(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
         if self.demand.blocks and not all(isinstance(item, Frame) for item in every):
-            order: FrameOrder = Order([tracker.take(limit) for tracker in pending], self._number)
+            order: FrameOrder = BlockOrder([tracker.take(limit) for tracker in pending], self._number)
         else:
             order = FrameOrder([tracker.take_frames(limit) for tracker in pending], self._number)
         self._pending = {tracker: None for tracker in pending if tracker.out}
         return order
 
-    def _linked(self, frames: Iterator[Frame]) -> Iterator[Frame]:
-        """Hold requests back until their response is known, within bounds, if responses are wanted."""
+    def _link_responses(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Hold requests back until their response is known, if responses are wanted."""
         if not self.demand.link_responses:
             yield from frames
             return
@@ -398,7 +395,7 @@ class Dissector:
             while len(held) > ledger.waiting:
                 yield held.popleft()
 
-    def _not_held(self) -> Iterator[Frame]:
+    def _release_held(self) -> Iterator[Frame]:
         while len(self._held) > self._ledger.waiting:
             yield self._held.popleft()
 
@@ -426,7 +423,7 @@ class Dissector:
             except Exception as error:
                 frame.layers = {} if self.demand.style is not None else None
                 unread(frame, error)
-            if frame.is_cut and not frame.missing:  # its end was never sent: it gets no answer
+            if frame.is_partial and not frame.missing:  # its end was never sent: it gets no response
                 frame.expects_response = False
         else:
             frame.sender = conversation.sender(frame)
@@ -434,7 +431,7 @@ class Dissector:
         self.accounts.frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
-        """Decide once for a conversation how its frames are decoded: with records, messages, or neither."""
+        """How frames of a conversation are decoded: with records, messages, or neither."""
         demand, protocol = self.demand, self._trackers[connection].protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages
@@ -453,13 +450,13 @@ class Dissector:
         return reader
 
     def _skip(self, frame: Frame, number: int, tracker: Tracker, conversation: Conversation, select: Filter) -> bool:
-        """Number and count a frame that is not shown, and that nothing later depends on."""
+        """Number and count a frame without decoding it, if it is not shown and no later frame depends on it."""
         frame.number = number
         if not tracker.hidden:
             if select.arrival(frame) is not False:
                 return False
             tracker.hidden = select.excludes(frame.connection)
-        if not (self.demand.alone and tracker.hidden) or tracker.protocol is None or tracker.protocol.has_session:
+        if not (self.demand.skip_hidden and tracker.hidden) or tracker.protocol is None or tracker.protocol.has_session:
             if frame.status != OK or not conversation.skip(frame, connection_hidden=tracker.hidden):
                 return False
             self.accounts.skipped(frame)
@@ -471,9 +468,9 @@ class Dissector:
 def find_answers(
     packets: Iterable[PacketBatch], limits: Limits, decode_as: Mapping[int, DecodeAs], *, stable_ids: bool = False
 ) -> Mapping[int, KnownOutcome]:
-    """Return the outcomes of requests that one pass cannot hold back until their answer: for :attr:`Demand.answers`.
+    """First pass of two: outcomes of requests that are answered too late for one pass, for :attr:`Demand.answers`.
 
-    Damage ends the pass.
+    It ends at an error of the capture.
     """
     found: dict[int, KnownOutcome] = {}
     demand = Demand(late=found, copies=False, decode_as=decode_as, stable_ids=stable_ids)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from wiredecode.frames.failure import failure
-from wiredecode.net.reassembly import CUT
+from wiredecode.net.reassembly import TRUNCATED
 from wiredecode.net.types import Chunk, Connection, Event, Gap
 from wiredecode.protocols.base import Protocol, Rejected, Undecided, Verdict
 from wiredecode.protocols.registry import DecodeAs, Known
@@ -16,11 +16,11 @@ IDENTIFY_BYTES = 1024 * 1024
 """A connection that has sent this much without being recognised is of another protocol."""
 
 HOLD_BYTES = 256 * 1024
-"""Bytes after which a protocol shown by the bytes is believed although that of the port is not ruled out."""
+"""Bytes after which a recognised protocol is taken although the protocol of the port is not ruled out."""
 FEW_CUT_BYTES = 12
-"""Fewer bytes, what a snapshot length left of a segment in mid-stream, no port makes telling: zeros are everywhere."""
+"""With fewer bytes of a segment truncated in mid-stream, the port is no evidence: zeros are common."""
 UNANSWERED_BYTES = 16 * 1024
-"""Unidentified bytes that one side may send before the other one, which may identify them, sends anything."""
+"""Unidentified bytes of one side, while the other side sends nothing, after which the protocol is given up."""
 
 FOREIGN = {
     "TLS": (b"\x14\x03", b"\x15\x03", b"\x16\x03", b"\x17\x03"),
@@ -29,11 +29,11 @@ FOREIGN = {
     "AMQP": (b"AMQP",),
     "SSH": (b"SSH-",),
 }
-"""First bytes of protocols that are not decoded here; a user wants to know what it was instead."""
+"""First bytes of protocols that are only named."""
 
 UNKNOWN = "unknown"
 LONGEST_BEGINNING = 16
-"""Bytes of a side that are kept for this."""
+"""Bytes of a side that are compared with these."""
 
 
 def foreign_name(data: bytes) -> str:
@@ -48,20 +48,20 @@ class Candidates:
         self.all = tuple(map(Candidate, known))
 
     def order(self, connection: Connection) -> "tuple[Candidate, ...]":
-        """Those with a port of the connection first: the others need not be imported where these know their own."""
+        """Protocols with a port of the connection first: the others are not imported if one of these recognises it."""
         return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
 
     def of_capture(self, decode_as: Mapping[int, DecodeAs]) -> dict[int, DecodeAs]:
-        """The user's choice, with the protocols that connections of this capture share."""
+        """The user's choice, with the protocol objects of this capture."""
         own = {one.known.name: one for one in self.all}
         return {
-            port: DecodeAs(own[said.protocol.name].protocol, said.dialect) if said.protocol.name in own else said
-            for port, said in decode_as.items()
+            port: DecodeAs(own[given.protocol.name].protocol, given.dialect) if given.protocol.name in own else given
+            for port, given in decode_as.items()
         }
 
 
 class Candidate:
-    """A protocol in one dissection: imported, and given its memory, when it is first held against bytes."""
+    """A protocol in one dissection; imported, and given its session, when it is first tried."""
 
     def __init__(self, known: Known) -> None:
         self.known = known
@@ -76,9 +76,9 @@ class Candidate:
 
 @dataclass
 class Prefix:
-    """The contiguous bytes of one direction that are being looked at.
+    """The contiguous bytes of one direction that are being recognised.
 
-    ``possible`` are the protocols that are left, with the stream offset from which each wants to look again.
+    ``possible``: the protocols that are not rejected, with the stream offset from which each needs the bytes again.
     """
 
     started: bool
@@ -94,7 +94,7 @@ class Identified:
     protocol: Protocol
     dialect: str | None
     ready: int = 0
-    """Number of the packet that identified it."""
+    """Logical time of the packet that identified it."""
     verdict: Verdict | None = None
     side: int = 0
     """The direction whose bytes identified it."""
@@ -104,7 +104,7 @@ class Identified:
 
 @dataclass(slots=True)
 class PacketBytes:
-    """Bytes of one packet to one direction, or a gap (no bytes); ``cut``: by the snapshot length."""
+    """Bytes of one packet of one direction, or a gap (None); ``cut``: truncated by the snapshot length."""
 
     side: int
     ready: int
@@ -114,7 +114,7 @@ class PacketBytes:
 
 
 def by_packet(events: Iterable[Event]) -> Iterator[PacketBytes]:
-    """The events packet by packet, in capture order: a decision must not depend on how the capture was cut."""
+    """The events by packet, in capture order: so decisions do not depend on batches."""
     sides: tuple[list[Event], list[Event]] = ([], [])
     for event in events:
         sides[event.direction.side].append(event)
@@ -125,7 +125,7 @@ def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
     for event in events:
         side = event.direction.side
         if isinstance(event, Gap):
-            yield PacketBytes(side, event.ready, event.offset, None, event.reason == CUT)
+            yield PacketBytes(side, event.ready, event.offset, None, event.reason == TRUNCATED)
         elif isinstance(event, Chunk):
             start = event.offset
             for stop, ready in zip(event.ends, event.ready, strict=True):
@@ -135,7 +135,7 @@ def _one_side(events: list[Event]) -> Iterator[PacketBytes]:
 
 @dataclass
 class Identifier:
-    """Watches a new connection until its protocol is known; keeps its events meanwhile."""
+    """Identifies the protocol of a new connection, and keeps its events until then."""
 
     connection: Connection
     candidates: tuple[Candidate, ...]
@@ -146,50 +146,47 @@ class Identifier:
     prefixes: list[Prefix | None] = field(default_factory=lambda: [None, None])
     first_bytes: list[bytes] = field(default_factory=lambda: [b"", b""])
     sure: Candidate | None = None
-    """It is this protocol; its dialect is not known yet."""
+    """The protocol, while its dialect is unknown."""
     held: tuple[Candidate, Identified] | None = None
-    """A protocol whose bytes these seem to be, while the protocol of the port may still turn out to be it."""
+    """A recognised protocol, while the protocol of the port is not rejected."""
     held_at: int = 0
-    """Bytes seen when it was found."""
-    said: Identified | None = None
+    """Bytes captured when it was recognised."""
+    user_choice: Identified | None = None
     """The user's choice, if the bytes are examined all the same: see :attr:`Protocol.may_upgrade`."""
     given_up: bool = False
-    """It is nothing that is decoded."""
+    """Whether it is no protocol that is decoded."""
     failures: list[str] = field(default_factory=list)
-    """Mistakes of our own on the way."""
+    """Exceptions of protocols, for the totals."""
 
     def forced(self) -> Identified | None:
-        """The choice in ``decode_as`` for the ports; the destination of the first packet counts first."""
+        """The user's choice for a port of the connection, the destination of the first packet before its source."""
         for port in reversed(self.connection.ports):
-            said = self.decode_as.get(port)
-            if said is not None:
-                found = Identified(said.protocol, said.dialect)
-                if not said.protocol.may_upgrade or self.connection.initiator is not None:
+            choice = self.decode_as.get(port)
+            if choice is not None:
+                found = Identified(choice.protocol, choice.dialect)
+                if not choice.protocol.may_upgrade or self.connection.initiator is not None:
                     return found
-                self.said = found
-                self.candidates = tuple(one for one in self.candidates if one.known.name == said.protocol.name)
+                self.user_choice = found
+                self.candidates = tuple(one for one in self.candidates if one.known.name == choice.protocol.name)
                 return None if self.candidates else found
         return None
 
-    def _as_said(self, known: Identified | None) -> Identified | None:
-        """Return the user's choice, for any bytes; but they may have switched to another protocol."""
-        said = self.said
-        if said is None or (known is not None and known.verdict is not None and known.verdict.cutter is not None):
+    def _with_user_choice(self, known: Identified | None) -> Identified | None:
+        """Return the user's choice in place of ``known``, unless the bytes show another transport of it."""
+        choice = self.user_choice
+        if choice is None or (known is not None and known.verdict is not None and known.verdict.splitter is not None):
             return known
-        return said
+        return choice
 
     def events(self, events: list[Event]) -> Identified | None:
-        """Take the next events of both directions; return the protocol once it is known.
-
-        Packet by packet, also to give up: neither must depend on how many packets are at hand.
-        """
+        """Take the next events of both directions; return the protocol once it is known."""
         self.waiting.extend(events)
         for piece in by_packet(events):
-            known = self._piece(piece) or self._released()
-            if known is None and self.hopeless:
-                known = self.said or self.by_port()
+            known = self._packet(piece) or self._held_or_none()
+            if known is None and self.unidentifiable:
+                known = self.user_choice or self.by_port()
                 self.given_up = known is None
-            if known is not None and (known := self._as_said(known)) is not None:
+            if known is not None and (known := self._with_user_choice(known)) is not None:
                 known.ready = piece.ready
                 return known
             if self.given_up:
@@ -197,14 +194,15 @@ class Identifier:
         return None
 
     def finish(self) -> Identified | None:
-        """Nothing more will come."""
-        known = self._as_said(self._interrupt(0) or self._interrupt(1) or (self.held[1] if self.held else None))
+        """End of the connection: decide on the bytes captured."""
+        recognised = self._side_ended(0) or self._side_ended(1) or (self.held[1] if self.held else None)
+        known = self._with_user_choice(recognised)
         if known is not None:
             known.ready = self.last_ready
         return known
 
     @property
-    def hopeless(self) -> bool:
+    def unidentifiable(self) -> bool:
         """Whether no further bytes can identify it."""
         rejected = [prefix is not None and not prefix.possible for prefix in self.prefixes]
         waiting = [prefix is not None and bool(prefix.possible) for prefix in self.prefixes]
@@ -214,7 +212,7 @@ class Identifier:
         return any(rejected) and not any(waiting) and alone
 
     def by_port(self) -> Identified | None:
-        """The protocol of the port, if a capture that began in mid-stream showed nothing else for long."""
+        """The protocol of the port, for a capture that began in mid-stream."""
         if self.foreign() != UNKNOWN:
             return None
         for one in self.candidates:
@@ -230,10 +228,10 @@ class Identifier:
         names = [foreign_name(data) for data in self.first_bytes if data]
         return next((name for name in names if name != UNKNOWN), UNKNOWN)
 
-    def _piece(self, piece: PacketBytes) -> Identified | None:
+    def _packet(self, piece: PacketBytes) -> Identified | None:
         self.last_ready = piece.ready
         if piece.data is None:
-            return self._interrupt(piece.side, piece.cut)
+            return self._side_ended(piece.side, piece.cut)
         prefix = self.prefixes[piece.side]
         if prefix is None:
             started = piece.offset == 0 and self.connection.directions[piece.side].started
@@ -242,45 +240,45 @@ class Identifier:
             )
         if len(self.first_bytes[piece.side]) < LONGEST_BEGINNING:
             self.first_bytes[piece.side] += piece.data[:LONGEST_BEGINNING]
-        hopeless = self.hopeless
+        unidentifiable = self.unidentifiable
         self.size += len(piece.data)
-        if hopeless or not prefix.possible:
+        if unidentifiable or not prefix.possible:
             return None
         prefix.data += piece.data
-        return self._judge(piece.side, prefix, final=False)
+        return self._recognise(piece.side, prefix, final=False)
 
     def _must_wait(self, one: Candidate) -> bool:
-        """Whether another protocol comes first, which both sides may be: it is known to be it, or has the port."""
+        """Whether a protocol that neither side rejects comes first: :attr:`sure`, or it has the port."""
         prefixes = [prefix.possible for prefix in self.prefixes if prefix is not None]
         rivals = set(prefixes[0]).intersection(*prefixes[1:]) - {one} if prefixes else set()
         at_home = one.has_port(self.connection)
         return any(rival is self.sure or (rival.has_port(self.connection) and not at_home) for rival in rivals)
 
-    def _released(self) -> Identified | None:
-        """The protocol that had to wait, once it no longer has to, or enough was seen."""
+    def _held_or_none(self) -> Identified | None:
+        """The :attr:`held` protocol, once no other comes first or enough bytes were captured."""
         if self.held is None:
             return None
         candidate, known = self.held
         return known if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
-    def _interrupt(self, side: int, cut: bool = False) -> Identified | None:
-        """One side ends, at a gap (``cut``: by a snapshot length) or for good: decide on what there is."""
+    def _side_ended(self, side: int, cut: bool = False) -> Identified | None:
+        """A gap or the end follows the bytes of a side: decide on them. ``cut``: truncated by the snapshot length."""
         prefix, self.prefixes[side] = self.prefixes[side], None
         if prefix is None:
             return None
-        thin = cut and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
-        return self._judge(side, prefix, final=True, thin=thin)
+        ignore_port = cut and not prefix.started and len(prefix.data) < FEW_CUT_BYTES
+        return self._recognise(side, prefix, final=True, ignore_port=ignore_port)
 
-    def _judge(self, side: int, prefix: Prefix, final: bool, thin: bool = False) -> Identified | None:
-        """``thin``: the port is not evidence enough, nor does it count at the end against the bytes.
+    def _recognise(self, side: int, prefix: Prefix, final: bool, ignore_port: bool = False) -> Identified | None:
+        """Try all possible protocols; of several that recognise the bytes take the one whose first frame is first.
 
-        The protocol whose frames begin first has seen more: another one found a frame inside them.
+        ``ignore_port``: the port of the connection is no evidence.
         """
-        thin = thin or (final and self.held is not None)
+        ignore_port = ignore_port or (final and self.held is not None)
         first: Identified | None = None
         for one, start in list(prefix.possible.items()):
             data = prefix.data[start - prefix.offset :]
-            port = (one.has_port(self.connection) or self.said is not None) and not thin
+            port = (one.has_port(self.connection) or self.user_choice is not None) and not ignore_port
             try:
                 verdict: Any = one.protocol.recognise(data, started=prefix.started, final=final, port=port)
                 if not isinstance(verdict, Verdict | Undecided | Rejected):

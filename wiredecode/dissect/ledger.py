@@ -1,7 +1,8 @@
-"""Open requests of all connections, and the answers that give each its outcome.
+"""Open requests of all connections, and the responses that give each its outcome.
 
-A request waits for its answer while few frames, few bytes and little time of its own connection pass. So its outcome
-does not depend on other connections. What is held back in total is limited generously; the totals count lost answers.
+A request waits for its response up to a number of frames and bytes of its own connection, and up to a time. So its
+outcome does not depend on other connections. A larger limit applies to all held frames; the totals count the responses
+that it loses.
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ WAIT_BYTES = 8 * 1024 * 1024
 WAIT_NS = 6_000_000_000
 """... and within this time: servers that answer by a keep-alive (Cursus) send one every 5 s."""
 HELD_FRAMES = 4096
-"""Frames of all connections that are held back for one request; for a copy, which few answers name, WAIT_FRAMES."""
+"""Frames of all connections that are held back for one request; for a copy, which few responses name, WAIT_FRAMES."""
 HELD_BYTES = 12 * 1024 * 1024
 """Their bytes."""
 LIMIT = "held-requests"
@@ -54,17 +55,17 @@ class OpenRequest:
     """Frames of all connections before it."""
     size: int
     frame: Frame | None
-    """While it is held back."""
+    """The frame, while it is held back."""
     answers: list[Answer] = field(default_factory=list)
     is_past: bool = False
-    """An answer would come too late."""
+    """Whether a response would be too late."""
     is_copy: bool = False
-    """Its answer may be linked with the original alone: if there is none, nothing was lost."""
+    """Whether the response may be linked with the original only: then none is missing."""
 
 
 @dataclass(slots=True, eq=False)
 class WaitingConnection:
-    """Frames and bytes of a connection since its first request that waits, and its requests."""
+    """Frames and bytes of a connection since its first open request, and its open requests."""
 
     frames: int = 0
     bytes: int = 0
@@ -88,7 +89,7 @@ def is_too_far(passed: WaitingConnection, request: OpenRequest) -> bool:
 
 
 class Ledger:
-    """Takes all frames in order; :attr:`waiting` is how many of the last ones must be held back.
+    """Takes all frames in order; :attr:`waiting` is the number of the last ones to hold back.
 
     ``most_ns``: how long requests wait. ``known``: outcomes from an earlier pass. ``late``: collects the outcomes of
     requests that could not be held back until their answer.
@@ -105,14 +106,14 @@ class Ledger:
         self.seen = self.size = 0
         """Number of frames until now, and their bytes."""
         self.missed = 0
-        """Answers that were in time, but their requests could not be held back that long."""
+        """Responses in time whose requests could not be held back that long."""
         self.late = 0
         """Requests that got the outcome ``late``."""
         self._requests: dict[int, OpenRequest] = {}
         self._passed: dict[Connection, WaitingConnection] = {}
         self._held: deque[OpenRequest] = deque()
         self._released: deque[OpenRequest] = deque()
-        """Requests that were passed on before their time was over, and have no answer yet."""
+        """Requests that were passed on before their time, without a response so far."""
 
     @property
     def waiting(self) -> int:
@@ -120,11 +121,11 @@ class Ledger:
         return self.seen - self._held[0].seen if self._held else 0
 
     def add(self, frame: Frame) -> None:
-        """Take the next frame; if it is an answer, its request gets it."""
+        """Take the next frame; link a response with its request."""
         if frame.request is not None or frame.confirmations:
             self._answer(frame)
         passed = self._passed.get(frame.connection)
-        if frame.expects_response and frame.response is None:  # else its answer was captured before it
+        if frame.expects_response and frame.response is None:  # else its response was captured before
             if passed is None:
                 passed = self._passed[frame.connection] = WaitingConnection()
             self._open(frame, passed)

@@ -93,17 +93,16 @@ def partial_limits(items: Sequence[Item], limit: int) -> list[int]:
 
 
 class FrameOrder:
-    """Frames that are ready, those of each connection in its own order; numbers continue after ``number``.
+    """Merges the ready frames of connections, each in its own order; numbers continue after ``number``.
 
-    Iterating gives each frame and its number, in the order of the packets that completed them; those of one packet by
-    connection.
+    Iterate over frames and their numbers: in the order of the packets that completed them, then by connection.
     """
 
     def __init__(self, connections: Sequence[list[Any]], number: int) -> None:
         """``connections``: in the order of their first packets."""
         self._ready = [frame for frames in connections for frame in frames]
         waited = any(each.lossy for frames in connections if frames for each in frames[0].connection.directions)
-        self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # the same, but slower
+        self._ready.sort(key=attrgetter("packet_ready" if waited else "ready"))  # without loss the same order
         self._ready.reverse()
         self.last = number
         """The number of the last frame."""
@@ -112,19 +111,19 @@ class FrameOrder:
         ready = self._ready
         while ready:
             self.last += 1
-            yield ready.pop(), self.last  # a frame already passed on is not kept until the last one
+            yield ready.pop(), self.last  # so that it can be freed
 
     def insert(self) -> None:
-        """One more frame comes right after the one that was given last."""
+        """Number one more frame, an inner one, after the last one."""
         self.last += 1
 
     def refuse(self, block: FrameBlock) -> None:
-        """The frames of the block that was given last must be decoded one by one."""
+        """The last block cannot be decoded in bulk: yield its frames one by one."""
         raise NotImplementedError
 
 
-class Order(FrameOrder):
-    """The same where there are blocks, too: these are given before the next frame of their connection."""
+class BlockOrder(FrameOrder):
+    """The same with blocks: each is yielded before the next frame of its connection."""
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         items = [each for each in connections if each]
@@ -133,12 +132,12 @@ class Order(FrameOrder):
         self._first = number + 1
         self._inserted: list[int] = []
         self.rank = 0
-        """Of the frame that was given last."""
+        """Rank of the last frame."""
         self._refused: list[Frame] = []
         self.frames: list[tuple[int, Frame]] = []
-        """Frames that come one by one, in order, each with its rank among all that are ready."""
+        """Single frames, in order, with their ranks among all that are ready."""
         self._blocks: dict[int, list[tuple[int, FrameBlock, Int64s]]] = {}
-        """By connection a heap of blocks: the rank of its first frame, the block, and all ranks."""
+        """By connection a heap of blocks: rank of the first frame, block, all ranks."""
         position = 0
         for item in (item for own in items for item in own):
             ranks = order[position : position + (1 if isinstance(item, Frame) else len(item))]
@@ -153,13 +152,13 @@ class Order(FrameOrder):
         for rank, frame in self.frames:
             self.rank = rank
             for block in self.blocks_before(frame.connection.number, rank):
-                yield from self._decoded(block)
+                yield from self._with_refused(block)
             yield frame, self.number(rank)
         for connection in [*self._blocks]:
             for block in self.blocks_before(connection, self.count):
-                yield from self._decoded(block)
+                yield from self._with_refused(block)
 
-    def _decoded(self, block: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
+    def _with_refused(self, block: FrameBlock) -> Iterator[tuple[Frame | FrameBlock, int]]:
         yield block, 0
         refused, self._refused = self._refused, []
         for frame in refused:
@@ -169,7 +168,7 @@ class Order(FrameOrder):
         self._refused = block.frames()
 
     def number(self, rank: int) -> int:
-        """The number of a frame, when all before it have been decoded."""
+        """The number of a frame; all before it must have been decoded."""
         return self._first + rank + len(self._inserted)
 
     def insert(self) -> None:
@@ -181,7 +180,7 @@ class Order(FrameOrder):
         return self._first + self.count + len(self._inserted) - 1
 
     def blocks_before(self, connection: int, rank: int) -> Iterator[FrameBlock]:
-        """The blocks of a connection up to one of its frames: what is decoded before that."""
+        """The blocks of a connection, or their parts, before one of its frames."""
         waiting = self._blocks.get(connection, [])
         while waiting and waiting[0][0] < rank:
             _, block, ranks = heappop(waiting)

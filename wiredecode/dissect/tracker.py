@@ -1,4 +1,4 @@
-"""One connection: identifies its protocol, then divides both directions into frames."""
+"""Tracks one connection: identifies its protocol, then splits both directions into frames."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from wiredecode.tls.half import Record
 
 AROUND = -1
-"""Place of a frame that is no part of the protocol: its offset is another count."""
+"""``Frame.place`` of a TLS record: its offset counts encrypted bytes."""
 CLOSED = {"FIN": "the sender closed", "RST": "the sender reset the connection"}
 
 
 class Unreadable:
-    """Replaces a protocol ``name`` whose own reading failed: all bytes belong to no frame."""
+    """Replaces a protocol ``name`` that raised an exception: all further bytes belong to no frame."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class Unreadable:
 
 
 class Tracker:
-    """Follows one connection; ``blocks`` and ``copies`` are those of the demand."""
+    """Tracks one connection; ``blocks`` and ``copies`` are those of the demand."""
 
     def __init__(
         self,
@@ -65,26 +65,26 @@ class Tracker:
         self.protocol: Protocol | None = None
         self.conversation: Conversation | None = None
         self.security: TlsConversation | None = None
-        """Reads TLS records, if they are not part of the protocol itself."""
+        """Decodes TLS records without content, such as handshakes."""
         self.header_bytes = 0
         self.other: str | None = None
-        """Its likely protocol, if it is not decoded here."""
+        """Its likely protocol, if that is not decoded."""
         self.undecoded = 0
         self.hidden = False
-        """No frame of it will be shown."""
+        """Whether none of its frames will be shown."""
         forced = self.identifier.forced()
         if forced is not None:
-            self._begin(forced)
+            self._start_framing(forced)
 
     def event(self, event: Event) -> None:
-        """One event of a connection whose protocol is no longer looked for."""
+        """Take an event, once the protocol is known or given up."""
         if self.framers is not None:
-            self._feed(self.framers[event.direction.side], event)
+            self._feed_safely(self.framers[event.direction.side], event)
         else:
             self.undecoded += len(event.data) if isinstance(event, Chunk) else 0
 
     def tls_record(self, record: Record) -> None:
-        """A record of TLS that holds no content: a frame, whose bytes are counted with those of its connection."""
+        """Add a TLS record without content as a frame."""
         from wiredecode.protocols.shared.tls import DECRYPTED, NAME, TlsConversation
 
         if self.security is None:
@@ -101,40 +101,40 @@ class Tracker:
         self.out.append(frame)
 
     def conversation_of(self, item: Frame | FrameBlock) -> Conversation:
-        """The conversation that reads a frame or block of the connection."""
+        """The conversation that decodes a frame or block of the connection."""
         own = self.security is not None and isinstance(item, Frame) and item.layer is self.security.layer
         conversation = self.security if own else self.conversation
         assert conversation is not None
         return conversation
 
     def identify(self, events: list[Event]) -> None:
-        """All events of a batch, while the protocol is looked for."""
+        """Take all events of a batch, while the protocol is unknown."""
         assert self.identifier is not None
         known = self.identifier.events(events)
         if known is not None:
-            self._begin(known)
+            self._start_framing(known)
         elif self.identifier.given_up:
-            self._dismiss()
+            self._give_up_identifying()
 
     def end(self) -> None:
-        """The connection is over."""
+        """End of the connection: emit what is left."""
         reason, ready = self.connection.end_reason, self.connection.ended_at
         if self.identifier is not None:
             known = self.identifier.finish()
             if known is None:
-                self._dismiss()
+                self._give_up_identifying()
             else:
                 known.ready = ready
-                self._begin(known)
+                self._start_framing(known)
         for framer in self.framers or ():
             try:
                 self._close(framer, reason, ready)
             except Exception as error:
-                self._give_up(framer, error)
+                self._stop_framing(framer, error)
                 self._close(framer, reason, ready)
 
     def _close(self, framer: Framer, reason: str, ready: int) -> None:
-        if self.connection.closed == "RST":  # by the other side, or this one had ended
+        if self.connection.closed == "RST":  # by the other side; or this side closed before
             framer.closed("the receiver reset the connection", ready, beyond=framer.direction.acked_beyond)
         framer.end(reason, ready)
 
@@ -154,10 +154,10 @@ class Tracker:
         return taken
 
     def can_decode(self, frame: Frame) -> bool:
-        """Whether a frame with gaps, or a stretch of undecoded bytes, says what it is."""
+        """Whether enough of a partial frame was captured to decode it; never undecoded bytes."""
         return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
-    def _begin(self, known: Identified) -> None:
+    def _start_framing(self, known: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         protocol = known.protocol
@@ -165,25 +165,25 @@ class Tracker:
         self.conversation = protocol.conversation(self.connection, known.dialect)
         self.conversation.inner_frames, self.conversation.copies = [], self.copies
         self.conversation.identities = protocol.identities()
-        cutter = known.verdict.cutter if known.verdict else None
-        self.conversation.cutter = cutter
+        splitter = known.verdict.splitter if known.verdict else None
+        self.conversation.splitter = splitter
         first, second = (
-            Framer(each, cutter or protocol, self.out, each.started) for each in self.connection.directions
+            Framer(each, splitter or protocol, self.out, each.started) for each in self.connection.directions
         )
         self.framers = first, second
         if known.verdict is not None:
             self.conversation.started_by(known.side, known.verdict.client)
             recognised = self.framers[known.side]
-            if known.offset or not recognised.in_step:
-                recognised.in_step, recognised.sync_at = False, known.offset
+            if known.offset or not recognised.in_sync:
+                recognised.in_sync, recognised.sync_at = False, known.offset
         before = len(self.out)
         for event in identifier.waiting:
-            self._feed(self.framers[event.direction.side], event)
-        self._delay(before, known.ready)
+            self._feed_safely(self.framers[event.direction.side], event)
+        self._delay_frames(before, known.ready)
         self._prepare_blocks(protocol)
 
-    def _delay(self, before: int, ready: int) -> None:
-        """Frames of bytes that waited for the protocol are ready when it was identified, in order."""
+    def _delay_frames(self, before: int, ready: int) -> None:
+        """Frames of bytes that waited for the protocol are ready when that was identified."""
         frames = sorted(self.out[before:], key=attrgetter("ready"))
         self.out[before:] = frames
         for frame in frames:
@@ -192,38 +192,38 @@ class Tracker:
             frame.ready = ready
 
     def _prepare_blocks(self, protocol: Protocol) -> None:
-        """Let framers make blocks, if they are wanted and the protocol can read them."""
+        """Let framers make blocks, if the demand and the protocol allow it."""
         if not self.blocks:
             return
         bulk = protocol.bulk()
         for framer in self.framers or ():
             framer.bulk = bulk
 
-    def _dismiss(self) -> None:
+    def _give_up_identifying(self) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
         self.other = identifier.foreign()
         self.undecoded = sum(len(event.data) for event in identifier.waiting if isinstance(event, Chunk))
 
-    def _feed(self, framer: Framer, event: Event) -> None:
+    def _feed_safely(self, framer: Framer, event: Event) -> None:
         try:
-            self._hand_to(framer, event)
+            self._feed_framer(framer, event)
         except Exception as error:
-            self._give_up(framer, error)
-            if not isinstance(event, Chunk):  # chunks were taken before they were looked at
-                self._hand_to(framer, event)
+            self._stop_framing(framer, error)
+            if not isinstance(event, Chunk):  # the framer has the bytes of a chunk already
+                self._feed_framer(framer, event)
 
-    def _give_up(self, framer: Framer, error: Exception) -> None:
+    def _stop_framing(self, framer: Framer, error: Exception) -> None:
         """Stop framing a direction after a bug of wiredecode."""
         framer.findings.append(failure(error, "cut"))
         framer.protocol = Unreadable(framer.protocol.name)  # type: ignore[assignment]
-        framer.bulk, framer.in_step, framer.need = None, False, 0
+        framer.bulk, framer.in_sync, framer.need = None, False, 0
         framer.advance()
 
-    def _hand_to(self, framer: Framer, event: Event) -> None:
+    def _feed_framer(self, framer: Framer, event: Event) -> None:
         if isinstance(event, Chunk):
             if not event.offset and framer.sync_at is None:
-                framer.in_step = event.direction.started  # a SYN may have come since the framer was made
+                framer.in_sync = event.direction.started  # a SYN may have been captured since
             framer.chunk(event)
         elif isinstance(event, Gap):
             framer.gap(event)

@@ -39,7 +39,7 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
     if frame.layer is None:
         return {}
     try:
-        if frame.is_cut:
+        if frame.is_partial:
             raise compiler.TruncatedField
         record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, style)
     except compiler.FAILED:

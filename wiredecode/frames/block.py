@@ -1,4 +1,4 @@
-"""Blocks: whole, plain frames that follow one another in one direction, as columns."""
+"""Blocks: consecutive whole, plain frames of one direction, as columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ PIECES = ("ready", "time_ns", "first_ns", "low", "high")
 
 
 @dataclass(slots=True, eq=False)
-class Cut:
-    """The frames at the front of a buffer, as :meth:`Protocol.split` finds them, and their kinds.
+class BulkSplit:
+    """The frames at the front of a buffer, as :meth:`Protocol.split` returns them, and their kinds.
 
     Frame i is ``buffer[starts[i] : starts[i + 1]]``: ``starts`` has one element more than there are frames.
-    ``kinds[i]`` is 0 for a frame that must be read singly, else the kind by the protocol's :class:`Bulk`.
-    ``parts`` are further columns that the protocol found on the way, one element per frame.
+    ``kinds[i]`` is 0 for a frame that must be decoded one by one, else an index into :attr:`Bulk.types`.
+    ``parts`` are further columns for :meth:`Bulk.decode`, one element per frame.
     """
 
     starts: Int64s
@@ -32,7 +32,7 @@ class Cut:
 
 @dataclass(slots=True, eq=False)
 class FrameBlock:
-    """n frames of kinds other than 0. They need not be of the same kind."""
+    """n frames of any kinds but 0."""
 
     connection: Connection
     side: int
@@ -45,9 +45,9 @@ class FrameBlock:
     kinds: UInt8s
     parts: dict[str, npt.NDArray[Any]]
     ready: Int64s
-    """Packet that completed each frame, never decreasing."""
+    """Logical time at which each frame was complete, never decreasing."""
     time_ns: Int64s
-    """Its time."""
+    """Time of the packet that completed each frame."""
     first_ns: Int64s
     low: Int64s
     """Index in ``packet`` of the first piece that carried the frame ..."""
@@ -77,7 +77,7 @@ class FrameBlock:
         return len(self.starts)
 
     def frames(self) -> list[Frame]:
-        """The frames one by one, as the row decoder wants them."""
+        """The frames as objects, to be decoded one by one."""
         packet = self.packet
         columns = (self.starts, self.stops, self.low, self.high, self.ready, self.time_ns, self.first_ns, self.numbers)
         frames = []
@@ -92,7 +92,7 @@ class FrameBlock:
         return frames
 
     def counted(self) -> Iterator[tuple[tuple[str, str, str], int]]:
-        """``(protocol, type, status)`` and how many frames are that."""
+        """``(protocol, type, status)``, and the number of such frames."""
         for kind, count in enumerate(np.bincount(self.kinds).tolist()):
             if count:
                 yield (self.protocol, self.types[kind], OK), count
@@ -133,27 +133,26 @@ class BlockMessages(MessagePart):
 
 
 class Bulk(ABC):
-    """Reads many frames of a protocol together. Stateless; ``Protocol.bulk`` holds it, if there is one.
+    """Reads many frames of a protocol in bulk, if :meth:`Protocol.bulk` returns one. Stateless.
 
-    Other than plain frames are left to the row decoder: :meth:`cut` gives kind 0, or :meth:`decode` False. So both
-    ways agree, and only what is common needs to be fast.
+    It only reads plain frames. The conversation decodes the others: :meth:`split` gives them kind 0, or :meth:`decode`
+    returns False. Both ways give the same rows.
     """
 
     types: tuple[str, ...] = ()
     """Type of the frames of each kind, as ``Frame.type`` has it; index 0 is unused."""
 
     @abstractmethod
-    def cut(self, data: bytes) -> Cut:
-        """Cut the whole frames off the front of ``data``, which starts at a frame.
+    def split(self, data: bytes) -> BulkSplit:
+        """Split whole frames off the front of ``data``, which starts at a frame.
 
-        It may stop before a frame that it cannot judge, at any place where ``Protocol.split`` would also cut: what is
-        left is given to that.
+        It may stop before any frame: ``Protocol.split`` continues there.
         """
 
     @abstractmethod
     def decode(self, conversation: Any, block: FrameBlock, out: Messages | None) -> bool:
-        """Decode a block as the :class:`Conversation` of its connection would its frames, one after another.
+        """Decode a block as the :class:`Conversation` of its connection would decode its frames.
 
-        True: done; the state is as if they had been decoded, none of them has a finding or is a request or a response,
-        and their messages are in ``out``. False: nothing was done, they must be decoded one by one.
+        True: done, their messages are in ``out``, and the state of the conversation is the same; no frame has a
+        finding, or is a request or a response. False: nothing was done, the frames must be decoded one by one.
         """

@@ -49,7 +49,7 @@ def frame_id(connection: int, side: int, offset: int, place: int = 0) -> int:
 
 
 def frame_ids(connection: int, side: int, offsets: Int64s) -> Int64s:
-    """The same of many frames."""
+    """:func:`frame_id` of many frames."""
     mixed = (2 * offsets + side).astype(np.uint64) * np.uint64(STEP) + np.uint64(connection)
     for shift, factor in ((30, FIRST), (27, SECOND)):
         mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
@@ -74,12 +74,12 @@ NOTHING: Mapping[str, Any] = _Empty()
 OK, PARTIAL, MALFORMED, UNDECODED = "ok", "partial", "malformed", "undecoded"
 
 ANSWERED, REFUSED, UNANSWERED, LATE, NOT_ASKED = OUTCOMES = ("ok", "refused", "unanswered", "late", "not asked for")
-"""Late: no response within the look-ahead window; a later one names it."""
+"""Late: no response while the request was held back; a later one names it in ``request``."""
 
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """Something worth telling about a frame, as data."""
+    """An observation about a frame."""
 
     severity: Severity
     group: str
@@ -102,7 +102,7 @@ class Finding:
 
 
 ALL = 1 << 62
-"""Messages of a frame, however many it has."""
+"""Length of a confirmation of all messages of a frame."""
 
 
 class Confirmation(NamedTuple):
@@ -111,9 +111,9 @@ class Confirmation(NamedTuple):
     request: int
     """Id of the frame that published them."""
     first: int
-    """The confirmed messages: places among the messages of that frame, from here on ..."""
+    """Index of the first confirmed message in that frame ..."""
     length: int
-    """... this many; :data:`ALL`."""
+    """... and their number, or :data:`ALL`."""
     refusal: str | None
     """Why they were refused; None: they are confirmed."""
     final: str | None
@@ -155,7 +155,7 @@ class Frame:
     start: int
     """Where it begins in ``buffer``."""
     stop: int
-    """Where it ends in ``buffer``, or where its first gap is."""
+    """Where it ends in ``buffer``, or its first gap begins."""
     offset: int
     """Stream offset of its first byte, in its direction."""
     length: int
@@ -169,19 +169,19 @@ class Frame:
     time_ns: int
     """Time of the packet that completed it."""
     first_ns: int
-    """Time of the packet that carried its first byte."""
+    """Time of the packet with its first byte."""
     status: str = OK
-    """``ok``, ``partial`` (it is not complete), ``malformed`` or ``undecoded`` (no frame was recognised)."""
-    is_cut: bool = False
-    """Whether it is incomplete: bytes were not captured, or never sent, as the connection ended inside."""
+    """``ok``, ``partial`` (bytes are missing), ``malformed`` or ``undecoded`` (bytes of no frame)."""
+    is_partial: bool = False
+    """Whether bytes are missing: not captured, or never sent because the connection ended inside."""
     findings: Sequence[Finding] = ()
     """Findings about it."""
-    cuts: tuple[Sequence[int], Sequence[int]] = ((), ())
-    """Where in its stream what each packet but the first carries begins, and their numbers; see :attr:`pieces`."""
+    packet_bounds: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Stream offsets at which packets after the first begin, and the numbers of all; see :attr:`pieces`."""
     number: int = 0
     """1, 2, 3 ... in capture order."""
     place: int = 0
-    """Index among frames that ended inside another one."""
+    """From 1 on: index among the frames inside another one (``Conversation.inner_frames``)."""
     protocol: str = ""
     """Filter name of its protocol."""
     dialect: str | None = None
@@ -193,25 +193,25 @@ class Frame:
     code: int | None = None
     """Number of that type on the wire."""
     request: int | None = None
-    """Id of the frame that it answers."""
+    """On responses: id of the request."""
     response: int | None = None
-    """Id of the frame that answers it; of a publish with several messages the answer to the last one."""
+    """On requests: id of the response; of a publish with several messages the response to the last one."""
     latency_ns: int | None = None
-    """Time since the request that it answers."""
+    """On responses: time since the request."""
     confirmations: Sequence[Confirmation] = ()
-    """On confirms that name messages: what becomes of which. ``request`` is then the oldest of their publishes."""
+    """On confirms of single messages: their outcomes. ``request`` is then the oldest of the publishes."""
     answers: Sequence[Answer] = ()
-    """On publishes: answers to their messages, while they could be held back."""
+    """On publishes: responses that arrived while the frame was held back."""
     expects_response: bool = False
-    """Whether another frame is to answer it."""
+    """Whether it asks for a response."""
     outcome: str | None = None
-    """Outcome of a frame that asks for an answer, one of :data:`OUTCOMES`; None: not known, or it asks for nothing."""
+    """On requests: one of :data:`OUTCOMES`; None: unknown, or no request."""
     layer: builtins.type[Layer] | None = None
-    """Declaration of its fields: its outermost layer."""
+    """Its outermost layer, which declares its fields."""
     values: Mapping[str, Any] = NOTHING
-    """Values of the fields of ``layer`` that are read already: of bulk arrays only the count."""
+    """Values of the fields of ``layer``; of bulk arrays only the count."""
     generated: Mapping[str, Any] = NOTHING
-    """Values derived from other frames, such as the stream of its publisher; fields of its layer."""
+    """Fields that derive from other frames, such as the stream of its publisher: :attr:`Protocol.generated`."""
     inner: Sequence[Inner] = ()
     """Layers inside this one, outermost first."""
     layers: dict[str, Any] | None = None
@@ -265,8 +265,8 @@ class Frame:
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
-        """Where in :attr:`data` what each packet carries begins, and its number; empty: one packet carries it all."""
-        begins, packets = self.cuts
+        """Start in :attr:`data` of the bytes of each packet, and its number; empty: one packet carries all."""
+        begins, packets = self.packet_bounds
         places = [0, *(begin - self.offset for begin in begins)]
         return [piece for piece in zip(places, packets, strict=False) if piece[0] < self.stop - self.start]
 
@@ -290,9 +290,9 @@ class Frame:
         self.generated = {**self.generated, name: value}
 
     def packet(self) -> Packet:
-        """The frame as a Scapy packet: its layer, dissected anew; ``Raw`` where it has none.
+        """The frame as a Scapy packet: its layer, dissected again; ``Raw`` if it has none.
 
-        Fields are absent that are not there to their end.
+        Fields that are not complete are absent.
         """
         packet: Packet
         if self.layer is None:
@@ -301,30 +301,30 @@ class Frame:
             packet = Raw(self.data)
         else:
             packet = layer = self.layer.within(self.data, 0, len(self.data))
-            if self.is_cut:
+            if self.is_partial:
                 forget_cut_fields(layer, self.data, self.values)
         packet.time = self.time_ns / 1e9
         return packet
 
     def all_seen(self, *sides: int) -> bool:
-        """Whether all bytes that ``sides`` (none: both) sent before this frame are there: no gap explains it.
+        """Whether all bytes that ``sides`` (none: both) sent before this frame were captured.
 
-        Asked before reporting that something was never declared, asked for or answered. Of a side of which no byte
-        came until then it is not known: a capture may hold one side only.
+        Ask this before you report that something was never declared, requested or answered. False if no byte of a side
+        was captured until then: the capture may hold one side only.
         """
         directions = [self.connection.directions[side] for side in sides or (0, 1)]
         return all(0 < each.first_at <= self.ready and not each.incomplete(self.ready) for each in directions)
 
     @property
     def is_copy(self) -> bool:
-        """Whether it only passes on what was said before: its protocol says so."""
+        """Whether it repeats a message captured before, by its protocol."""
         return "copy_of" in self.generated or "forwarded" in self.generated
 
     @property
     def overtakes(self) -> bool:
-        """Whether earlier bytes of the other side may be decoded after it, since they wait after a gap.
+        """Whether earlier bytes of the other side wait after a gap, and are decoded after this frame.
 
-        Then the oldest request that waits need not be the one that it answers.
+        Then the oldest open request may not be the one that it answers.
         """
         return self.connection.directions[1 - self.side].gaps.at(self.ready)
 
@@ -353,7 +353,7 @@ class Frame:
 
 
 def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
-    """Put the generated fields of a frame that no layer of its record has into the record of its outermost layer."""
+    """Add generated fields to the record of the outermost layer, unless a layer of the record has them."""
     layers, layer = frame.layers, frame.layer
     if layers and layer is not None and layer.filter_name in layers:
         outermost = layers[layer.filter_name]

@@ -1,8 +1,8 @@
-"""One direction of one connection: cutting its bytes into frames, across chunks and around gaps.
+"""Splits the bytes of one direction of a connection into frames, across chunks and around gaps.
 
-A stream is in one of three states: *in step* (the next byte starts a frame), *inside* a frame of known length of which
-bytes are missing, or *searching* for the next frame after a gap or after bytes that cannot be a frame. A gap whose
-length is known costs only the frame it lies in; one that hides the start of a frame costs a search.
+A stream is in one of three states: *in sync* (the next byte starts a frame), *inside* a frame of known length of which
+bytes are missing, or *searching* for the next frame after a gap or after bytes that cannot be a frame. A gap inside a
+frame of known length makes that frame partial; a gap that hides the start of a frame needs a search.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from wiredecode.frames.frame import PARTIAL, UNDECODED, Finding, Frame
 from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
-    from wiredecode.frames.block import Bulk, Cut
-    from wiredecode.protocols.base import Cutter, Split
+    from wiredecode.frames.block import Bulk, BulkSplit
+    from wiredecode.protocols.base import Split, Splitter
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 
 
 class PacketMap:
-    """Maps bytes of the unread part of a stream to packets: the columns of its chunks, joined.
+    """Maps the unread bytes of a stream to packets: the joined columns of its chunks.
 
     A piece is the part that one packet carried.
     """
@@ -49,12 +49,12 @@ class PacketMap:
         self.ready += chunk.ready.tolist()
         self.ready_ns += chunk.ready_ns.tolist()
 
-    def holding(self, offset: int, low: int = 0) -> int:
+    def index_of(self, offset: int, low: int = 0) -> int:
         """Index of the piece that holds a stream offset."""
         return bisect_right(self.ends, offset, low)
 
     def drop(self, offset: int) -> None:
-        """Forget the pieces that end at or before a stream offset."""
+        """Drop the pieces that end at or before a stream offset."""
         ends = self.ends
         if ends and ends[-1] <= offset:
             self.clear()
@@ -68,7 +68,7 @@ class PacketMap:
 UNDECODED_SPAN = 1024 * 1024
 """Longest span reported as one undecoded record."""
 UNDECODED_SHOWN = 4096
-"""Bytes of it that are kept to be looked at."""
+"""Bytes of it that the record keeps."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Span:
     """Of a frame: bytes still to come."""
     packets: list[int] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
-    """Where in the stream what each of them carries begins."""
+    """Stream offset of the first byte of each of these packets."""
     ready: int = 0
     time_ns: int = 0
     first_ns: int | None = None
@@ -91,8 +91,8 @@ class Span:
 
     def add(self, pieces: PacketMap, offset: int, size: int) -> None:
         """Add ``size`` captured bytes at a stream offset: their packets and times."""
-        low = pieces.holding(offset)
-        high = pieces.holding(offset + size - 1, low)
+        low = pieces.index_of(offset)
+        high = pieces.index_of(offset + size - 1, low)
         carriers = pieces.packet[low : high + 1]
         begins = [offset, *pieces.ends[low:high]]
         if self.packets and carriers[0] == self.packets[-1]:
@@ -107,30 +107,30 @@ class Span:
 
 BLOCK_FRAMES = 24
 BLOCK_BYTES = 8192
-"""A stretch with fewer frames and fewer bytes is faster one by one than as a block (measured)."""
+"""Fewer frames and fewer bytes are faster one by one than as a block (measured)."""
 LEAST_BLOCK_BYTES = 1024
-"""Nor is a block looked for in less."""
+"""With fewer bytes no block is looked for."""
 
 
 class Framer:
-    """Cuts one direction into frames; they go to ``frames``, in stream order."""
+    """Splits one direction into frames, and appends them to ``frames`` in stream order."""
 
     def __init__(
         self,
         direction: Direction,
-        protocol: Cutter,
+        protocol: Splitter,
         frames: list[Any],
-        in_step: bool,
+        in_sync: bool,
     ) -> None:
         self.direction, self.protocol, self.frames = direction, protocol, frames
-        self.in_step = in_step
+        self.in_sync = in_sync
         self.bulk: Bulk | None = None
         self.sync_at: int | None = None
         """Stream offset at which recognition found the first frame."""
         self.now = self.floor = 0
-        """The packet of the latest event, and the one at which framing resumed: nothing is ready before."""
-        self.later: deque[tuple[bytes, int]] = deque()
-        """Bytes not yet looked at, packet by packet, with the packet that made them ready."""
+        """Logical times of the latest event, and from which on frames are ready: when sync was found last."""
+        self.unread: deque[tuple[bytes, int]] = deque()
+        """Bytes that were not searched yet, by packet, with the logical time at which each was ready."""
         self.parts: list[bytes] = []
         self.base = 0
         """Stream offset of the first unread byte."""
@@ -139,16 +139,17 @@ class Framer:
         """Size of the frame at ``base``, once its header is known."""
         self.pieces = PacketMap()
         self.span: Span | None = None
-        """The frame with gaps in it, or the undecoded bytes, being collected."""
+        """The partial frame, or the undecoded bytes, being collected."""
         self.findings: list[Finding] = []
-        """Findings for the next record, besides its own."""
+        """Findings to add to the next frame."""
         self.framed = self.undecoded = 0
 
     # Events.
 
     def chunk(self, chunk: Chunk) -> None:
+        """Take the next bytes."""
         if self.span is not None and self.span.left:
-            rest = self._continue(chunk)
+            rest = self._continue_partial(chunk)
             if rest is None:
                 return
             chunk = rest
@@ -157,17 +158,18 @@ class Framer:
         if self.direction.first_ns is None:
             self.direction.first_ns, self.direction.first_at = int(chunk.time_ns[0]), int(chunk.ready[0])
         self.pieces.add(chunk)
-        if self.in_step:
+        if self.in_sync:
             self._append(chunk.data)
         else:
             self._queue(chunk.data, chunk.offset)
         self.advance()
 
     def gap(self, gap: Gap) -> None:
+        """Take missing bytes."""
         self.now = gap.ready
         message = f"{gap.length} bytes {gap.reason} at stream offset {gap.offset}"
         lost = Finding("warning", "reassembly", "hole", message)
-        self._interrupt()
+        self._end_contiguous()
         span = self.span
         if span is not None and span.left:
             inside = min(span.left, gap.length)
@@ -176,15 +178,15 @@ class Framer:
             span.findings.append(lost)
             if not span.left:
                 self._close_span(PARTIAL, gap.ready)
-                self.in_step = inside == gap.length
+                self.in_sync = inside == gap.length
             return
         self.findings.append(lost)
-        self.in_step = False
+        self.in_sync = False
 
     def end(self, reason: str, ready: int) -> None:
-        """The capture ends here, known from packet ``ready``: the rest is a partial frame or undecoded bytes."""
+        """End of the connection at logical time ``ready``: the rest is a partial frame or undecoded bytes."""
         self.now = ready
-        self._interrupt()
+        self._end_contiguous()
         if self.span is not None and self.span.left:
             self._never_captured(self.span, reason, ready)
 
@@ -196,12 +198,13 @@ class Framer:
         self._close_span(PARTIAL, ready)
 
     def closed(self, what: str, ready: int, time_ns: int = 0, beyond: int = 0) -> None:
-        """Only ``beyond`` bytes were sent after it, known from packet ``ready``: the rest of a frame is not missing.
+        """The sender closed, ``beyond`` bytes later: the rest of a frame was never sent.
 
-        ``what``: "the sender closed". ``time_ns``: when; 0: the frame keeps the time of its last byte.
+        ``what``: for people, "the sender closed". ``ready``: its logical time; ``time_ns``: its time, 0 keeps that of
+        the last byte.
         """
         self.now = ready
-        self._interrupt("" if beyond else what, time_ns)
+        self._end_contiguous("" if beyond else what, time_ns)
         if (span := self.span) is not None and 0 < span.left <= beyond:
             self._never_captured(span, what, ready)
         elif span is not None and span.left:
@@ -217,94 +220,94 @@ class Framer:
         span.findings.append(Finding("note", "reassembly", "closed-inside", message))
         span.left = 0
         self._close_span(PARTIAL, ready)
-        self.in_step = False  # if more comes against all rules, it may be anything
+        self.in_sync = False  # if bytes come nevertheless, search
 
-    # In step.
+    # In sync.
 
     def advance(self) -> None:
-        """Cut and search until more bytes are needed.
+        """Split and search until more bytes are needed.
 
-        Once step is lost the bytes are looked at packet by packet, so that what is found, and when, does not depend
-        on how many of them are at hand. Once it is found, twice as many each time: it may be lost again.
+        Out of sync, bytes are searched packet by packet, so that the result does not depend on batches. In sync again,
+        the number of packets doubles each time.
         """
         packets = 1
         while True:
-            if self.in_step:
-                if self._cut():
+            if self.in_sync:
+                if self._split():
                     self._queue_rest()
                     packets = 1
                     continue
                 packets *= 2
             elif self._search(final=False):
                 continue
-            if not self.later:
+            if not self.unread:
                 return
-            for _ in range(min(packets, len(self.later))):
-                data, self.now = self.later.popleft()
+            for _ in range(min(packets, len(self.unread))):
+                data, self.now = self.unread.popleft()
                 self._append(data)
 
     def _queue(self, data: bytes, offset: int) -> None:
         pieces = self.pieces
         position = 0
-        index = pieces.holding(offset)
+        index = pieces.index_of(offset)
         while position < len(data):
             stop = pieces.ends[index] - offset
-            self.later.append((data[position:stop], pieces.ready[index]))
+            self.unread.append((data[position:stop], pieces.ready[index]))
             position = stop
             index += 1
 
     def _queue_rest(self) -> None:
-        """After a mistake: continue packet by packet."""
+        """Sync was lost: queue the remaining bytes by packet."""
         if not self.have:
             return
         if self.pieces.ends[0] < self.base + self.have:
-            data, behind = self._joined(), self.later
-            self.parts, self.have, self.later = [], 0, deque()
+            data, behind = self._joined(), self.unread
+            self.parts, self.have, self.unread = [], 0, deque()
             self._queue(data, self.base)
-            self.later.extend(behind)
+            self.unread.extend(behind)
         else:
             self.now = max(self.now, self.pieces.ready[0])
 
-    def _cut(self) -> bool:
-        """Cut frames off the front; whether step was lost on the way."""
+    def _split(self) -> bool:
+        """Split frames off the front; return whether sync was lost."""
         if self.have < max(self.need, 1):
             return False
         data = self._joined()
         if self.bulk is not None and len(data) >= LEAST_BLOCK_BYTES:
-            data = self._cut_blocks(data, self.bulk.cut(data))
+            data = self._emit_bulk(data, self.bulk.split(data))
         split = self.protocol.split(data) if self.base else self.protocol.split_first(data)
         if split.ends:
             self._emit_known(data, split) if split.known_at else self._emit(data, split.ends)
             self._consume(data, split.ends[-1])
         if split.then is not None:
             self.protocol, self.need = split.then, 0
-            return self._cut()
+            return self._split()
         self.need = split.need
         if split.bad is None:
             return False
         self.findings.append(Finding("error", "malformed", "not-a-frame", split.bad))
-        self.in_step, self.need = False, 0
+        self.in_sync, self.need = False, 0
         return True
 
     def _emit_known(self, data: bytes, split: Split) -> None:
-        """Make frames; some were known only with the bytes after them: neither they nor others are ready before."""
+        """Make frames, some of which are ready only with later bytes (:attr:`Split.known_at`)."""
         done = 0
         for index, place in (*split.known_at, (len(split.ends), 0)):
             if index > done:
                 self._emit(data, split.ends[done:index], split.ends[done - 1] if done else 0)
             if place:
-                self.floor = max(self.floor, self.pieces.ready[self.pieces.holding(self.base + place - 1)])
+                self.floor = max(self.floor, self.pieces.ready[self.pieces.index_of(self.base + place - 1)])
             done = index
 
-    def _cut_blocks(self, data: bytes, cut: Cut) -> bytes:
-        """Take the frames cut together off the front: long stretches of plain frames as blocks; return the rest."""
-        if not len(cut.kinds):
+    def _emit_bulk(self, data: bytes, split: BulkSplit) -> bytes:
+        """Emit the frames that ``split`` found, long runs of plain ones as blocks; return the other bytes."""
+        if not len(split.kinds):
             return data
-        plain = cut.kinds != 0
+        plain = split.kinds != 0
         if self.findings:
             plain[0] = False  # the first frame will hold them
         edges = np.flatnonzero(np.diff(plain)) + 1
-        starts = cut.starts
+        starts = split.starts
         low = 0
         rows: list[int] = []
         for high in (*edges.tolist(), len(plain)):
@@ -312,7 +315,7 @@ class Framer:
                 if rows:
                     self._emit(data, rows, int(starts[low - len(rows)]))
                     rows = []
-                self._emit_block(data, cut, low, high)
+                self._emit_block(data, split, low, high)
             else:
                 rows += starts[low + 1 : high + 1].tolist()
             low = high
@@ -321,18 +324,19 @@ class Framer:
         self._consume(data, int(starts[-1]))
         return self._joined() if self.have else b""
 
-    def _emit_block(self, data: bytes, cut: Cut, low: int, high: int) -> None:
+    def _emit_block(self, data: bytes, split: BulkSplit, low: int, high: int) -> None:
         from wiredecode.frames.block import FrameBlock
 
         assert self.bulk is not None
-        pieces, starts, stops = self.pieces, cut.starts[low:high], cut.starts[low + 1 : high + 1]
+        pieces, starts, stops = self.pieces, split.starts[low:high], split.starts[low + 1 : high + 1]
+        where = self.direction.connection, self.direction.side, data, self.base
         ends = np.array(pieces.ends)
         first = np.searchsorted(ends, self.base + starts, "right")
         last = np.searchsorted(ends, self.base + stops, "left")
         self.frames.append(
             FrameBlock(
-                *(self.direction.connection, self.direction.side, data, self.base, starts, stops, cut.kinds[low:high]),
-                {name: column[low:high] for name, column in cut.parts.items()},
+                *(*where, starts, stops, split.kinds[low:high]),
+                {name: column[low:high] for name, column in split.parts.items()},
                 np.maximum(np.array(pieces.ready)[last], self.floor),
                 np.array(pieces.ready_ns)[last],
                 np.array(pieces.time_ns)[first],
@@ -368,7 +372,7 @@ class Framer:
                 connection, side, data, start, stop, offset, size, 0, carriers, known, ready_ns[high], time_ns[low]
             )
             if low < high:
-                frame.cuts = piece_ends[low:high], packet[low : high + 1]
+                frame.packet_bounds = piece_ends[low:high], packet[low : high + 1]
             out.append(frame)
             start = stop
         self.framed += ends[-1] - begin
@@ -382,7 +386,7 @@ class Framer:
     # Searching.
 
     def _search(self, final: bool) -> bool:
-        """Look for the next frame; whether the stream is in step again."""
+        """Search for the next frame; return whether the stream is in sync again."""
         data = self._joined()
         if self.sync_at is not None and self.base <= self.sync_at < self.base + len(data):
             position, found = self.sync_at - self.base, True
@@ -392,15 +396,15 @@ class Framer:
             position, found = answer.position, answer.found
         position = len(data) if final and not found else position
         if position:
-            self._leave_undecoded(data, position)
+            self._skip_undecoded(data, position)
         if found:
             if self.span is not None:
                 self._close_span(UNDECODED, self.now)
-            self.in_step, self.need, self.floor = True, 0, self.now
+            self.in_sync, self.need, self.floor = True, 0, self.now
         return found
 
-    def _leave_undecoded(self, data: bytes, length: int) -> None:
-        """Take bytes that belong to no frame out of the buffer, and account for them."""
+    def _skip_undecoded(self, data: bytes, length: int) -> None:
+        """Remove bytes that belong to no frame from the buffer, and count them as undecoded."""
         taken = 0
         while taken < length:
             if self.span is None:
@@ -416,12 +420,12 @@ class Framer:
 
     # Frames with gaps.
 
-    def _interrupt(self, closed: str = "", time_ns: int = 0) -> None:
-        """The contiguous bytes end here, or all that were sent: decide about the rest."""
-        while self.have and not self.in_step and self._search(final=True):
-            self._cut()
+    def _end_contiguous(self, closed: str = "", time_ns: int = 0) -> None:
+        """A gap follows the bytes in the buffer, or the end (``closed``: reason, for people): emit or skip the rest."""
+        while self.have and not self.in_sync and self._search(final=True):
+            self._split()
         known = self.need > self.have
-        if self.have and self.in_step and (known or closed):
+        if self.have and self.in_sync and (known or closed):
             data = self._joined()
             self.span = span = Span(self.base, data, left=self.need - len(data) if known else 0)
             span.add(self.pieces, self.base, len(data))
@@ -431,16 +435,16 @@ class Framer:
                 self._never_sent(span, message, self.now, time_ns)
         elif self.have:
             data = self._joined()
-            if self.in_step:
+            if self.in_sync:
                 message = f"{len(data)} bytes are too few for the size of a frame"
                 self.findings.append(Finding("warning", "reassembly", "header-cut", message))
-            self._leave_undecoded(data, len(data))
+            self._skip_undecoded(data, len(data))
         self.need = 0
         if self.span is not None and not self.span.left:
             self._close_span(UNDECODED, self.now)
 
-    def _continue(self, chunk: Chunk) -> Chunk | None:
-        """Bytes after a gap that still belong to the frame before it; return the bytes after the frame."""
+    def _continue_partial(self, chunk: Chunk) -> Chunk | None:
+        """Add bytes after a gap to the partial frame before it; return the bytes after that frame."""
         span = self.span
         assert span is not None
         size = min(span.left, len(chunk.data))
@@ -452,7 +456,7 @@ class Framer:
         if span.left:
             return None
         self._close_span(PARTIAL, span.ready)
-        self.in_step = True
+        self.in_sync = True
         if size == len(chunk.data):
             return None
         keep = slice(int(np.searchsorted(chunk.ends, stop, "right")), None)
@@ -465,9 +469,9 @@ class Framer:
             *(self.direction.connection, self.direction.side, span.data, 0, len(span.data)),
             *(span.offset, span.captured + span.missing, span.missing, sorted({*span.packets})),
             *(max(span.ready, ready), span.time_ns, span.first_ns or 0, status),
-            is_cut=status == PARTIAL,
+            is_partial=status == PARTIAL,
             protocol=self.protocol.name,
-            cuts=(span.begins[1:], span.packets),
+            packet_bounds=(span.begins[1:], span.packets),
         )
         self._attach(frame)
         frame.findings = [*frame.findings, *span.findings]

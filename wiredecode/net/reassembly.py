@@ -18,7 +18,7 @@ from wiredecode.net.segments import MASK, RST, FlowKey, advance, distance
 from wiredecode.net.types import Chunk, Connection, Direction, End, Event, Gap, Note
 
 NOT_CAPTURED = "not captured"
-CUT = "cut by snapshot length"
+TRUNCATED = "cut by snapshot length"
 
 
 @dataclass(slots=True)
@@ -333,7 +333,7 @@ class Reassembler:
         if data:
             self._append(data, origin.number, origin.time_ns)
         if self.offset < end:
-            self._emit_gap(end, CUT, out)
+            self._emit_gap(end, TRUNCATED, out)
 
     def _append(self, data: bytes, number: int, time_ns: int) -> None:
         self.offset += len(data)

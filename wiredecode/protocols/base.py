@@ -1,6 +1,6 @@
 """The shape that all protocols have.
 
-A protocol is recognised from bytes, cuts a byte stream into frames, finds the next frame again after a gap, and
+A protocol is recognised from bytes, splits a byte stream into frames, finds the next frame again after a gap, and
 decodes the frames of a connection in the order in which they were complete. Nothing here raises for what came from
 the wire: :meth:`Protocol.split` answers with frames, with "more bytes", or with what is wrong and where.
 """
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.shared.data import data_of
-from wiredecode.protocols.shared.framing import Cutter as Cutter
 from wiredecode.protocols.shared.framing import Found as Found
 from wiredecode.protocols.shared.framing import LengthPrefix as LengthPrefix
 from wiredecode.protocols.shared.framing import Number as Number
 from wiredecode.protocols.shared.framing import Split as Split
+from wiredecode.protocols.shared.framing import Splitter as Splitter
 from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """Result for the bytes at the start of a direction (or after a gap) on its protocol."""
+    """The bytes at the start of a direction, or after a gap, are of the protocol."""
 
     position: int
     """Where the first frame starts."""
     client: bool | None = None
     """Whether the sender is the client; None: the bytes do not show it."""
     dialect: str | None = None
-    cutter: Cutter | None = None
-    """Cutter of both directions in place of the protocol, if they switched to another one before."""
+    splitter: Splitter | None = None
+    """Splits both directions in place of the protocol, if they switched to another transport before."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +50,7 @@ class Undecided:
 
     position: int = 0
     sure: bool = False
-    """It is this protocol; only which dialect is not known yet."""
+    """It is this protocol; only the dialect is unknown."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -83,29 +83,29 @@ class Protocol(Offers):
     framing: ClassVar[LengthPrefix | None] = None
     """Length prefix of frames, if they have one; other protocols have their own :meth:`split`."""
     may_upgrade: ClassVar[bool] = False
-    """Whether connections may switch to other frames (:attr:`Verdict.cutter`): then one that begins in the middle is
-    looked at although the user said what it is."""
+    """Whether connections may switch to other frames (:attr:`Verdict.splitter`): then the bytes of a connection whose
+    beginning is missing are examined, although the user chose its protocol."""
     header_bytes: ClassVar[int] = 1
     """A frame of which fewer bytes were captured is not decoded: not even its type is known."""
     generated: ClassVar[Mapping[str, Generated]] = {}
     """Fields that no layer declares, because they derive from other frames or are computed, by their full names."""
     column_types: ClassVar[Mapping[str, str]] = {}
-    """Columns of declared fields that records show otherwise: full name to type, as in :attr:`Generated.column`."""
+    """Arrow types of declared fields that records show in another type, by full name (:attr:`Generated.column`)."""
 
     requests: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Message types that always ask for an answer, by protocol as in records: its own and those it carries."""
+    """Message types that always ask for a response, by protocol: its own and those it carries."""
     amqp_in: ClassVar[tuple[str, ...]] = ()
     """Fields, by their full names, that contain AMQP 1.0 messages."""
     reply_topics: ClassVar[tuple[str, ...]] = ()
-    """Prefixes of topics that are made for one client, or one answer: statistics count them together."""
+    """Prefixes of topics made for one client or one response: statistics count them as one."""
 
     def generated_fields(self) -> Mapping[str, Generated]:
-        """``generated``, and that of the layers it carries."""
+        """``generated`` of the protocol and of the layers it carries."""
         return self.generated
 
     @cached_property
     def unshown(self) -> frozenset[str]:
-        """Names of generated fields that records never show."""
+        """Names of generated fields that no record shows."""
         fields = self.generated_fields().items()
         return frozenset(name.partition(".")[2] for name, field in fields if field.column == "-")
 
@@ -119,25 +119,25 @@ class Protocol(Offers):
         return type(self).new_session is not Protocol.new_session
 
     def bulk(self) -> Bulk | None:
-        """Reader of blocks of frames, if there is one. It is imported here, not before: that takes time."""
+        """Reader of blocks of frames, if there is one. Import it here: that takes time."""
         return None
 
     @abstractmethod
     def recognise(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
-        """Whether ``data``, the first contiguous bytes seen of a direction, is of this protocol.
+        """Decide whether ``data``, the first contiguous bytes captured of a direction, are of this protocol.
 
         ``started``: they are the first of the connection. ``final``: a gap or the end follows. ``port``: the
-        connection uses a port of the protocol, so less evidence will do.
+        connection uses a port of the protocol, so less evidence is enough.
         """
 
     def split(self, data: bytes) -> Split:
-        """Cut ``data``, which starts at a frame, into frames."""
+        """Split ``data``, which starts at a frame, into frames."""
         if self.framing is None:
             raise NotImplementedError(f"{type(self).__name__} needs framing, or a split of its own")
         return self.framing.split(data)
 
     def split_first(self, data: bytes) -> Split:
-        """The same at the beginning of a stream, which may have a preface."""
+        """:meth:`split` at the beginning of a stream, which may have a preface."""
         return self.split(data)
 
     @abstractmethod
@@ -148,9 +148,9 @@ class Protocol(Offers):
         """
 
     def begin(self, data: bytes, *, final: bool) -> Found:
-        """The same for the bytes that a stream begins with whose own beginning was not captured.
+        """:meth:`search` in the first captured bytes of a stream whose beginning was not captured.
 
-        A segment often begins where a frame does, so less evidence will do there.
+        A segment often begins where a frame does, so less evidence is enough there.
         """
         return self.search(data, final=final)
 
@@ -165,19 +165,19 @@ class Conversation(ABC):
     client: int | None = None
     """The endpoint that is the client, once known."""
     inner_frames: list[Frame]
-    """Frames that the one just decoded brought to an end inside it (compressed, wrapped), not yet decoded.
+    """Frames that the frame just decoded completes inside it (compressed, wrapped), to be decoded next.
 
-    The caller of the conversation sets the list, and takes from it after each :meth:`decode`.
+    The dissector sets the list, and empties it after each :meth:`decode`.
     """
 
-    cutter: Cutter | None = None
-    """:attr:`Verdict.cutter`, set by the caller of the conversation."""
+    splitter: Splitter | None = None
+    """:attr:`Verdict.splitter`, set by the dissector."""
 
     copies: bool = True
-    """:attr:`Demand.copies`, set by the caller of the conversation."""
+    """:attr:`Demand.copies`, set by the dissector."""
 
     identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
-    """:meth:`Protocol.identities`; the caller of the conversation sets it, and asks after each :meth:`decode`."""
+    """:meth:`Protocol.identities`, set by the dissector, which reads them after each :meth:`decode`."""
 
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""
@@ -185,21 +185,21 @@ class Conversation(ABC):
     def __init__(self, connection: Connection) -> None:
         self.connection, self.client = connection, connection.initiator
         self.whole = connection.initiator is not None
-        """Seen from the start: what was not declared before was not captured, or never declared."""
+        """Whether the beginning was captured."""
 
     @abstractmethod
     def decode(self, frame: Frame, style: Style | None) -> None:
         """Decode a frame in place, in the order of completion; with a ``style`` also its record."""
 
     def record(self, frame: Frame, style: Style) -> None:
-        """Make the record of the frame just decoded: then it is as if it had been decoded with the ``style``."""
+        """Make the record of the frame just decoded, as :meth:`decode` does with a ``style``."""
         raise NotImplementedError
 
     def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
-        """Asked in place of :meth:`decode` about a frame that is not shown.
+        """Skip a frame that is not shown, in place of :meth:`decode`; return False if later frames depend on it.
 
-        True: nothing that comes later depends on it; its protocol, sender, type and code are filled in.
-        ``connection_hidden``: no other frame of the connection will be seen either.
+        True: its protocol, sender, type and code are filled in. ``connection_hidden``: no frame of the connection is
+        shown.
         """
         return False
 
@@ -214,6 +214,6 @@ class Conversation(ABC):
         return "client" if frame.side == self.client else "server"
 
     def started_by(self, side: int, client: bool | None) -> None:
-        """Take the role of ``side`` as its bytes showed it; the side that opened the connection knows better."""
+        """Set the role of ``side`` as its bytes showed it, unless a SYN showed the client."""
         if self.client is None and client is not None:
             self.client = side if client else 1 - side

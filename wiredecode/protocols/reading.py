@@ -27,7 +27,7 @@ def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Gen
 
 def values_of(frame: Frame) -> Mapping[str, Any]:
     """All values of a frame's layer, those of bulk arrays too."""
-    if frame.layer is None or not (frame.layer.has_bulk or frame.is_cut):
+    if frame.layer is None or not (frame.layer.has_bulk or frame.is_partial):
         return frame.values
     return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
 
@@ -52,7 +52,7 @@ class FrameDecoder:
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
-            if frame.is_cut:
+            if frame.is_partial:
                 raise compiler.TruncatedField
             if style is None:
                 frame.values, reached = self._walk(buffer, start, stop)
@@ -64,7 +64,7 @@ class FrameDecoder:
                 frame.layers = {self.layer.filter_name: record}
         except compiler.FAILED:
             reached = self._read_carefully(frame, style)
-        if reached < stop and not frame.is_cut and frame.status != MALFORMED:
+        if reached < stop and not frame.is_partial and frame.status != MALFORMED:
             self._report_surplus(frame, reached - start, stop - start)
 
     # Decoders are made when they are first needed: generating one takes about a millisecond.
@@ -78,11 +78,11 @@ class FrameDecoder:
         return compiler.decoder(self.layer, "head")
 
     def _read_carefully(self, frame: Frame, style: Style | None) -> int:
-        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut)
+        decoded = compiler.careful(self.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_partial)
         frame.values = decoded.values
         if style is not None:
             frame.layers = {self.layer.filter_name: self.layer.present(decoded.values, style)}
-        if not frame.is_cut:
+        if not frame.is_partial:
             report_problem(frame, decoded.problem)
         return frame.start + decoded.stop
 

@@ -135,7 +135,7 @@ class LevelsReader:
             analyse=CONNECTIONS in schemas,
         )
         over = self._over if CONNECTIONS in schemas else None
-        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_over=over)
+        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=over)
         """At level ``packets`` it has nothing to do."""
 
     @property
@@ -189,7 +189,7 @@ class LevelsReader:
         if self._packets is not None:
             yield from _named(PACKETS, self._packet_batches(self._packets))
         elif self.dissector.demand.blocks:
-            yield from self._messages(_until(damage, self.dissector.mixed(self._capture)))
+            yield from self._messages(_until(damage, self.dissector.frames_and_blocks(self._capture)))
         else:
             yield from self.push(_until(damage, self.dissector.frames(self._capture)))
         damage.raise_again()

@@ -69,7 +69,7 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     """Every field of the frame as numbers, text and bytes."""
     if frame.layer is None:
         return dict(frame.values)
-    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut).values
+    return compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_partial).values
 
 
 def identity(frame: Frame) -> tuple[Any, ...]:

@@ -239,10 +239,10 @@ class CaptureModel:
         """Demand on the dissector; ports are decoded by the user's choice."""
         return Demand(decode_as=self.decode_as, **{"link_responses": False, **wanted})
 
-    def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_over: OnEnd | None = None) -> Dissector:
+    def dissector(self, demand: Demand, *, on_end: OnEnd | None = None, on_decoded: OnEnd | None = None) -> Dissector:
         """A dissector with the limits and secrets that the user gave."""
-        over = None if on_over is None else Ends(on_over).over
-        return Dissector(demand, Network(self.limits), on_end=Ends(on_end).over, on_over=over)
+        over = None if on_decoded is None else Ends(on_decoded).over
+        return Dissector(demand, Network(self.limits), on_end=Ends(on_end).over, on_decoded=over)
 
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None

@@ -120,7 +120,7 @@ def statistics(model: CaptureModel, job: Job, number: int, width: int) -> list[R
     counters = Counters(wanted, None)
     assert counters.connections is not None  # all tables are asked for
     demand = model.demand(messages=counters.messages, analyse=True)
-    dissector = model.dissector(demand, on_over=counters.connections.end)
+    dissector = model.dissector(demand, on_decoded=counters.connections.end)
 
     def so_far() -> list[ReportLine]:
         return _tables(model, counters, [each for each in wanted if each.name in SO_FAR and counters.table(each)])
@@ -173,7 +173,7 @@ def timeline(model: CaptureModel, job: Job, number: int, width: int) -> list[Rep
     from wiredecode.check.timeline import Timeline
 
     made = Timeline()
-    dissector = model.dissector(model.demand(analyse=True), on_over=made.end)
+    dissector = model.dissector(model.demand(analyse=True), on_decoded=made.end)
     for frame in model.frames(dissector, job, so_far=lambda: _events(model, made, width)):
         made.frame(frame)
     return _events(model, made, width) or [ReportLine(Text("nothing changed"))]

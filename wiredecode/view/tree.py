@@ -40,7 +40,7 @@ def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, 
     if layer is not None:
         branch = tree.add(Text(f"{layer.filter_name} {frame.type or type(layer).__name__}", theme.HEAD))
         record = (frame.layers or {}).get(layer.filter_name, {})
-        Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_cut else layer, record)
+        Fields(options).add(branch, cast("Layer", frame.packet()) if frame.is_partial else layer, record)
         _rest(branch, layer, frame, options)
         for inner in frame.inner:
             _inner(tree, frame, inner, options)

@@ -123,7 +123,7 @@ class CursusConversation(Conversation):
         if (expected is not None and frame.offset != expected) or self.losses.news(frame):
             self.outstanding.clear()
             self.uncertain = True
-        if frame.is_cut and frame.offset == expected:
+        if frame.is_partial and frame.offset == expected:
             self.losses.inside(frame)
 
     # Requests and responses.
@@ -136,7 +136,7 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        name = "" if frame.is_cut and frame.type in UNTOLD else frame.type or ""
+        name = "" if frame.is_partial and frame.type in UNTOLD else frame.type or ""
         request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
         if silent:
@@ -202,7 +202,7 @@ class CursusConversation(Conversation):
             if frame.type != "KeepAlive":
                 message = f"the second reply to READ_STREAM is {frame.type}, not a batch"
                 frame.find("warning", "protocol", "second-reply", message)
-        elif found != request.count and request.count >= 0 and not frame.is_cut and isinstance(found, int):
+        elif found != request.count and request.count >= 0 and not frame.is_partial and isinstance(found, int):
             message = f"{found} messages, the first reply announced {request.count}"
             frame.find("warning", "protocol", "count", message, "messages")
 

@@ -42,7 +42,7 @@ def read(frame: Frame, style: Style | None, forced: str | None, last: str | None
 
     ``forced``: the dialect the user wants; ``last``: that of the frame before.
     """
-    body = _cut_body(frame, last) if frame.is_cut else None
+    body = _cut_body(frame, last) if frame.is_partial else None
     if body is None:
         body = classify(frame.buffer, frame.start, frame.stop, frame.sender, forced)
     if frame.length - 4 > MAX_ACCEPTED_BYTES and body.layer is not Batch:
@@ -100,7 +100,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
         _decoder(layer).read(frame, style if handler is None else None)
     frame.dialect = body.dialect
     if handler is not None:
-        if frame.is_cut:
+        if frame.is_partial:
             frame.values = {**frame.values, **{name: names_texts.closed(frame.values.get(name, ())) for name in PIECES}}
         named = handler(frame, style is not None and style.secrets)
         if any(len(frame.values.get(name, ())) >= MAX_PIECES - 1 for name in PIECES):
@@ -122,7 +122,7 @@ def _read_body(frame: Frame, body: Body, style: Style | None) -> dict[str, Any]:
     frame.type = "Unknown"
     if style is not None and frame.layers is not None and "secret_data" in frame.layers[NAME]:
         frame.layers[NAME]["data"] = frame.layers[NAME].pop("secret_data")
-    if not frame.is_cut:
+    if not frame.is_partial:
         frame.find("warning", "undecoded", "unknown-body", "the body is none that this protocol has", "data")
     return {}
 
@@ -134,7 +134,7 @@ def _read_compressed(frame: Frame, body: Body, style: Style | None, forced: str 
     _decoder(layers.CompressedSecret if holds_credential(inflated.data) else layers.Compressed).read(frame, style)
     frame.type = "Compressed"
     added: dict[str, Any] = {"compression": codec}
-    if not frame.is_cut:
+    if not frame.is_partial:
         added["inflated_length"] = len(inflated.data)
     if frame.layers is not None:
         frame.layers[layers.Compressed.filter_name].update(added)
@@ -159,7 +159,7 @@ def _report_decompression(frame: Frame, codec: str, inflated: Decompressed) -> N
         frame.find("warning", "limit", "decompressed-size", message, "data")
     elif inflated.status is Status.MISSING:
         frame.find("warning", "undecoded", "codec-missing", message, "data")
-    elif not frame.is_cut:
+    elif not frame.is_partial:
         frame.status = MALFORMED
         frame.find("error", "malformed", "decompression", message, "data")
 
@@ -201,7 +201,7 @@ def _command(frame: Frame, secrets: bool) -> dict[str, Any]:
         frame.dialect = "cur"
     if name == "INTERNAL_BATCH" or ("internal_token" in named and name not in names.REPLICATING):
         named["forwarded"] = True
-    if not frame.is_cut:
+    if not frame.is_partial:
         _report_command(frame, name, named)
     if name == "INTERNAL_BATCH":
         _internal_batch(frame, named, secrets)
@@ -255,7 +255,7 @@ def _inner_records(frame: Frame, style: Style) -> dict[str, Any]:
 def _positional(frame: Frame, secrets: bool) -> dict[str, Any]:
     name = printable(frame.values.get("command_name", "")).upper()
     frame.type = name or None
-    if frame.is_cut and not names_texts.known(frame.values.get("words", ())):
+    if frame.is_partial and not names_texts.known(frame.values.get("words", ())):
         frame.dialect = None  # what follows may be key=value
     return names_texts.positional(name, frame.values, secrets)
 
@@ -268,10 +268,12 @@ def _discovery(frame: Frame, secrets: bool) -> dict[str, Any]:
 def _envelope(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "Envelope"
     topic = frame.values.get("envelope_topic", "")
-    if len(topic) <= MAX_TOPIC_BYTES and not frame.is_cut:
+    if frame.is_partial:
+        return {}
+    if len(topic) <= MAX_TOPIC_BYTES:
         note = "an envelope without a known command: a publish in 2025-11, refused by brokers of today"
         frame.find("note", "protocol", "no-command", note, "text")
-    return {"text": names_texts.piece_text(frame.values, secrets, "text", "secret_text")} if not frame.is_cut else {}
+    return {"text": names_texts.piece_text(frame.values, secrets, "text", "secret_text")}
 
 
 def _success(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -284,7 +286,7 @@ def _failure(frame: Frame, secrets: bool) -> dict[str, Any]:
     values = frame.values
     named = names_texts.reply_fields(values.get("details", ()), secrets)
     code = values.get("error_code", "")
-    if frame.is_cut:
+    if frame.is_partial:
         return named
     error = named.setdefault("error_class", names.error_class(code))
     named.setdefault("retryable", names.retryable(error))
@@ -305,7 +307,7 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
     frame.type = "STREAM_CONTROL"
     named = names_texts.reply_fields(frame.values.get("details", ()), secrets)
     control, reason = named.get("control_type"), named.get("reason")
-    if frame.is_cut:
+    if frame.is_partial:
         return named
     if control != "CLOSE":
         frame.find("warning", "protocol", "stream-control", f"control type {control} is not known", "details")
@@ -316,7 +318,7 @@ def _control(frame: Frame, secrets: bool) -> dict[str, Any]:
 
 
 def _json(frame: Frame, secrets: bool) -> dict[str, Any]:
-    if frame.is_cut:
+    if frame.is_partial:
         known = [key for key, _ in names_texts.JSON_TYPES if b'"%b":' % key.encode() in frame.data]
         frame.type = names_texts.json_type(dict.fromkeys(known))
         return {}
@@ -335,9 +337,9 @@ def _text(frame: Frame, secrets: bool) -> dict[str, Any]:
     text = names_texts.piece_text(frame.values, secrets, "text", "secret_text")
     if text.strip() == "REBALANCE_REQUIRED":
         frame.find("note", "protocol", "rebalance-required", "clients look for this, no known broker sends it", "text")
-    elif not frame.is_cut:
+    elif not frame.is_partial:
         frame.find("note", "protocol", "legacy-text", "free text, as brokers answered until 2026-07", "text")
-    return {"text": text} if not frame.is_cut else {}
+    return {"text": text} if not frame.is_partial else {}
 
 
 def _empty(frame: Frame, secrets: bool) -> dict[str, Any]:
@@ -383,7 +385,7 @@ def report_markers(frame: Frame, record: dict[str, Any] | None) -> None:
     """Transaction markers, ordinary messages on the wire: who ended which transaction."""
     count = 0
     if record is None and frame.layer is not None:
-        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_cut).values
+        record = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop, cut=frame.is_partial).values
     for message in (record or {}).get("messages", ()):
         producer = message.get("producer_id", "")
         if producer.startswith(names.MARKER_PREFIX) and producer.count(":") >= 2:
@@ -401,7 +403,7 @@ def report_layout(frame: Frame, body: Body) -> None:
         frame.find("note", "protocol", "ambiguous-layout", message, "partition")
     elif body.dialect not in ("cur", "seed", None):
         frame.find("note", "protocol", "historic-layout", LABELS[body.dialect], "messages")
-    if frame.is_cut or frame.status == MALFORMED:
+    if frame.is_partial or frame.status == MALFORMED:
         return
     if not body.fits:
         frame.status = MALFORMED

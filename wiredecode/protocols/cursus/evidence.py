@@ -10,7 +10,7 @@ from wiredecode.protocols.cursus import evidence_body as bodies
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers import Envelope
 from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
-from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest plausible body: the limit of clients and older brokers."""
@@ -48,10 +48,10 @@ KNOWN_WORDS = (*COMMAND_WORDS, *REPLY_WORDS)
 def judge(data: bytes, position: int, final: bool = False) -> Evidence:
     """Judge the supposed frame at ``position``; ``final``: no more of it will come, so its start must do.
 
-    Costs little, for any length in it. More bytes change no answer but :data:`CUT`.
+    Costs little, for any length in it. More bytes change no answer but :data:`SHORT`.
     """
     if position + 4 > len(data):
-        return Evidence(CUT)
+        return Evidence(SHORT)
     size = LENGTH.unpack_from(data, position)[0]
     end = position + 4 + size
     if size > MAX_FRAME_BYTES:
@@ -60,11 +60,11 @@ def judge(data: bytes, position: int, final: bool = False) -> Evidence:
         return Evidence(EMPTY, end)
     front = data[position + 4 : min(end, position + 12)]
     if end > len(data) and (not front.strip() or any(magic.startswith(front) for magic in MAGICS)):
-        return Evidence(CUT, end)
+        return Evidence(SHORT, end)
     if front.startswith(names.MAGIC):
         return _batch(data, position, end, final)
     if bodies.codec_of(front, 0, len(front)) is not None:
-        return Evidence(WEAK if end <= len(data) else CUT, end)
+        return Evidence(WEAK if end <= len(data) else SHORT, end)
     return (_text if front[0] else _envelope)(data, position, end, final)
 
 
@@ -72,7 +72,7 @@ def _batch(data: bytes, start: int, end: int, final: bool) -> Evidence:
     """A batch: a small one to its last byte, others by their header."""
     whole = end <= len(data)
     if len(data) - start < 8:
-        return Evidence(BAD if whole else CUT, end)
+        return Evidence(BAD if whole else SHORT, end)
     topic = int.from_bytes(data[start + 6 : start + 8], "big")
     if topic > MAX_TOPIC_BYTES or not TOPIC.match(data, start + 8, min(start + 8 + topic, len(data))):
         return Evidence(BAD, end)
@@ -94,7 +94,7 @@ def _batch(data: bytes, start: int, end: int, final: bool) -> Evidence:
                 continue
         client = True if values.get("acks", "1") != "1" or values.get("idempotent") else None
         return Evidence(SURE, end, client)
-    return Evidence(CUT if cut else BAD, end)
+    return Evidence(SHORT if cut else BAD, end)
 
 
 def _text(data: bytes, start: int, end: int, final: bool) -> Evidence:
@@ -108,7 +108,7 @@ def _text(data: bytes, start: int, end: int, final: bool) -> Evidence:
     if dirt < seen and data.find(b"message=", position, dirt) < 0:
         return Evidence(BAD, end)
     if end > stop and stop - position < PEEK_BYTES and not final:
-        return Evidence(CUT if _may_begin(front, KNOWN_WORDS) else BAD, end)
+        return Evidence(SHORT if _may_begin(front, KNOWN_WORDS) else BAD, end)
     if bodies.raw_command(data, position, stop):
         return Evidence(GOOD if dirt == seen else WEAK, end, True)
     if dirt < seen:
@@ -130,7 +130,7 @@ def _envelope(data: bytes, start: int, end: int, final: bool) -> Evidence:
     """A text in an envelope: the length of a topic, the topic, a command."""
     position, stop = start + 4, min(end, len(data))
     if stop - position < 2:
-        return Evidence(CUT if end > stop else BAD, end)
+        return Evidence(SHORT if end > stop else BAD, end)
     inside = position + 2 + data[position + 1]
     if inside > end or not TOPIC.match(data, position + 2, min(inside, stop)):
         return Evidence(BAD, end)
@@ -145,13 +145,13 @@ def _envelope(data: bytes, start: int, end: int, final: bool) -> Evidence:
 def _cut_envelope(data: bytes, position: int, inside: int, end: int, final: bool) -> Evidence:
     """An envelope whose end has not come."""
     if inside >= len(data):
-        return Evidence(CUT, end)
+        return Evidence(SHORT, end)
     front = FRONT.match(data, inside, inside + 64)
     if front is not None and front[1] and _may_begin(front, COMMAND_WORDS):
         believed = front[2] is not None and (final or len(data) - position >= PEEK_BYTES)
-        return Evidence(SURE if believed else CUT, end, True if believed else None)
+        return Evidence(SURE if believed else SHORT, end, True if believed else None)
     publish = inside > position + 2 and _is_publish(data, inside, len(data))
-    return Evidence(CUT if publish else BAD, end)
+    return Evidence(SHORT if publish else BAD, end)
 
 
 def _is_publish(data: bytes, position: int, end: int) -> bool:
@@ -164,7 +164,7 @@ def compressed(data: bytes, final: bool) -> Evidence:
     """The frame at the front of ``data`` if it is compressed: what it holds decides."""
     size = LENGTH.unpack_from(data)[0]
     if size + 4 > len(data):
-        return Evidence(CUT if not final and _may_be_snappy(data[4:12], size) else BAD, size + 4)
+        return Evidence(SHORT if not final and _may_be_snappy(data[4:12], size) else BAD, size + 4)
     body = data[4 : 4 + size]
     codec = bodies.codec_of(body, 0, size)
     inner = bodies.inflate(codec, body, PEEK_INFLATED).data if codec else bodies.raw_snappy(body)

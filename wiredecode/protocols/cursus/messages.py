@@ -69,7 +69,7 @@ def _add_rows(
 
 def add_published(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     """Add the message of a command that publishes one: PUBLISH, TXN_PUBLISH, APPEND_STREAM, PUBLISH_IDEMPOTENT."""
-    if "message" not in named or frame.is_cut:
+    if "message" not in named or frame.is_partial:
         return
     body = _raw(frame.values.get("tail", {}), "message", named["message"])
     key, number = named.get("key"), number_below(named.get("seq_num"), MAX_NUMBER)
@@ -89,7 +89,7 @@ def operation_of(frame: Frame) -> str:
 
 def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
     """Add the message of an envelope: what 2025-11 published."""
-    if frame.is_cut or frame.inner or not frame.values.get("envelope_topic"):
+    if frame.is_partial or frame.inner or not frame.values.get("envelope_topic"):
         return
     text: str = named["text"]
     topic = printable(frame.values["envelope_topic"])
@@ -107,7 +107,7 @@ def add_envelope(frame: Frame, named: Mapping[str, Any], out: Messages) -> None:
 
 def add_delivered(frame: Frame, named: Mapping[str, Any], topic: Any, partition: Any, out: Messages) -> None:
     """Add the message of a text that answers a CONSUME: how 2025-11 delivered."""
-    if frame.is_cut or frame.inner:
+    if frame.is_partial or frame.inner:
         return
     out.add(
         *(frame, DELIVER, [_raw(frame.values, "text", named["text"])]),

@@ -13,7 +13,7 @@ from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, ju
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.names import COMMANDS
-from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, WEAK, LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
@@ -92,13 +92,13 @@ class Cursus(BehindProxy):
             if position and chain.best < SURE and chain.last.level == BAD:
                 continue  # texts in messages look like replies, but what follows them like no frame
             alone = port and position == 0 and chain.fills(data, final)
-            cut_short = chain.last.level == CUT and final and port and position == 0 and len(data) >= START_BYTES
+            cut_short = chain.last.level == SHORT and final and port and position == 0 and len(data) >= START_BYTES
             if not (port or started) and not chain.is_conclusive:
                 needed = SURE + chain.score
             mixed = not started and chain.empty and EMPTY < chain.best < SURE  # as events of Pravega are
             if not mixed and (chain.score >= needed or cut_short or alone):
                 return Verdict(position, client=chain.client)
-            if chain.last.level >= CUT and not final and (started or len(data) - position < most):
+            if chain.last.level >= SHORT and not final and (started or len(data) - position < most):
                 return Undecided(0 if started else position)
         if started and port and not final and len(data) < most and int.from_bytes(data[:4], "big") <= MAX_REFUSED_BYTES:
             return Undecided()
@@ -122,7 +122,7 @@ class Cursus(BehindProxy):
                 return Found(position, True)
             if level == BAD or end - position > SEARCH_BYTES:
                 continue
-            if level == CUT:
+            if level == SHORT:
                 if final and position == 0:
                     return Found(position, True)
                 if not final:
@@ -131,7 +131,7 @@ class Cursus(BehindProxy):
             following = judge(data, end, final).level
             if following >= WEAK:
                 return Found(position, True)
-            if following == CUT:
+            if following == SHORT:
                 return Found(position, final)
         return Found(len(data) if final else max(0, len(data) - START_BYTES + 1), False)
 

@@ -5,7 +5,7 @@ import struct
 from wiredecode.fields import compiler
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""
@@ -30,7 +30,7 @@ def judge_request(data: bytes, position: int) -> Evidence:
     """
     if len(data) - position < REQUEST.size:
         front = data[position : position + 8]
-        return Evidence(CUT if len(front) < 8 or _is_known(*struct.unpack(">ihh", front)) else BAD)
+        return Evidence(SHORT if len(front) < 8 or _is_known(*struct.unpack(">ihh", front)) else BAD)
     size, key, version, correlation, length = REQUEST.unpack_from(data, position)
     if not _is_known(size, key, version) or correlation < 0:
         return Evidence(BAD)
@@ -99,7 +99,7 @@ class ResponseChain(Chain):
 
     def judge(self, data: bytes, position: int) -> Evidence:
         if len(data) - position < RESPONSE.size:
-            return Evidence(CUT)
+            return Evidence(SHORT)
         size, correlation = RESPONSE.unpack_from(data, position)
         if not 4 <= size <= MOST_BYTES or correlation <= 0:  # 0: mostly the front of an offset
             return Evidence(BAD)
@@ -115,4 +115,4 @@ class ResponseChain(Chain):
         return self.enough() or (self.whole >= 2 and self.end == size)
 
     def may_become_so(self, size: int) -> bool:
-        return self.last.level == CUT or self.last.end > size
+        return self.last.level == SHORT or self.last.end > size

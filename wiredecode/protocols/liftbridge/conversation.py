@@ -65,7 +65,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     if header_length < SHORT_HEADER:
         message = f"header length {header_length} is below {SHORT_HEADER}: decoded as if it were {SHORT_HEADER}"
         frame.find("warning", "malformed", "header-length", message, f"{NAME}.header_length", where)
-    elif header_length > len(data) and not frame.is_cut:
+    elif header_length > len(data) and not frame.is_partial:
         message = f"header length {header_length} reaches beyond the {len(data)} bytes of the payload"
         frame.find("error", "malformed", "header-length", message, f"{NAME}.header_length", where)
     elif flags & CRC_FLAG:
@@ -147,7 +147,7 @@ def check_contents(message_type: int, reading: CarriedLayer) -> None:
         if f"{names.OPS.get(op, '').lower()}_op" not in fields:
             name = names.OPS.get(op, f"operation {op}")
             frame.find("warning", "protocol", "op-mismatch", f"{name} comes without its message", f"{NAME}.op")
-    whole = reading.problem is None and not frame.is_cut and frame.status != MALFORMED
+    whole = reading.problem is None and not frame.is_partial and frame.status != MALFORMED
     if reading.unusual and whole and _holds_unknown(fields):
         message = "fields that are not known, repeated, or of another type"
         frame.find("note", "protocol", "unknown-fields", message, f"{NAME}.unknown_fields")
@@ -161,7 +161,7 @@ def _holds_unknown(value: object) -> bool:
 
 def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:
     """See :meth:`CarriedSession.decode`; the payload begins with the magic number."""
-    data, start, whole = message.payload, message.start, not frame.is_cut
+    data, start, whole = message.payload, message.start, not frame.is_partial
     frame.protocol = NAME
     if len(data) < SHORT_HEADER:
         reading = read(frame, Unknown, data, start, style, cut=True)
@@ -282,7 +282,7 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
                 frame.expects_response = True
                 memory.raft.dial(reply, inbox)
                 memory.ask(("reply", reply), frame, NO_TYPE, {"namespace": namespace})
-    elif ".request._INBOX." in rest and not frame.is_cut:
+    elif ".request._INBOX." in rest and not frame.is_partial:
         _stream(frame, subject, data, start, style, memory, namespace)
 
 

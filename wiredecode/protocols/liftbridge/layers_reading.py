@@ -50,7 +50,7 @@ class CarriedLayer:
     def find_problem(self) -> None:
         """Make a finding of the careful decoder's problem. Incomplete frames get none."""
         frame, problem = self.frame, self.problem
-        if problem is None or frame.is_cut:
+        if problem is None or frame.is_partial:
             return
         frame.status = MALFORMED
         message = problem.reason

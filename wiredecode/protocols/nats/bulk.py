@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from wiredecode.arrays import Bools, Int64s, UInt8s
 from wiredecode.fields.textfields import MAX_DIGITS
-from wiredecode.frames.block import BlockMessages, Bulk, Cut, FrameBlock
+from wiredecode.frames.block import BlockMessages, Bulk, BulkSplit, FrameBlock
 from wiredecode.frames.message import DELIVER, PUBLISH, Coded, Column, HeaderLists, Messages, Slices
 from wiredecode.protocols.nats import names
 from wiredecode.protocols.nats.conversation import NatsConversation
@@ -218,12 +218,12 @@ class NatsBulk(Bulk):
     def __init__(self) -> None:
         self.carried = [protocol.prefix for protocol in carried_by("nats")]
 
-    def cut(self, data: bytes) -> Cut:
+    def split(self, data: bytes) -> BulkSplit:
         source = Source(data)
         starts, kinds, at, heads = operations(source)
         for prefix in self.carried:
             kinds[begins_with(source, at[:, BODY], starts[1:] - 2, prefix)] = 0
-        return Cut(starts, kinds, {AT: at, HEAD: heads})
+        return BulkSplit(starts, kinds, {AT: at, HEAD: heads})
 
     def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
         said = conversation.sides[block.side]

@@ -126,7 +126,7 @@ class NatsConversation(Conversation):
                 self._decode_carried(session, frame, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
                 self._note(frame, (subject, crc32c(data)), decoder.type)
-        elif frame.is_cut and "size" in values:
+        elif frame.is_partial and "size" in values:
             self._cut_payload(frame, subject, style)
 
     def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
@@ -212,7 +212,7 @@ class NatsConversation(Conversation):
 
     def _upgraded(self, frame: Frame) -> bool:
         """Whether it comes after the HTTP head of its side, and not out of a chunk."""
-        turned = self.cutter is not None or self.sides[frame.side].upgraded
+        turned = self.splitter is not None or self.sides[frame.side].upgraded
         return turned and frame.generated is NOTHING
 
     def _transport(self, frame: Frame, style: Style | None) -> None:
@@ -467,7 +467,7 @@ class NatsConversation(Conversation):
             frame.generate("account", printable(self.account))
 
     def _unknown(self, frame: Frame) -> None:
-        if frame.is_cut:
+        if frame.is_partial:
             return
         frame.status = "malformed"
         message = "no operation of the protocol: the server closes the connection"
@@ -512,7 +512,7 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         return is_secret_value(values.get("error", ""))
     payload = values.get("data")
     if payload is None:
-        payload = frame.data[payload_start(frame) :] if frame.is_cut and "size" in values else b""
+        payload = frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
     if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
         return True
     reply = values.get("reply", "")  # of a message that was one with headers, without the byte that says so: a size

@@ -66,7 +66,7 @@ NAMES = frozenset(OPERATIONS)
 STARTS = tuple(name.encode() for name in OPERATIONS)
 STRONG = COUNTED | {"INFO", "CONNECT"}
 
-GOOD, CUT, BAD = "good", "cut", "bad"
+GOOD, SHORT, BAD = "good", "cut", "bad"
 
 
 def split(data: bytes) -> Split:
@@ -155,24 +155,24 @@ def body_stop(data: bytes, position: int, body: int, name: str) -> int:
 
 
 def judge(data: bytes, position: int) -> tuple[str, int, str]:
-    """Judge what may be an operation: (GOOD, CUT or BAD; its end as far as known; its name)."""
+    """Judge what may be an operation: (GOOD, SHORT or BAD; its end as far as known; its name)."""
     if position >= len(data):
-        return CUT, position, ""
+        return SHORT, position, ""
     layer = transport.layer_at(data, position)
     if layer is not None:
         stop = transport.stop_of(layer, data, position)
         if stop is None or isinstance(stop, str):
-            return (CUT if stop is None else BAD), position, ""
-        return (GOOD if stop <= len(data) else CUT), stop, layer.filter_name
+            return (SHORT if stop is None else BAD), position, ""
+        return (GOOD if stop <= len(data) else SHORT), stop, layer.filter_name
     line = data.find(b"\n", position, position + MAX_CONTROL_LINE)
     found = OPERATION_NAME.match(data, position)
     if found is None:
         start = data[position : position + 8].upper()
         begun = line < 0 and any(name.startswith(start) for name in STARTS)
-        return (CUT if begun else BAD), position, ""
+        return (SHORT if begun else BAD), position, ""
     name = found[0].upper().decode()
     if line < 0:
-        return (CUT if len(data) - position < MAX_CONTROL_LINE else BAD), position, name
+        return (SHORT if len(data) - position < MAX_CONTROL_LINE else BAD), position, name
     matched = LINES.get(name, OTHER_LINE).match(data, position, line + 1)
     if matched is None:
         return BAD, position, name
@@ -183,7 +183,7 @@ def judge(data: bytes, position: int) -> tuple[str, int, str]:
         return BAD, position, name
     if not b"\r\n".startswith(data[stop - 2 : stop]):
         return BAD, position, name
-    return (GOOD if stop <= len(data) else CUT), stop, name
+    return (GOOD if stop <= len(data) else SHORT), stop, name
 
 
 def chain(data: bytes, position: int) -> tuple[list[str], str, str]:
@@ -219,10 +219,10 @@ def search(data: bytes, *, final: bool) -> Found:
             continue
         if len(names) > CHAIN or (strong and len(names) == CHAIN):
             return Found(position, True)
-        if ends == CUT and final:
+        if ends == SHORT and final:
             if names or cut in STRONG:
                 return Found(position, True)
-        elif ends == CUT and len(data) - position < SEARCH_BYTES:
+        elif ends == SHORT and len(data) - position < SEARCH_BYTES:
             # The byte before stays, so that the candidate is found again at a place where a line begins.
             return Found(max(0, position - 1), False)
     return Found(keep_from(data), False)

@@ -114,7 +114,7 @@ class OperationDecoder(FrameDecoder):
         return decoder_for, (self.layer, self.type)  # conversations have no others
 
     def read(self, frame: Frame, style: Style | None) -> None:
-        if frame.is_cut or not (style is None or self.simple):
+        if frame.is_partial or not (style is None or self.simple):
             super().read(frame, style)
             return
         buffer, start, stop = frame.buffer, frame.start, frame.stop

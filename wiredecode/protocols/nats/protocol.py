@@ -81,7 +81,7 @@ class Nats(BehindProxy):
         names = [name for name in names if name in evidence.NAMES]
         if believed(names, ends, port, final):
             return Verdict(0, client=evidence.role(names))
-        if ends == evidence.CUT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
+        if ends == evidence.SHORT and not final and len(data) < IDENTIFY_BYTES and transport_free(data):
             return Undecided()
         return Rejected()
 
@@ -118,7 +118,7 @@ class Nats(BehindProxy):
                 continue
             if believed(names, ends, port, final):
                 return Verdict(position, client=evidence.role(names))
-            if ends == evidence.CUT and not final and len(data) - position < evidence.SEARCH_BYTES:
+            if ends == evidence.SHORT and not final and len(data) - position < evidence.SEARCH_BYTES:
                 return Undecided(max(0, position - 1))  # the byte before shows that a line begins
         return self._late_chunk(data, final, evidence.keep_from(data, evidence.LINE_CANDIDATE), port)
 

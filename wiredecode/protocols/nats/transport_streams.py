@@ -25,23 +25,23 @@ INSIDE = "inside"
 
 
 class InnerStream:
-    """The inner stream of one direction. ``in_step``: its first plain byte starts an operation."""
+    """The inner stream of one direction. ``in_sync``: its first plain byte starts an operation."""
 
-    def __init__(self, protocol: Protocol, direction: Direction, in_step: bool) -> None:
+    def __init__(self, protocol: Protocol, direction: Direction, in_sync: bool) -> None:
         self.protocol, self.direction = protocol, direction
         self.offset = 0
         """Number of plain bytes."""
         self.found: list[Frame] = []
         self.carriers: dict[int, set[int]] = {}
         """Packets of the chunks whose bytes wait for more, by the last one."""
-        self.framer = Framer(direction, protocol, self.found, in_step)
+        self.framer = Framer(direction, protocol, self.found, in_sync)
         self.messages = websocket.Fragments()
         self.fragments: set[int] = set()
         """Packets of the fragments of a compressed message, of which the last one gives the plain bytes."""
 
     def plain(self, frame: Frame, layer: type[Layer]) -> bytes | None:
         """Plain bytes of a chunk, or a WebSocket frame; None if they cannot be known."""
-        if frame.is_cut or frame.status == MALFORMED:
+        if frame.is_partial or frame.status == MALFORMED:
             self.messages.lose()
             return None
         return s2_plain(frame) if layer is transport.S2Chunk else websocket_plain(frame, self.messages)
@@ -53,8 +53,8 @@ class InnerStream:
         elif data:
             self.carriers[frame.packets[-1]] = self.carriers.get(frame.packets[-1], set()) | self.fragments
             self.fragments = set()
-        if data and not self.framer.in_step and not self.framer.have and evidence.all_parse(data):
-            self._again(in_step=True)
+        if data and not self.framer.in_sync and not self.framer.have and evidence.all_parse(data):
+            self._again(in_sync=True)
         self.carriers.setdefault(frame.packets[-1], set()).update(frame.packets)
         for start in range(0, len(data), SLICE_BYTES):
             part = data[start : start + SLICE_BYTES]
@@ -75,8 +75,8 @@ class InnerStream:
         self._again()
         return self._feed(frame)
 
-    def _again(self, in_step: bool = False) -> None:
-        self.framer = Framer(self.direction, self.protocol, self.found, in_step)
+    def _again(self, in_sync: bool = False) -> None:
+        self.framer = Framer(self.direction, self.protocol, self.found, in_sync)
 
     def _feed(self, frame: Frame) -> list[Frame]:
         taken, skipped, why = [], 0, ""

@@ -82,12 +82,12 @@ class PravegaConversation(Conversation):
             return
         code = HEADER.unpack_from(frame.buffer, frame.start)[0]
         frame.code = code
-        if not self.fixed and not frame.is_cut:
+        if not self.fixed and not frame.is_partial:
             self._learn_dialect(frame, code)
         if self.dialect is None and self._in_doubt(frame, code):
             message = "both dialects have a message like this, and no earlier message decides between them"
             frame.find("note", "protocol", "dialect-undecided", message)
-            if frame.is_cut or code not in READS:
+            if frame.is_partial or code not in READS:
                 decoder_of(InDoubt).read(frame, style)
                 if frame.layers:
                     frame.layers[NAME].pop("message_type", None)  # its number is known
@@ -140,7 +140,7 @@ class PravegaConversation(Conversation):
         if code in SAME:
             return False
         self.early = self.early or (not frame.offset and self.connection.directions[frame.side].started)
-        if frame.is_cut:
+        if frame.is_partial:
             return self.early
         return any(self._fits(frame, proposal(name).get(code)) for name in self.presets)
 
@@ -170,7 +170,7 @@ class PravegaConversation(Conversation):
 
     def _narrow(self, frame: Frame, code: int) -> None:
         """Drop the assignments of codes under which this message makes no sense."""
-        if len(self.presets) == 1 or frame.is_cut:
+        if len(self.presets) == 1 or frame.is_partial:
             return
         left = [name for name in self.presets if self._fits(frame, proposal(name).get(code))]
         self.presets = left or self.presets
@@ -182,12 +182,12 @@ class PravegaConversation(Conversation):
         """Read with today's layout; if that does not fit, with the older one that does."""
         layer: type[WireMessage] = CURRENT.get(code, Unknown)
         others = alternatives(code)
-        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.is_cut:
+        if code in AMBIGUOUS and self.whole and not self.shipped.hellos and not frame.is_partial:
             layer = choose(others, frame.buffer, frame.start, frame.stop) or layer
         decoder = decoder_of(layer)
         before, status = frame.findings, frame.status
         decoder.read(frame, style)
-        if not others or frame.is_cut:
+        if not others or frame.is_partial:
             return decoder
         doubtful = frame.status == MALFORMED or len(frame.findings) > len(before) or layer is Unknown
         if not doubtful and layer.sound(frame.values):

@@ -93,7 +93,7 @@ class Proposed(Talk):
             self.sides[frame.side].parts = None
             if frame.sender != "server":
                 self.block, self.blind = None, True
-        if self.losses.news(frame) or lost or frame.is_cut or frame.overtakes:
+        if self.losses.news(frame) or lost or frame.is_partial or frame.overtakes:
             self.outstanding.forget_repeatable()
         handler = self.HANDLERS.get(name)
         if handler is not None:
@@ -103,7 +103,7 @@ class Proposed(Talk):
 
     def _part(self, frame: Frame, values: Mapping[str, Any]) -> None:
         side = self.sides[frame.side]
-        if "part" not in values or frame.is_cut:
+        if "part" not in values or frame.is_partial:
             side.parts = None
             return
         number, data = values["part"], values["data"]
@@ -222,7 +222,7 @@ class Proposed(Talk):
             frame.generate("event_count", len(walked.bounds))
 
     def _event(self, frame: Frame, values: Mapping[str, Any]) -> None:
-        if "data" in values and not frame.is_cut:
+        if "data" in values and not frame.is_partial:
             self.single = Single(values["data"])
         if self.block is None:
             if not self.blind:

@@ -84,7 +84,7 @@ class Shipped(Talk):
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
-        news, damaged = self.losses.news(frame), lost or frame.is_cut
+        news, damaged = self.losses.news(frame), lost or frame.is_partial
         self.damage[frame.side] += damaged
         self.damage[1 - frame.side] += news
         if news or damaged or frame.overtakes:
@@ -255,7 +255,7 @@ class Shipped(Talk):
         self._resolve(frame)
         values = frame.values
         self.blind = False
-        data = None if frame.is_cut or "data" not in values else values["data"]
+        data = None if frame.is_partial or "data" not in values else values["data"]
         front = frame.buffer[frame.start + BLOCK_FRONT : frame.stop] if data is None and "writer_id" in values else b""
         self.block = Block(values.get("writer_id", b""), data, frame.id, front)
 
@@ -264,7 +264,7 @@ class Shipped(Talk):
         block, self.block = self.block, None
         blind, self.blind = self.blind, False
         values = frame.values
-        if frame.is_cut or "last_event_number" not in values or "size_of_whole_events" not in values:
+        if frame.is_partial or "last_event_number" not in values or "size_of_whole_events" not in values:
             return
         if "num_events" not in values and "data" not in values:
             return
@@ -349,7 +349,7 @@ class Shipped(Talk):
     def _conditional(self, frame: Frame) -> None:
         """ConditionalAppend: one event, with its header or, long ago, as a blob that holds both."""
         writer, values = self._resolve(frame), frame.values
-        if frame.is_cut or not ("event" in values or "data" in values):
+        if frame.is_partial or not ("event" in values or "data" in values):
             return
         number = values["event_number"]
         self._await(frame, writer, "ConditionalAppend", number)
@@ -363,7 +363,7 @@ class Shipped(Talk):
     def _conditional_block(self, frame: Frame) -> None:
         """Bytes for an exact offset: events may continue from one block to the next."""
         writer, values = self._resolve(frame), frame.values
-        if frame.is_cut or "data" not in values:
+        if frame.is_partial or "data" not in values:
             return
         self._await(frame, writer, "ConditionalBlockEnd", values["event_number"])
         data = values["data"] or b""
@@ -415,7 +415,7 @@ class Shipped(Talk):
 
     def _segment_read(self, frame: Frame) -> None:
         values = frame.values
-        if "data" not in values or frame.is_cut:
+        if "data" not in values or frame.is_partial:
             return
         who = group(values, values["segment"])
         request = self.outstanding.read(who, values["segment"], values["offset"], len(values["data"]))

@@ -14,7 +14,7 @@ from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, NAMES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, WEAK, Evidence
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half as much."""
@@ -153,13 +153,13 @@ def plausible(code: int, length: int) -> bool:
 def judge(data: bytes, position: int) -> MessageEvidence:
     """Judge the supposed message at ``position`` by its header and its structure."""
     if position + HEADER.size > len(data):
-        return MessageEvidence(CUT)
+        return MessageEvidence(SHORT)
     code, length = HEADER.unpack_from(data, position)
     if not plausible(code, length):
         return MessageEvidence(BAD)
     stop = position + HEADER.size + length
     if stop > len(data):
-        return MessageEvidence(CUT, stop)
+        return MessageEvidence(SHORT, stop)
     for layer in _possible(code):
         values = fit(layer, data, position, stop)
         if values is not None:

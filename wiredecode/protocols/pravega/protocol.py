@@ -10,7 +10,7 @@ from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
-from wiredecode.protocols.shared.framing import BAD, CUT, EMPTY, GOOD, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
@@ -100,11 +100,11 @@ class Pravega(BehindProxy):
             more_may_come = not final and len(data) - position < SEARCH_BYTES
             alone = port and position == 0 and chain.fills(data, final)
             if alone or chain.believed(port and started):
-                undecided = chain.dialect is None and chain.last.level == CUT and chain.whole < MESSAGES_TO_DECIDE
+                undecided = chain.dialect is None and chain.last.level == SHORT and chain.whole < MESSAGES_TO_DECIDE
                 if undecided and more_may_come and chain.end - position < DECIDE_BYTES:
                     return Undecided(position, sure=True)
                 return Verdict(position, chain.client, chain.dialect)
-            if chain.last.level == CUT and more_may_come:
+            if chain.last.level == SHORT and more_may_come:
                 return Undecided(position)
         return Rejected() if started or final else Undecided(max(0, len(data) - HEADER.size + 1))
 
@@ -128,7 +128,7 @@ class Pravega(BehindProxy):
         """A message whose lengths add up, followed by a possible header; or one that also names a segment."""
         for position in self._candidates(data):
             judged = evidence.judge(data, position)
-            if judged.level == CUT and not final:
+            if judged.level == SHORT and not final:
                 return Found(position, False)
             if judged.level < EMPTY:
                 continue
@@ -154,7 +154,7 @@ class Pravega(BehindProxy):
         if judged.anchor:
             return evidence.plausible(*HEADER.unpack_from(data, judged.end))
         following = evidence.judge(data, judged.end)
-        if following.level == CUT:
+        if following.level == SHORT:
             return False if final else None
         return following.anchor
 

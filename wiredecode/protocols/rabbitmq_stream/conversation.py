@@ -145,7 +145,7 @@ class RabbitMQConversation(Conversation):
         self._finish_record(frame, style)
 
     def skip(self, frame: Frame, *, connection_hidden: bool) -> bool:
-        if self.client is None or not frame.offset or frame.is_cut:
+        if self.client is None or not frame.offset or frame.is_partial:
             return False
         code = HEADER.unpack_from(frame.buffer, frame.start)[1]
         unmarked = code in UNMARKED and frame.side != self.client

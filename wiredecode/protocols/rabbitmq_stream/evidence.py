@@ -8,7 +8,7 @@ from wiredecode.fields.layer import Layer
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE, Chain, Evidence, LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest plausible Size: a chunk is sent whole even if it exceeds the negotiated frame max."""
@@ -75,7 +75,7 @@ def chunk_is_sound(data: bytes, position: int, end: int, version: int) -> bool:
 def judge(data: bytes, position: int) -> Evidence:
     """Judge the supposed frame at ``position``: a chunk whose header fits it decides alone."""
     if position + HEADER.size > len(data):
-        return Evidence(CUT)
+        return Evidence(SHORT)
     size, key, version = HEADER.unpack_from(data, position)
     end = position + 4 + size
     known = (key & ~RESPONSE_BIT) in COMMANDS and 1 <= version <= (2 if key in (2, 8) else 1)
@@ -84,7 +84,7 @@ def judge(data: bytes, position: int) -> Evidence:
     if key == 8 and position + CHUNK_STARTS[version] + CHUNK.size <= len(data):
         return Evidence(SURE if chunk_is_sound(data, position, end, version) else BAD, end)
     if end > len(data):
-        return Evidence(CUT, end)
+        return Evidence(SHORT, end)
     return Evidence(BAD if body(data, position, end, key, version) is None else GOOD, end)
 
 

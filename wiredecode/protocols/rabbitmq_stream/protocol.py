@@ -9,7 +9,7 @@ from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, SURE
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 
@@ -45,7 +45,7 @@ class RabbitMQStream(BehindProxy):
             return Undecided()
         chain = evidence.FrameChain(data, 0)
         needed = 1 if port else evidence.FRAMES_TO_BELIEVE
-        cut_header = final and port and chain.last.level == CUT and len(data) >= evidence.HEADER.size
+        cut_header = final and port and chain.last.level == SHORT and len(data) >= evidence.HEADER.size
         if chain.best == SURE or chain.whole >= needed or cut_header:
             return Verdict(0, client=evidence.role(data, 0))
         return Rejected() if final or chain.last.level == BAD else Undecided()
@@ -59,7 +59,7 @@ class RabbitMQStream(BehindProxy):
             chain = evidence.FrameChain(data, position)
             if chain.best == SURE or chain.whole >= needed:
                 return Verdict(position, client=evidence.role(data, position))
-            if chain.last.level == CUT and not final:
+            if chain.last.level == SHORT and not final:
                 return Undecided(position)
         return Rejected() if final else Undecided(evidence.behind(data))
 
@@ -75,11 +75,11 @@ class RabbitMQStream(BehindProxy):
                 if seen.end == len(data):
                     return Found(position, True)
                 following = evidence.judge(data, seen.end).level
-                if following >= GOOD or (seen.end + evidence.HEADER.size <= len(data) and following == CUT):
+                if following >= GOOD or (seen.end + evidence.HEADER.size <= len(data) and following == SHORT):
                     return Found(position, True)
-                if following == CUT:
+                if following == SHORT:
                     return Found(position, final)
-            elif seen.level == CUT and not final:
+            elif seen.level == SHORT and not final:
                 return Found(position, False)
         return Found(evidence.behind(data), False)
 

@@ -1,4 +1,4 @@
-"""Cutting a byte stream into frames that carry their length, and evidence that bytes are a frame."""
+"""Splits a byte stream into frames that carry their length, and rates how much bytes look like a frame."""
 
 import struct
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ class Split:
     bad: str | None = None
     """Why the bytes after the last whole frame cannot be a frame."""
     known_at: Sequence[tuple[int, int]] = ()
-    """Frames whose end was found with later bytes: index in ``ends``, and the place up to which bytes were needed."""
-    then: "Cutter | None" = None
-    """Cutter of the bytes after the last whole frame, if it switched to another protocol."""
+    """Frames whose end only later bytes show: index in ``ends``, and the position up to which bytes are needed."""
+    then: "Splitter | None" = None
+    """Splits the bytes after the last whole frame, if that switched to another protocol."""
 
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """A search for the next frame: at ``position``, or (``found`` false) nowhere before it yet."""
+    """Result of a search for the next frame: it is at ``position``, or (``found`` false) not before it."""
 
     position: int
     found: bool
 
 
-class Cutter(Protocol):
+class Splitter(Protocol):
     """Divides the bytes of a direction into frames: a protocol, or the transport that its connections switch to."""
 
     name: ClassVar[str]
@@ -47,7 +47,7 @@ class Cutter(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """An integer in the header of a frame, and which values it can have."""
+    """An integer in the header of a frame, and its valid range."""
 
     at: int
     """Its first byte, counted from the start of the frame."""
@@ -56,13 +56,13 @@ class Number:
     least: int
     most: int
     bad: str = "a length of {value} is out of bounds ({least} to {most})"
-    """Error text of another ``{value}``."""
+    """Error text if the ``{value}`` is out of range."""
     little: bool = False
     signed: bool = False
 
     @cached_property
     def reader(self) -> struct.Struct:
-        """Reads it from where the frame starts."""
+        """Reads the integer, from the start of the frame."""
         code = {1: "B", 2: "H", 4: "I", 8: "Q"}[self.width]
         return struct.Struct(f"{'<' if self.little else '>'}{self.at}x{code.lower() if self.signed else code}")
 
@@ -75,7 +75,7 @@ class Number:
 class LengthPrefix:
     """Frames with their length in a header of fixed size.
 
-    A frame is ``after`` + the value of ``length`` bytes long. ``header`` bytes must be there before it is cut.
+    A frame is ``after`` + the value of ``length`` bytes long. ``header`` bytes are needed to know the length.
     """
 
     length: Number
@@ -83,10 +83,10 @@ class LengthPrefix:
     """Bytes at the front of a frame that its length does not count."""
     header: int
     held: tuple[Number, ...] = ()
-    """Further values that the header must hold."""
+    """Further integers of the header that must be in range."""
 
     def split(self, data: bytes, position: int = 0) -> Split:
-        """Cut ``data``, of which a frame starts at ``position``, into frames."""
+        """Split ``data``, with a frame at ``position``, into frames."""
         ends: list[int] = []
         end, last, after = len(data), len(data) - self.header, self.after
         least, most = self.length.least, self.length.most
@@ -107,8 +107,8 @@ class LengthPrefix:
         return Split(ends)
 
 
-BAD, CUT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
-"""Cannot be a frame; more bytes are needed; says nothing; might be chance; would rarely be chance; cannot be chance."""
+BAD, SHORT, EMPTY, WEAK, GOOD, SURE = -2, -1, 0, 1, 2, 3
+"""Levels of evidence: no frame; more bytes are needed; none; may be chance; rarely chance; never chance."""
 
 
 @dataclass(slots=True)
@@ -116,18 +116,18 @@ class Evidence:
     """Evidence of the bytes at a position, read as a frame."""
 
     level: int
-    """One of the above. The beginning of a frame may be enough for it."""
+    """One of :data:`BAD` to :data:`SURE`."""
     end: int = 0
-    """Where the frame ends, as far as known; it may be beyond the bytes that are there."""
+    """Where the frame ends, if known; it may be beyond the captured bytes."""
     client: bool | None = None
     """Whether its sender is the client; None: unknown."""
 
 
 class Chain:
-    """The frames that follow one another from a position, as far as they are needed to believe in them."""
+    """Consecutive frames from a position on, as many as are needed for a decision."""
 
     most: ClassVar[int]
-    """Frames that are looked at."""
+    """Most frames that are judged."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self.start = self.end = position
@@ -135,9 +135,9 @@ class Chain:
         self.whole = 0
         """Whole frames."""
         self.best, self.score = BAD, 0
-        """Highest level of a frame, and the sum of all."""
+        """Highest level of a frame, and sum of all levels."""
         self.client: bool | None = None
-        self.last = Evidence(CUT)
+        self.last = Evidence(SHORT)
         while self.whole < self.most and not self.enough():
             seen = self.last = self.judge(data, self.end)
             if self.client is None and seen.level != BAD:
@@ -153,11 +153,11 @@ class Chain:
             self.end = seen.end
 
     def judge(self, data: bytes, position: int) -> Evidence:
-        """Judge the bytes at a position; costs little, for any length in them."""
+        """Judge the bytes at a position; cheap for any length they declare."""
         raise NotImplementedError
 
     def add(self, data: bytes, seen: Evidence) -> None:
-        """Take a whole frame, which starts at :attr:`end`, into account."""
+        """Add a whole frame, which starts at :attr:`end`."""
 
     def enough(self) -> bool:
         """Whether further frames would not change the answer."""

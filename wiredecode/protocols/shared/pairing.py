@@ -150,7 +150,7 @@ def outcome_of(response: Frame) -> str:
     """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
     if response.findings and any(finding.group == "response" for finding in response.findings):
         return REFUSED
-    return "" if response.is_cut else ANSWERED
+    return "" if response.is_partial else ANSWERED
 
 
 def refusal_of(response: Frame) -> str:

@@ -275,7 +275,7 @@ class TankConversation(Conversation):
                 link(frame, request)
                 return request
         known = all(request.topics is not None for request in self.peer)
-        if self.whole and not frame.is_cut and known and frame.all_seen(1 - frame.side):
+        if self.whole and not frame.is_partial and known and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
 

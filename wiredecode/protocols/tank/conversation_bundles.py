@@ -111,7 +111,7 @@ class Contents:
             message = f"{self._reported - MAX_REPORTED} more findings about the bundles of this frame"
             self.frame.find("note", "limit", "more-findings", message)
         facts: dict[str, Any] = {}
-        if self.frame.is_cut:
+        if self.frame.is_partial:
             return facts
         if self.messages or not self.damaged:
             facts["messages"] = self.messages
@@ -331,7 +331,7 @@ def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 def all_topics(frame: Frame) -> bool:
     """Whether all topics and partitions of a frame are known: of one that was cut, a whole list, or only one."""
-    if not frame.is_cut:
+    if not frame.is_partial:
         return True
     if frame.layer is None:
         return False

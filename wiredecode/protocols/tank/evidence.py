@@ -6,7 +6,7 @@ from typing import Any
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, WEAK, Chain, Evidence
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, WEAK, Chain, Evidence
 from wiredecode.protocols.tank import names
 from wiredecode.protocols.tank.layers import HEADER, REQUESTS, RESPONSES, ProduceResponse
 from wiredecode.protocols.tank.layers_bundle import chunk_lengths, message_count
@@ -52,7 +52,7 @@ RESULTS_ONLY = re.compile(rb"(?:[\x00-\x04\x0a\xfd-\xff]|\xfc.{6})+", re.DOTALL)
 def judge(data: bytes, position: int) -> Evidence:
     """Judge the bytes at ``position`` as a frame: a short one whole, others by their beginning."""
     if position + HEADER.size > len(data):
-        return Evidence(CUT if position == len(data) or data[position] in REQUESTS else BAD)
+        return Evidence(SHORT if position == len(data) or data[position] in REQUESTS else BAD)
     code, length = HEADER.unpack_from(data, position)
     end = position + HEADER.size + length
     if code not in REQUESTS or length > LONGEST.get(code, MAX_PAYLOAD_BYTES):
@@ -70,7 +70,7 @@ def judge(data: bytes, position: int) -> Evidence:
     client = None if request is not None and response is not None else request is not None
     if code == names.PING or (client is None and exact and _counts_records(data, position, end)):
         client = False
-    return Evidence(GOOD if strong else WEAK if there else CUT, end, client)
+    return Evidence(GOOD if strong else WEAK if there else SHORT, end, client)
 
 
 class FrameChain(Chain):

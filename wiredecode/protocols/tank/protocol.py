@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from wiredecode.fields.layer import Layer
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Split, Undecided, Verdict, generated_of
-from wiredecode.protocols.shared.framing import BAD, CUT, GOOD, LengthPrefix, Number
+from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank import NAME, PORTS
@@ -78,7 +78,7 @@ class Tank(BehindProxy):
                 return Found(position, True)
             if sure and alone:
                 return Found(position, True)
-            cut = seen.last.level == CUT or seen.last.end > len(data)
+            cut = seen.last.level == SHORT or seen.last.end > len(data)
             short = left < HEADER.size or HEADER.unpack_from(data, seen.end)[1] < SEARCH_BYTES
             if cut and short and not final:
                 return Found(position, False)
