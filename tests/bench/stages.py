@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 STAGES = ("index and read", "headers", "reassembly", "framing", "decode", "encode and write")
 
 
-class Cutter(Dissector):
-    """Identifies, cuts and orders frames, but decodes none."""
+class FramesOnly(Dissector):
+    """Identifies, splits and orders frames, but decodes none."""
 
-    def _decode_run(self, run: FrameBlock) -> bool:
+    def _decode_block(self, block: FrameBlock, conversation: Conversation) -> bool:
         return True
 
-    def _decode_one(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
+    def _decode(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
         frame.number = self._number = number
 
 
@@ -63,7 +63,7 @@ def reassemble(path: str) -> None:
 
 
 def cut(path: str) -> None:
-    deque(Cutter(Demand(link_responses=False, blocks=True)).frames_and_blocks(open_capture([path])), maxlen=0)
+    deque(FramesOnly(Demand(link_responses=False, blocks=True)).frames_and_blocks(open_capture([path])), maxlen=0)
 
 
 def decode(path: str) -> None:

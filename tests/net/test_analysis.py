@@ -12,8 +12,8 @@ from tests.net.craft import ACK, RST, Talk, batches
 from wiredecode.capture import open_capture
 from wiredecode.net import Network
 from wiredecode.net.analysis import ConnectionAnalysis, SegmentHeader, options
+from wiredecode.net.distribution import Distribution
 from wiredecode.net.health import KINDS, RETRANSMISSION, ConnectionHealth
-from wiredecode.net.spread import Spread
 from wiredecode.net.types import Connection
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
@@ -131,7 +131,7 @@ def test_a_segment_that_the_receiver_had_already_was_not_lost(left: int, right: 
 
 
 def test_percentiles_are_near() -> None:
-    times = Spread(1024)
+    times = Distribution(1024)
     for ns in range(1000, 101_000, 100):
         times.add(ns)
     assert times.smallest == 1000

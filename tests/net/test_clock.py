@@ -8,7 +8,7 @@ from tests.net.craft import ACK, Talk, batches
 from tests.net.script import content, run
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Chunk, Network
-from wiredecode.net.spread import MOST_NS, Spread
+from wiredecode.net.distribution import MOST_NS, Distribution
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -58,6 +58,6 @@ def fragments(packet: bytes) -> list[bytes]:
 
 
 def test_times_from_one_end_of_all_to_the_other_fit_into_64_bits() -> None:
-    spread = Spread()
+    spread = Distribution()
     spread.add(1 << 64)
     assert spread.largest == spread.percentile(990) == MOST_NS

@@ -10,7 +10,7 @@ from wiredecode.check.exchanges import NO_CHECKS, Exchange, Exchanges
 from wiredecode.fields import printable
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import short
-from wiredecode.net.spread import MOST_VALUES, Spread
+from wiredecode.net.distribution import MOST_VALUES, Distribution
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import MOST_EVIDENCE, FrameRef, Publishing, Rule, inner_values
 
@@ -44,7 +44,7 @@ class Slow(NamedTuple):
 class Confirmed:
     """Confirms of one broker for one stream."""
 
-    times: Spread
+    times: Distribution
     """Of messages, as ``stats`` counts them."""
     slow: int = 0
     """Frames of messages worth a note; of the worst a heap."""
@@ -146,7 +146,7 @@ class Publishes(Rule):
         key = frame.source, waiting.stream
         confirmed = self._confirmed.get(key)
         if confirmed is None and len(self._confirmed) < MOST_STREAMS:
-            confirmed = self._confirmed[key] = Confirmed(Spread(self.most_times))
+            confirmed = self._confirmed[key] = Confirmed(Distribution(self.most_times))
         if confirmed is not None:
             confirmed.add(frame, waiting, count)
 

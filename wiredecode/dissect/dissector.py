@@ -152,7 +152,7 @@ class Dissector:
         self._held: deque[Frame] = deque()
         """Frames from the oldest request on that is held back for its response."""
         self._readers: dict[Conversation, Callable[[Frame], None]] = {}
-        """By conversation: how its frames are decoded, by ``demand``."""
+        """By conversation: the function that decodes its frames."""
         self._number = 0
         self._part_bytes = LEAST_PART_BYTES
 
@@ -431,7 +431,7 @@ class Dissector:
         self.accounts.frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
-        """How frames of a conversation are decoded: with records, messages, or neither."""
+        """Return the function that decodes frames of a conversation: with records, messages, or neither."""
         demand, protocol = self.demand, self._trackers[connection].protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages

@@ -25,13 +25,13 @@ from wiredecode.frames.identity import broker, client_side, ended
 from wiredecode.frames.message import DELIVER, PUBLISH, Messages
 from wiredecode.metrics.readers import Reader
 from wiredecode.metrics.series import ERROR, OPERATION, SYSTEM, Labels, Series
+from wiredecode.net.distribution import TimeHistogram
 from wiredecode.net.health import RETRANSMISSION
-from wiredecode.net.spread import Buckets
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.protocols.shared.pairing import outcome_of, refusal_of
 from wiredecode.protocols.shared.problems import Problem
-from wiredecode.stats.exchanges import Answered, Confirmed, Confirms, Latency
+from wiredecode.stats.latency import ConfirmLatency, PublishOutcomes, RequestLatency, RequestOutcomes
 
 ADVISED = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, *ADVISED)
@@ -47,7 +47,7 @@ LEVELS = {CREDIT: "wiredecode.consumer.credit", LAG: "wiredecode.consumer.lag"}
 OF_FRAMES = (SENT, CONSUMED, REFUSALS, CLOSED, UNDECODED_BYTES, *LEVELS.values())
 MESSAGES = {PUBLISH: SENT, DELIVER: CONSUMED}
 Values = Iterable[tuple[Labels, float]]
-Outcomes = TypeVar("Outcomes", Answered, Confirmed)
+Outcomes = TypeVar("Outcomes", RequestOutcomes, PublishOutcomes)
 
 
 class Recorded(dict[Any, Outcomes]):
@@ -63,7 +63,7 @@ class Recorded(dict[Any, Outcomes]):
     def __missing__(self, key: Any) -> Outcomes:
         labels = self._labels(**dict(zip(self._names, key, strict=True)))
         if (made := self.by_labels.get(labels)) is None:
-            made = self.by_labels[labels] = self._make(Buckets(BUCKETS))  # type: ignore[arg-type] # it adds as a Spread does
+            made = self.by_labels[labels] = self._make(TimeHistogram(BUCKETS))  # type: ignore[arg-type] # it adds as a Distribution does
         if len(self) < self._most:
             self[key] = made
         return made
@@ -100,10 +100,10 @@ class Instruments:
         self._seen: Counter[tuple[str, str, str]] = Counter()
         self._long_polls = {(name, kind) for name, checks in offers() for kind in checks.waits}
         published, asked = partial(series.labels, DURATION, operation=PUBLISH), partial(series.labels, REQUEST)
-        self._confirmed = Recorded(Confirmed, ("system", "topic", "server"), published, series.most)
-        self._answered = Recorded(Answered, ("system", "operation", "topic", "server"), asked, series.most)
-        self._confirms = Confirms(exchanges, rows=self._confirmed)
-        self._latency = Latency(exchanges, counts=self._answered)
+        self._confirmed = Recorded(PublishOutcomes, ("system", "topic", "server"), published, series.most)
+        self._answered = Recorded(RequestOutcomes, ("system", "operation", "topic", "server"), asked, series.most)
+        self._confirms = ConfirmLatency(exchanges, rows=self._confirmed)
+        self._latency = RequestLatency(exchanges, counts=self._answered)
         self._observe()
 
     def _histograms(self) -> Iterator[Metric]:

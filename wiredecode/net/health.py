@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wiredecode.net.spread import Spread
+from wiredecode.net.distribution import Distribution
 
 KINDS = (
     *("retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order", "lost_segment"),
@@ -86,7 +86,7 @@ class DirectionHealth:
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)
     """Times of the first and the last retransmission."""
-    rtt: Spread = field(default_factory=lambda: Spread(MOST_RTT))
+    rtt: Distribution = field(default_factory=lambda: Distribution(MOST_RTT))
     """From a segment of this direction to the ACK that covers it; repeated segments do not count."""
     unacknowledged: int = 0
     """Bytes of this side that the other had not acknowledged at the end."""

@@ -16,16 +16,16 @@ from wiredecode.frames.activity import Activities, Activity
 from wiredecode.frames.bins import Bins, Counts
 from wiredecode.frames.frame import REFUSED, Frame
 from wiredecode.frames.message import DELIVER, FORWARD, PUBLISH, FrameMessages, Messages
-from wiredecode.net.spread import Spread
+from wiredecode.net.distribution import Distribution
 from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.gauges import CREDIT, POSITION, Measurement
 
 POINTS = 1_024
 """Values of a series that are kept at most."""
 PER_DOUBLING = 8
-"""Buckets of a latency per doubling: the lines drawn are right within 5 %."""
+"""Histogram of a latency per doubling: the lines drawn are right within 5 %."""
 LATENCIES = 45 * PER_DOUBLING
-"""Buckets: up to 2**45 ns, nearly ten hours."""
+"""Histogram: up to 2**45 ns, nearly ten hours."""
 
 
 def bucket_of(latency_ns: int) -> int:
@@ -101,7 +101,7 @@ class Command:
 
     frames: int = 0
     length: int = 0
-    latency: Spread = field(default_factory=Spread)
+    latency: Distribution = field(default_factory=Distribution)
     """From it to its answer, ns."""
     requests: int = 0
     refused: int = 0

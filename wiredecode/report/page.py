@@ -16,8 +16,8 @@ from wiredecode.frames.activity import Activity
 from wiredecode.frames.escape import counted, duration, escape, shorten
 from wiredecode.frames.message import DELIVER, PUBLISH
 from wiredecode.frames.totals import Totals
+from wiredecode.net.distribution import Distribution
 from wiredecode.net.health import FAST_RETRANSMISSION, ConnectionHealth
-from wiredecode.net.spread import Spread
 from wiredecode.protocols.shared.gauges import CREDIT, LAG
 from wiredecode.report.gather import (
     CLOSED,
@@ -365,7 +365,7 @@ def commands(gathering: Gathering) -> Table:
     )
 
 
-def _spread(times: Spread) -> tuple[str, ...]:
+def _spread(times: Distribution) -> tuple[str, ...]:
     if not times.count:
         return ("",) * 5
     values = [times.percentile(500), times.percentile(900), times.percentile(990), times.largest]

@@ -14,12 +14,12 @@ from wiredecode.check.codes import offers
 from wiredecode.export.lake import kind_of, open_lake
 from wiredecode.frames.frame import LATE, OK, REFUSED, UNANSWERED
 from wiredecode.frames.message import PUBLISH
-from wiredecode.net.spread import PERCENTILES
+from wiredecode.net.distribution import PERCENTILES
 from wiredecode.protocols.registry import protocols, requests
 from wiredecode.protocols.shared.codes import SEVERITIES
 from wiredecode.protocols.shared.problems import Called
 from wiredecode.spark.folder import DONE, TABLES, Folder
-from wiredecode.stats.exchanges import reply_topics
+from wiredecode.stats.latency import reply_topics
 from wiredecode.stats.tables import FRAMES, MESSAGES, SOURCE, Statistic, chosen, seconds
 
 if TYPE_CHECKING:

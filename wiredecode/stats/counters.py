@@ -18,9 +18,9 @@ from wiredecode.frames.escape import valid
 from wiredecode.frames.frame import MALFORMED, PARTIAL, UNDECODED, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import FrameMessages, Messages
-from wiredecode.net.spread import SPREAD, Spread
+from wiredecode.net.distribution import SPREAD, Distribution
 from wiredecode.protocols.shared.codes import SEVERITIES
-from wiredecode.stats.exchanges import Confirms, ExchangeKey, Latency, Row, topic_group, within_limit
+from wiredecode.stats.latency import ConfirmLatency, ExchangeKey, RequestLatency, Row, topic_group, within_limit
 from wiredecode.stats.tables import CONNECTION_FACTS, FITTING, Statistic, fitting
 from wiredecode.tables.connections import ConnectionTable
 from wiredecode.tables.schema import declared_schema
@@ -122,7 +122,7 @@ MOST_CONSUMERS = 20_000
 STATES = (PARTIAL, MALFORMED, UNDECODED)
 
 
-def moment(time_ns: int) -> datetime:
+def to_datetime(time_ns: int) -> datetime:
     return EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
@@ -159,7 +159,7 @@ class FindingCounter:
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         for key, (count, first_ns, message) in self._found.items():
-            yield *key, count, moment(first_ns), message
+            yield *key, count, to_datetime(first_ns), message
 
 
 class ConsumerCounter:
@@ -186,7 +186,7 @@ class Deliveries:
     """From publishes to the first deliveries of their messages, by protocol, topic and broker."""
 
     def __init__(self) -> None:
-        self._spreads: dict[ExchangeKey, Spread] = {}
+        self._spreads: dict[ExchangeKey, Distribution] = {}
         self._topics: set[str] = set()
 
     def add(self, part: FrameMessages) -> None:
@@ -198,7 +198,7 @@ class Deliveries:
             if spread is None:
                 topic = topic_group(part.topic or "")
                 key = key[0], within_limit(self._topics, topic, topic), key[2]
-                spread = self._spreads.setdefault(key, Spread())
+                spread = self._spreads.setdefault(key, Distribution())
             spread.add(max(frame.time_ns - part.published_ns, 0), len(part.bodies))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
@@ -222,7 +222,7 @@ class ConnectionCounter:
                 "client": ends[client],
                 "server": ends[1 - client],
                 "protocol": ", ".join(sorted(one.protocols)) or None,
-                "start": moment(one.first_ns),
+                "start": to_datetime(one.first_ns),
                 "seconds": (one.last_ns - one.first_ns) / 1e9,
                 "client_frames": one.frames[client],
                 "client_bytes": one.length[client],
@@ -242,13 +242,13 @@ class Counters:
         self.link = "deliveries" in names
         """Whether deliveries need their publishes (``Demand.copies``)."""
         self._exchanges = Exchanges()
-        self._confirms = Confirms(self._exchanges, hops=hops) if "confirms" in names else None
+        self._confirms = ConfirmLatency(self._exchanges, hops=hops) if "confirms" in names else None
         added: dict[str, Callable[[], Any]] = {"throughput": partial(Throughput, interval), "deliveries": Deliveries}
         adding = {name: make() for name, make in added.items() if name in names}
         self._adding = adding.values()
         made: dict[str, Callable[[], Any]] = {
             "frames": FrameCounter,
-            "latency": partial(Latency, self._exchanges, hops=hops),
+            "latency": partial(RequestLatency, self._exchanges, hops=hops),
             "findings": FindingCounter,
             "connections": ConnectionCounter,
             "consumers": ConsumerCounter,
@@ -313,7 +313,7 @@ def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> I
 def without_frames(row: Row) -> Row:
     same = {name: row[name] for name in ("connection", "client", "server", "protocol", "seconds")}
     sent = (f"{side}_{name}" for side in ("client", "server") for name in ("frames", "bytes"))
-    return {**same, **dict.fromkeys(sent, 0), "start": moment(row["time"])}
+    return {**same, **dict.fromkeys(sent, 0), "start": to_datetime(row["time"])}
 
 
 def fact(name: str, row: Row) -> Any:

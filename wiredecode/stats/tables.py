@@ -30,17 +30,17 @@ class Statistic:
     """Rows that it is counted from: frames or messages."""
     columns: tuple[str, ...]
     narrow: tuple[str, ...]
-    """Columns that stay however narrow the terminal is: they identify or explain. Others go from the right."""
+    """Columns that a narrow terminal keeps. It drops others from the right."""
     order: tuple[str, ...]
     """Columns that rows are sorted by, nulls last; ``-name``: the largest first."""
     preferred: tuple[str, ...] = ()
-    """Columns that go after the others, where the terminal is narrow."""
+    """Columns that a narrow terminal drops last."""
     facts: tuple[str, ...] = ()
-    """Columns that are known on one machine only, after the others."""
+    """Further columns on one machine."""
     needs: tuple[str, ...] = ()
-    """Columns of tables that it is counted from on Spark ..."""
+    """On Spark: columns that its query reads ..."""
     query: str = ""
-    """... and how."""
+    """... and the query."""
 
     @property
     def heading(self) -> str:
@@ -50,13 +50,16 @@ class Statistic:
 
 _TABLES = tomllib.loads((files(__package__) / "statistics.toml").read_text("utf-8"))
 CONNECTION_FACTS: tuple[str, ...] = tuple(_TABLES["connections"]["facts"])
-_SAID: dict[str, dict[str, Any]] = {
-    name: {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    for name, table in _TABLES.items()
-}
-_EVERY = tuple(Statistic(name, **said) for name, said in _SAID.items())
+
+
+def _statistic(name: str, table: dict[str, Any]) -> Statistic:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    return Statistic(name, **fields)
+
+
+_EVERY = tuple(_statistic(name, table) for name, table in _TABLES.items())
 STATISTICS = tuple(each for each in _EVERY if each.query)
-"""Others are counted frame by frame only: not of tables that were written."""
+"""Those that Spark has, too."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
@@ -111,8 +114,8 @@ def differing(statistic: Statistic, table: pa.Table) -> tuple[list[str], str]:
         if table.num_rows > 1 and is_constant(table, name)
     }
     same = {name: value for name, value in same.items() if value is None or name not in statistic.narrow}
-    said = ", ".join(f"{name} {value}" for name, value in same.items() if value)
-    return [name for name in names if name not in same], f"in all rows: {escape(said)}" if said else ""
+    text = ", ".join(f"{name} {value}" for name, value in same.items() if value)
+    return [name for name in names if name not in same], f"in all rows: {escape(text)}" if text else ""
 
 
 def is_constant(table: pa.Table, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A distribution of times: percentiles exact for as many different values as captures have, in bounded memory."""
+"""Distributions of times in bounded memory: exact percentiles for 262,144 different values, and histograms."""
 
 from array import array
 from bisect import bisect_left
@@ -9,21 +9,21 @@ import numpy as np
 from wiredecode.arrays import Int64s
 
 MOST_NS = (1 << 63) - 1
-"""Longer times, from one end of all times to the other, count as this one: columns have 64 bits."""
+"""Longest time: columns have 64 bits."""
 PERCENTILES = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
 """Column to thousandths."""
 SPREAD = ("min_us", *PERCENTILES, "max_us")
 """Columns of a distribution, in microseconds."""
 WAITING = 4_096
-"""Values that wait before they are sorted in, all together."""
+"""Values that are added before they are sorted."""
 MOST_VALUES = 262_144
-"""Different values that are kept exactly; beyond it neighbours are put together, the more the larger they are."""
+"""Different values that are kept exactly; more are rounded."""
 PRECISION = 10
-"""Bits that then remain of a value: it is right within a thousandth. Fewer, where that is not enough."""
+"""Significant bits of rounded values, an error of a thousandth; fewer if there are still too many values."""
 
 
-class Buckets:
-    """A histogram of times with these upper ``bounds``, in seconds; it adds as a :class:`Spread` does."""
+class TimeHistogram:
+    """A histogram of times with upper ``bounds``, seconds; :meth:`add` as of :class:`Distribution`."""
 
     __slots__ = ("bounds", "counts", "largest", "smallest", "total_ns")
 
@@ -33,7 +33,7 @@ class Buckets:
         self.smallest = MOST_NS
 
     def add(self, ns: int, count: int = 1) -> None:
-        """``count`` more of the same time; negative ones are ignored."""
+        """Add a time ``count`` times; a negative one is ignored."""
         if ns < 0:
             return
         self.counts[bisect_left(self.bounds, ns / 1e9)] += count
@@ -49,8 +49,8 @@ class Buckets:
         return sum(counts), self.total_ns / 1e9, counts, self.bounds, self.smallest / 1e9, self.largest / 1e9
 
 
-class Spread:
-    """Times in nanoseconds, and how often each came; at most ``most`` different ones are kept."""
+class Distribution:
+    """Times in ns with their counts; at most ``most`` different ones are kept."""
 
     __slots__ = ("_bits", "_counts", "_most", "_values", "_waiting", "_weights", "count", "largest", "smallest")
 
@@ -62,7 +62,7 @@ class Spread:
         self._waiting, self._weights = array("q"), array("q")
 
     def add(self, ns: int, count: int = 1) -> None:
-        """``count`` more of the same time."""
+        """Add a time ``count`` times."""
         ns = min(ns, MOST_NS)
         if not self.count or ns < self.smallest:
             self.smallest = ns
@@ -72,9 +72,9 @@ class Spread:
         self._waiting.append(ns)
         self._weights.append(count)
         if len(self._waiting) >= min(WAITING, self._most) and len(self._waiting) * 4 >= len(self._values):
-            self._sort_in()
+            self._merge_waiting()
 
-    def _sort_in(self) -> None:
+    def _merge_waiting(self) -> None:
         if not self._waiting:
             return
         values = np.concatenate([self._values, np.frombuffer(self._waiting, np.int64)])
@@ -86,21 +86,21 @@ class Spread:
             self._bits -= 1
 
     def percentile(self, thousandths: int) -> int:
-        """Interpolated linearly between the two nearest values, rounded, halves up. Of none: an error."""
-        self._sort_in()
-        place, rest = divmod((self.count - 1) * thousandths, 1000)
+        """The percentile, interpolated linearly between the nearest values, rounded half up. There must be a value."""
+        self._merge_waiting()
+        index, rest = divmod((self.count - 1) * thousandths, 1000)
         upto = np.cumsum(self._counts)
-        low = self._at(upto, place)
-        high = low if not rest else self._at(upto, place + 1)
+        low = self._at(upto, index)
+        high = low if not rest else self._at(upto, index + 1)
         return low + ((high - low) * rest * 2 + 1000) // 2000
 
-    def _at(self, upto: Int64s, place: int) -> int:
-        """The value at a place, from 0 on, in their order."""
-        value = int(self._values[np.searchsorted(upto, place, "right")])
+    def _at(self, upto: Int64s, index: int) -> int:
+        """The value at an index, from 0 on, in sorted order. ``upto``: cumulated counts."""
+        value = int(self._values[np.searchsorted(upto, index, "right")])
         return min(max(value, self.smallest), self.largest)
 
     def columns(self) -> dict[str, float | None]:
-        """The columns :data:`SPREAD`, in microseconds; null where there are no values."""
+        """The columns :data:`SPREAD`, in microseconds; null without values."""
         if not self.count:
             return dict.fromkeys(SPREAD)
         between = {name: self.percentile(part) / 1e3 for name, part in PERCENTILES.items()}
@@ -108,7 +108,7 @@ class Spread:
 
 
 def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Different values in order, and how often each came."""
+    """Different values, sorted, with their counts."""
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
     first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
@@ -116,6 +116,6 @@ def merged(values: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def rounded(values: Int64s, remain: int) -> Int64s:
-    """Values of which so many bits remain; the middle of the interval that each represents."""
+    """Values with ``remain`` significant bits: the middles of their intervals."""
     bits = np.maximum(np.frexp(np.abs(values).astype(np.float64))[1].astype(np.int64) - remain, 0)
     return (values >> bits << bits) + (np.int64(1) << bits >> 1)

@@ -1,4 +1,4 @@
-"""Requests and their answers, publishes and their confirms, as frames link them: what came back, and how soon."""
+"""Latencies of ``stats``: from request to response (`RequestLatency`), from publish to confirm (`ConfirmLatency`)."""
 
 import re
 from collections import defaultdict
@@ -12,7 +12,7 @@ from wiredecode.check.exchanges import Exchange, Exchanges, RequestKey
 from wiredecode.frames.frame import Confirmation, Frame
 from wiredecode.frames.identity import broker
 from wiredecode.frames.message import PUBLISH, FrameMessages
-from wiredecode.net.spread import Spread
+from wiredecode.net.distribution import Distribution
 from wiredecode.protocols.registry import protocols, requests_of
 from wiredecode.protocols.shared.pairing import reply_captured
 
@@ -21,17 +21,17 @@ ExchangeKey = tuple[str, str | None, str | None]
 """Protocol, stream, broker."""
 MOST_TOPICS = 20_000
 OTHERS = "(others)"
-"""All topics beyond these."""
+"""Topic of all further topics."""
 
 
 def topic_group(topic: str) -> str:
-    """The topic, with ``*`` for what differs from reply to reply: ``"_INBOX.*"``."""
+    """The topic; of topics made for one reply only the prefix: ``"_INBOX.*"``."""
     found = for_replies().search(topic)
     return topic if found is None else f"{topic[: found.end()]}*"
 
 
 def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
-    """The topic; :data:`OTHERS` if ``known`` is full without the key that holds it."""
+    """Add the key of a topic to ``known``, and return the topic; :data:`OTHERS` if ``known`` is full."""
     if key not in known and len(known) >= MOST_TOPICS:
         return OTHERS
     known.add(key)
@@ -40,54 +40,58 @@ def within_limit(known: set[Any], key: Any, topic: str | None) -> str | None:
 
 @cache
 def reply_topics() -> tuple[str, ...]:
-    """Beginnings of topics that are made for one reply, of all protocols."""
+    """Prefixes of topics that are made for one reply, of all protocols."""
     return tuple(dict.fromkeys(begin for one in protocols() for begin in one.reply_topics))
 
 
 @cache
 def for_replies() -> re.Pattern[str]:
-    """Finds these beginnings, also after other tokens."""
+    """Pattern of these prefixes, also after other tokens of the topic."""
     return re.compile(rf"(?<![^.])(?:{'|'.join(map(re.escape, reply_topics()))})")
 
 
 @dataclass(slots=True, eq=False)
-class Answered:
-    """Outcomes of requests of one kind to one broker."""
+class RequestOutcomes:
+    """Latencies and unanswered requests of one type to one broker."""
 
-    latency: Spread = field(default_factory=Spread)
+    latency: Distribution = field(default_factory=Distribution)
     unanswered: int = 0
 
 
-class Latency:
-    """From requests to their answers. Exchanges count, as who asked saw them, unless ``hops`` do.
+class RequestLatency:
+    """Counts the latency of each exchange once, as its requester saw it; with ``hops`` that of every response.
 
-    ``counts``: makes and keeps the outcomes by key.
+    NATS passes a request on to its responder, and the reply back: four frames, of which the reply to the requester
+    counts. Its request (``copy_of``) and the first passage of the reply, on the connection of the responder, do not.
+
+    ``counts``: outcomes by key; a mapping that makes missing ones.
     """
 
     def __init__(
-        self, exchanges: Exchanges, *, hops: bool = False, counts: dict[RequestKey, Answered] | None = None
+        self, exchanges: Exchanges, *, hops: bool = False, counts: dict[RequestKey, RequestOutcomes] | None = None
     ) -> None:
         self._hops = hops
         self._checks = dict(offers())
         self._exchanges = exchanges
         exchanges.give_up.append(self._give_up)
-        self._counts: dict[RequestKey, Answered] = defaultdict(Answered) if counts is None else counts
+        self._counts: dict[RequestKey, RequestOutcomes] = defaultdict(RequestOutcomes) if counts is None else counts
         self._topics: set[str] = set()
 
     def frame(self, frame: Frame) -> None:
-        """The next frame."""
+        """Count a response, after :meth:`Exchanges.frame` has found its request."""
         if frame.request is None or frame.latency_ns is None:
             return
-        asked = self._exchanges.answered
-        if asked is None or (asked.given_up and asked.place is None):
+        request = self._exchanges.answered
+        if request is None or (request.given_up and request.place is None):  # its type is unknown
             self._counts[frame.protocol, None, None, broker(frame)].latency.add(frame.latency_ns)
-        elif self._hops or not asked.is_copy:
-            self._answer(frame, asked, frame.latency_ns)
-        for other, confirmation in self._exchanges.confirmed:  # they have their answer, too: latency is the oldest's
+        elif self._hops or not request.is_copy:
+            self._response(frame, request, frame.latency_ns)
+        # One confirm can answer several publishes: its latency is that of the oldest, the others are only answered.
+        for other, confirmation in self._exchanges.confirmed:
             if other.place is None and confirmation.final is not None and confirmation.request != frame.request:
-                other.place = self._place(other, other.name, broker(other))
+                other.place = self._key(other, other.name, broker(other))
 
-    def _place(self, asked: Exchange, kind: str | None, server: str | None) -> RequestKey:
+    def _key(self, asked: Exchange, kind: str | None, server: str | None) -> RequestKey:
         topic = asked.topic
         if isinstance(topic, str):
             if topic not in self._topics:
@@ -97,33 +101,33 @@ class Latency:
             topic = None
         return asked.protocol, kind, topic, server
 
-    def _answer(self, frame: Frame, asked: Exchange, latency_ns: int) -> None:
-        place = asked.place
-        if place is None:
-            shown = (each.name for each in asked.calls if not each.answer or each.answer in frame.generated)
-            place = self._place(asked, next(shown, asked.type), broker(frame))
-            if not self._hops and asked.connection is not frame.connection:
-                if "copy_of" not in frame.generated:
-                    asked.elsewhere = [*asked.elsewhere, (place, latency_ns)]
-                else:
-                    asked.asks = False
-                return
-            asked.place = place
-        if self._hops or asked.connection is frame.connection:
-            self._counts[*place[:3], broker(frame)].latency.add(latency_ns)
+    def _response(self, frame: Frame, request: Exchange, latency_ns: int) -> None:
+        """Count a response on the connection of its request; note one on another connection, see :meth:`_give_up`."""
+        key, same = request.place, self._hops or request.connection is frame.connection
+        if key is None:
+            names = (each.name for each in request.calls if not each.answer or each.answer in frame.generated)
+            key = self._key(request, next(names, request.type), broker(frame))
+            if same:
+                request.place = key
+            elif "copy_of" in frame.generated:  # for another requester: then this one is not unanswered
+                request.asks = False
+            else:
+                request.elsewhere = [*request.elsewhere, (key, latency_ns)]
+        if same:
+            self._counts[*key[:3], broker(frame)].latency.add(latency_ns)
 
-    def _give_up(self, asked: Exchange) -> None:
-        """No answer is expected from now on, on its own connection."""
-        if asked.place is not None or (asked.is_copy and not self._hops):
+    def _give_up(self, request: Exchange) -> None:
+        """No response came on the connection of the request: count those on other connections, or it as unanswered."""
+        if request.place is not None or (request.is_copy and not self._hops):
             return
-        for place, latency_ns in asked.elsewhere:
-            self._counts[place].latency.add(latency_ns)
-        always = asked.type in requests_of(asked.protocol)
-        if asked.asks and not asked.elsewhere and (always or reply_captured(asked)):
-            self._counts[self._place(asked, asked.name, broker(asked))].unanswered += 1
+        for key, latency_ns in request.elsewhere:
+            self._counts[key].latency.add(latency_ns)
+        always = request.type in requests_of(request.protocol)
+        if request.asks and not request.elsewhere and (always or reply_captured(request)):
+            self._counts[self._key(request, request.name, broker(request))].unanswered += 1
 
     def rows(self) -> Iterator[Row]:
-        """The table, in any order; nothing more comes."""
+        """Rows of the table, in any order; call it once, at the end."""
         self._exchanges.expire()
         for (protocol, request, topic, server), counted in self._counts.items():
             yield {
@@ -139,15 +143,15 @@ class Latency:
 
 
 @dataclass(slots=True, eq=False)
-class Confirmed:
-    """Outcomes of messages that were published to one stream of one broker."""
+class PublishOutcomes:
+    """Outcomes of messages published to one stream of one broker; latencies in ns."""
 
-    latency: Spread = field(default_factory=Spread)
-    """From the last byte of a publish ..."""
-    whole: Spread = field(default_factory=Spread)
+    latency: Distribution = field(default_factory=Distribution)
+    """From the last byte of a publish to its confirm ..."""
+    whole: Distribution = field(default_factory=Distribution)
     """... and from its first one."""
     transfer_ns: int = 0
-    """From its first byte to its last: of all publishes, and the longest."""
+    """From its first byte to its last: sum of all messages, and the longest."""
     longest_ns: int = 0
     failed: int = 0
     unconfirmed: int = 0
@@ -155,35 +159,35 @@ class Confirmed:
 
 
 @dataclass(slots=True, eq=False)
-class Published:
-    """Messages of one frame to one stream, some of them without a result yet."""
+class OpenMessages:
+    """Messages of one publish to one stream, some of them without outcome."""
 
-    to: Confirmed
+    to: PublishOutcomes
     first: int
-    """Index of the first of them in the frame ..."""
+    """Index of the first one in the frame ..."""
     length: int
     """... and their number."""
     left: int
 
 
-class Confirms:
-    """From publishes to what confirms or refuses them, by protocol, stream and broker.
+class ConfirmLatency:
+    """Counts the latency from publish to confirm per message, by protocol, stream and broker.
 
-    ``rows``: makes and keeps the outcomes by key.
+    ``rows``: outcomes by key; a mapping that makes missing ones, and needs no times from the first byte.
     """
 
     def __init__(
-        self, exchanges: Exchanges, *, hops: bool = False, rows: dict[ExchangeKey, Confirmed] | None = None
+        self, exchanges: Exchanges, *, hops: bool = False, rows: dict[ExchangeKey, PublishOutcomes] | None = None
     ) -> None:
         self._hops = hops
-        self._rows: dict[ExchangeKey, Confirmed] = defaultdict(Confirmed) if rows is None else rows
+        self._rows: dict[ExchangeKey, PublishOutcomes] = defaultdict(PublishOutcomes) if rows is None else rows
         self._keeps = rows is None
-        """Whether times from the first byte are kept, too."""
+        """Whether times from the first byte are counted, too."""
         self._exchanges = exchanges
         exchanges.give_up.append(self._give_up)
 
     def frame(self, frame: Frame, parts: Sequence[FrameMessages]) -> None:
-        """The next frame, and its messages."""
+        """Count the next frame, after :meth:`Exchanges.frame`, and its messages."""
         if frame.request is not None:
             for publication, confirmation in self._exchanges.confirmed:
                 if publication.messages:
@@ -196,8 +200,8 @@ class Confirms:
         if asked is not None and asked.publishing is not None and (self._hops or not asked.is_copy):
             asked.messages = self._published(parts, asked, asked.publishing.other_streams)
 
-    def _published(self, parts: Sequence[FrameMessages], asked: Exchange, other: str) -> list[Published]:
-        found: list[Published] = []
+    def _published(self, parts: Sequence[FrameMessages], asked: Exchange, other: str) -> list[OpenMessages]:
+        found: list[OpenMessages] = []
         shares: set[int] = set()
         count = 0
         for part in parts:
@@ -209,7 +213,7 @@ class Confirms:
                 shares |= fresh
                 length = len(fresh)
             to = self._rows[asked.protocol, part.topic, broker(asked)]
-            found.append(Published(to, count, length, length))
+            found.append(OpenMessages(to, count, length, length))
             count += length
         return found
 
@@ -231,12 +235,12 @@ class Confirms:
                     some.to.longest_ns = max(some.to.longest_ns, transfer_ns)
         if not any(some.left for some in publication.messages):
             publication.messages = ()
-        else:  # it may have got its last answer
+        else:  # Exchanges may have closed it
             self._exchanges.open[publication.id] = publication
 
     @staticmethod
     def _give_up(publication: Exchange) -> None:
-        """No further result is expected."""
+        """Stop waiting for confirms."""
         complete = bool(publication.messages) and reply_captured(publication)
         for some in publication.messages:
             if complete:
@@ -246,7 +250,7 @@ class Confirms:
         publication.messages = ()
 
     def rows(self) -> Iterator[Row]:
-        """The table, in any order; nothing more comes."""
+        """Rows of the table, in any order; call it once, at the end."""
         self._exchanges.expire()
         for (protocol, stream, server), confirmed in self._rows.items():
             if confirmed.latency.count or confirmed.failed or confirmed.unconfirmed or confirmed.unknown:
