@@ -90,13 +90,12 @@ def check(
     from wiredecode.check.verdict import NOT_JUDGED, verdict
     from wiredecode.cli.checking import judged, show_timeline
     from wiredecode.cli.live import PipeSession, is_pipe
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
 
     if write is not None:
         options.check_writing(files, write)
     checker = Checker()
     when = Timeline() if timeline else None
-    over = None if when is None else when.end
     layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
     display = options.display_filter(display_filter, utc=span.utc)
     chosen: set[int] | None = None if connection is None and display is None else set()
@@ -107,9 +106,9 @@ def check(
             chosen.add(one.number)
         checker.end(one, other)
 
-    session = (PipeSession if is_pipe(files) else Session).of(
-        *(captures, files), span=span, display=display, two_passes=two_passes, analyse=True, on_end=end, on_decoded=over
-    )
+    kind, selection = PipeSession if is_pipe(files) else Session, Selection(span=span, display=display)
+    over = None if when is None else when.end
+    session = kind.of(captures, files, selection, two_passes=two_passes, analyse=True, on_end=end, on_decoded=over)
     session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
     found: list[Problem] = []
     final = NOT_JUDGED
@@ -202,7 +201,7 @@ def write_evidence(captures: options.Captures, problems: list[Problem], out: Pat
     with NewFile(out) as stream:
         packets = PacketFile(stream)
         with suppress(CaptureError):  # the first pass has reported it
-            chosen.select(frame for frame in session.decoded() if frame.number in frames)
+            chosen.select(frame for frame in session.all_frames() if frame.number in frames)
         chosen.finish(also)
         packets.copy(captures.files, chosen, session.totals.packets, captures.decoding.limits)
     if not captures.verbosity.quiet:
@@ -231,7 +230,7 @@ def watch(
     watching, shown, worst = Watch(checker), SEVERITIES.index(least), len(SEVERITIES)
     seen = 0
 
-    def tell(session: SniffSession, events: list[Event]) -> None:
+    def show(session: SniffSession, events: list[Event]) -> None:
         nonlocal seen, worst
         for event in events:
             severity = SEVERITIES.index(event.problem.severity)
@@ -247,13 +246,13 @@ def watch(
         final = NOT_JUDGED
 
         def look(_: PacketBatch) -> None:
-            tell(session, watching.look(time.time_ns()))
+            show(session, watching.look(time.time_ns()))
 
         def work() -> None:
             nonlocal final
             for _ in judged(session, checker, look):
                 pass
-            tell(session, watching.finish())
+            show(session, watching.finish())
             conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=least == "note")
             final = 0 if conclusion.judged and (conclusion.whole or fail_on != "undecoded") else NOT_JUDGED
             if json:

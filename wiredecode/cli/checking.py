@@ -50,15 +50,15 @@ def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], Non
         if also is not None:
             also(batch)
 
-    session.look = look
+    session.on_batch = look
     try:
-        for frame in session.decoded():
+        for frame in session.all_frames():
             if not report.first_ns:
-                report.first_ns, report.span = session.first_ns, session.span()
+                report.first_ns, report.span = session.first_ns, session.span_ns()
             checker.frame(frame)
             yield frame
     finally:
-        report.first_ns, report.span = session.first_ns, session.span()
+        report.first_ns, report.span = session.first_ns, session.span_ns()
 
 
 MOST_BYTES = 16 * 1024 * 1024

@@ -181,17 +181,11 @@ def run(settings: ExportOptions, export: Export) -> int:
 
 def begun(settings: ExportOptions, export: Export) -> Session:
     """The pass over the captures, and the output opened."""
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
     from wiredecode.dissect.dissector import Dissector
 
-    session = Session(
-        settings.files,
-        None,
-        settings.verbosity,
-        count=settings.count,
-        span=settings.span,
-        display=settings.display,
-    )
+    selection = Selection(settings.count, settings.span, settings.display)
+    session = Session(settings.files, None, settings.verbosity, selection)
     session.on_terminal = settings.out == STANDARD_OUTPUT and sys.stdout.isatty()
     try:
         reader = session.counted_reader = export.begin(session)

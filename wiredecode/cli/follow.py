@@ -118,18 +118,18 @@ def follow(settings: FollowOptions) -> int:
 def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int, Activity | None]:
     """Find the connection in a first pass; list the connections if several fit. Return the exit code, too."""
     from wiredecode.capture.errors import Postponed
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
     from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
-    session = Session.of(settings, source, display=settings.display, analyse=True, on_end=survey.end)
+    session = Session.of(settings, source, Selection(display=settings.display), analyse=True, on_end=survey.end)
     session.on_terminal = False
     rows: list[Activity] = []
     chosen: list[Activity] = []
 
     def work() -> None:
         with Postponed() as damage:
-            for frame in session.decoded():
+            for frame in session.all_frames():
                 survey.see(frame)
         rows.extend(row for row in survey.activities if survey.fits(row) and connections.fits(row.connection))
         active = [row for row in rows if any(row.frames)] or [row for row in rows if row.captured]
@@ -161,7 +161,7 @@ class Following:
 
     def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Activity | None = None) -> None:
         from wiredecode.cli.live import PipeSession, is_pipe
-        from wiredecode.cli.session import Session
+        from wiredecode.cli.session import Selection, Session
         from wiredecode.fields.layer import Style
         from wiredecode.filter import compile_filter
         from wiredecode.frames.message import Messages
@@ -179,9 +179,7 @@ class Following:
         self.session: Session = (PipeSession if seen is None and is_pipe(settings.files) else Session).of(
             settings,
             source,
-            count=settings.count,
-            span=settings.span,
-            display=only,
+            Selection(settings.count, settings.span, only),
             on_events=self._payload if form == "raw" else None,
             style=Style(self.show, settings.show_secrets) if form == "json" else None,
             link_responses=form not in ("raw", "messages"),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from wiredecode.view.theme import TreeOptions
     from wiredecode.view.times import Times
 
+FrameWriter = Callable[["Iterable[Frame]"], None]
+"""Writes all frames of a session."""
 TREES, LINES, FIELDS, RECORDS, ARRAY, PDML = "trees", "lines", "fields", "records", "array", "pdml"
 """Forms of frames."""
 
@@ -97,14 +99,14 @@ class FrameOptions:
 
     @property
     def style(self) -> Style | None:
-        """Style in which frames are dissected; None: with no records."""
+        """Style of the records of frames; None: no records are needed."""
         from wiredecode.fields.layer import Style
 
         if self.lines is not None:
             return self.lines.style
         if self.shape == LINES:
             return None
-        if self.shape == TREES:  # which shorten bytes later
+        if self.shape == TREES:  # trees shorten bytes themselves
             from wiredecode.view.values import Raw
 
             return Style(Raw, self.show_secrets)
@@ -148,7 +150,7 @@ class FrameOptions:
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """Arguments for :meth:`Session.of`."""
+        """Arguments for :meth:`Session.of`: what this form needs of frames."""
         lines, style = self.lines, self.style
         return {
             "style": style,
@@ -164,13 +166,13 @@ class FrameOptions:
 
         return TreeOptions(self.bytes_, self.full, self.show_secrets, self.hexdump, self.times)
 
-    def shower(self, session: Session) -> Callable[[Iterable[Frame]], None]:
-        """Return a function that writes the frames of a session as the options say."""
+    def writer(self, session: Session) -> FrameWriter:
+        """Return a function that writes the frames of a session in the form of the options."""
         makers = {TREES: _trees, LINES: _lines, FIELDS: _fields, RECORDS: _records, ARRAY: _array, PDML: _pdml}
         return makers[self.shape](session, self)
 
 
-def _lines(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
+def _lines(session: Session, options: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
     color = wants_color(options.color, sys.stdout)
@@ -189,12 +191,12 @@ def _lines(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]
             text = rules.painted(text, frame, session.first_ns)
         return heads.pop() + text if heads else text
 
-    return _each(session.output.text, session.guarded(line))
+    return _one_by_one(session.output.text, session.guarded(line))
 
 
-def record_lines(session: Session, ranges: bool, bytes_: str) -> Callable[[Iterable[Frame]], None]:
-    """Write NDJSON, one record per frame; ``bytes_`` is how bytes are shown."""
-    return _each(session.output.write, _record_line(session, ranges, bytes_))
+def record_lines(session: Session, ranges: bool, bytes_: str) -> FrameWriter:
+    """Writer of NDJSON, one record per frame; ``bytes_``: form of bytes."""
+    return _one_by_one(session.output.write, _record_line(session, ranges, bytes_))
 
 
 def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame], bytes]:
@@ -203,10 +205,10 @@ def _record_line(session: Session, ranges: bool, bytes_: str) -> Callable[[Frame
     return session.guarded(partial(record_line, ranges=ranges, show=BYTES[bytes_]))
 
 
-def _each(
+def _one_by_one(
     write: Callable[[Any], object], make: Callable[[Frame], Any], head: str = "", foot: str = ""
-) -> Callable[[Iterable[Frame]], None]:
-    """Return a function that writes something of every frame; ``foot`` also after an error."""
+) -> FrameWriter:
+    """Return a function that writes ``make(frame)`` of every frame; ``foot`` also after an error."""
 
     def show(frames: Iterable[Frame]) -> None:
         if head:
@@ -221,12 +223,12 @@ def _each(
     return show
 
 
-def _records(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
+def _records(session: Session, options: FrameOptions) -> FrameWriter:
     return record_lines(session, options.ranges, options.bytes_)
 
 
-def _array(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
-    """Write one JSON array of all records."""
+def _array(session: Session, options: FrameOptions) -> FrameWriter:
+    """Writer of one JSON array of all records."""
     from wiredecode.frames.record import JsonArray
 
     line = _record_line(session, options.ranges, options.bytes_)
@@ -239,17 +241,17 @@ def _array(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]
     return show
 
 
-def _pdml(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
-    """Write one XML document, complete at any end of the capture."""
+def _pdml(session: Session, options: FrameOptions) -> FrameWriter:
+    """Writer of one XML document, complete at any end of the capture."""
     from wiredecode.extras import version_number
     from wiredecode.frames.record import BYTES
     from wiredecode.view.pdml import FOOT, HEAD, Pdml
 
     line = session.guarded(Pdml(BYTES[options.bytes_], secrets=options.show_secrets).packet)
-    return _each(session.output.text, line, HEAD.format(version=version_number()), FOOT)
+    return _one_by_one(session.output.text, line, HEAD.format(version=version_number()), FOOT)
 
 
-def _fields(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
+def _fields(session: Session, options: FrameOptions) -> FrameWriter:
     lines = options.lines
     assert lines is not None
 
@@ -257,10 +259,10 @@ def _fields(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame
         lines.clock.first_ns = session.first_ns
         return lines.line(frame)
 
-    return _each(session.output.text, session.guarded(line), lines.header())
+    return _one_by_one(session.output.text, session.guarded(line), lines.header())
 
 
-def _trees(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]], None]:
+def _trees(session: Session, options: FrameOptions) -> FrameWriter:
     from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 
@@ -272,4 +274,4 @@ def _trees(session: Session, options: FrameOptions) -> Callable[[Iterable[Frame]
         style = "" if rules is None else rules.style(frame, session.first_ns)
         return frame_tree(frame, session.first_ns, tree_options, style)
 
-    return _each(console.print, session.guarded(tree))
+    return _one_by_one(console.print, session.guarded(tree))

@@ -47,7 +47,7 @@ class LiveSession(Session):
     recorded_ns: int | None = None
     """Packets older than this do not count as live."""
 
-    def decoded(self) -> Iterator[Frame]:
+    def all_frames(self) -> Iterator[Frame]:
         """As `Dissector.frames`; while nothing comes, what waits is shown when its time is over."""
         dissector = self.dissector
         assert dissector is not None
@@ -87,11 +87,11 @@ class PipeSession(LiveSession):
     def _interrupt(self) -> None:
         self.interrupted = self.stopped = True
 
-    def _close(self, how: str, failure: CaptureError | None) -> None:
+    def _report_totals(self, how: str, failure: CaptureError | None) -> None:
         if self.interrupted and how == "stopped":
             say("interrupted; until now:")
             how = ""
-        super()._close(how, failure)
+        super()._report_totals(how, failure)
 
 
 class SniffSession(LiveSession):
@@ -107,8 +107,8 @@ class SniffSession(LiveSession):
         with _ending(self.capture.stop):
             return super().work(until_the_end, summary_json)
 
-    def _close(self, how: str, failure: CaptureError | None) -> None:
-        super()._close(how, failure)
+    def _report_totals(self, how: str, failure: CaptureError | None) -> None:
+        super()._report_totals(how, failure)
         counts = self.capture.counts
         if failure is not None and not counts.received:
             return

@@ -22,18 +22,18 @@ from wiredecode.view.theme import SEVERITY, painted
 
 def chosen_packets(session: Session, limits: Limits, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Make ``session`` read the table of packets; return the rows that it selects."""
-    reader = TableReader(session.batches(), PACKETS, columns=columns, limits=limits, display=session.display)
+    reader = TableReader(session.batches(), PACKETS, columns=columns, limits=limits, display=session.selection.display)
     session.counted_reader, session.shown = reader, 0
 
     def selected() -> Iterator[pa.RecordBatch]:
-        shown = 0
+        count, shown = session.selection.count, 0
         for batch in reader:
-            if shown == session.count:
+            if shown == count:
                 continue
-            found = within(batch, *session.span()).slice(0, None if session.count is None else session.count - shown)
+            found = within(batch, *session.span_ns()).slice(0, None if count is None else count - shown)
             session.shown = shown = shown + len(found)
             yield found
-            if shown == session.count and not session.reads_on:
+            if shown == count and not session.reads_on:
                 session.stopped = True
 
     return selected()
@@ -60,8 +60,8 @@ def numbers(
     damage.raise_again()
 
 
-def shower(session: Session, options: FrameOptions, batches: Iterator[pa.RecordBatch]) -> Callable[[], None]:
-    """Return a function that writes these packets as the options say."""
+def packet_writer(session: Session, options: FrameOptions, batches: Iterator[pa.RecordBatch]) -> Callable[[], None]:
+    """Return a function that writes these packets in the form of the options."""
 
     def show_lines() -> None:
         color, width = wants_color(options.color, sys.stdout), 0

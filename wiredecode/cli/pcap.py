@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Option
 
@@ -48,30 +48,29 @@ def pcap(
     """
     frames.check()
     from wiredecode.cli.live import PipeSession, is_pipe
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
 
     files, display = captures.files, options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
-    selects = display is not None or count is not None or not captures.span.is_whole
+    selection = Selection(count, captures.span, display)
     if write is not None:
-        options.check_writing(files, write, selects=selects)
+        options.check_writing(files, write, selects=not selection.is_everything)
         if follow_file:
             raise options.UsageError("-w and --follow-file exclude each other: a growing file is being saved already")
     elif whole_connections:
         raise options.UsageError("--whole-connections needs -w")
     kind = PipeSession if follow_file or is_pipe(files) else Session
-    source = _grows(files) if follow_file else files
-    selected: dict[str, Any] = {"span": captures.span, "count": count, "display": display}
+    source = _open_growing(files) if follow_file else files
     if display is not None and display.chooses_packets:
-        session = kind(source, None, captures.verbosity, **selected)
+        session = kind(source, None, captures.verbosity, selection)
         return _packets(session, captures, frames, write, summary_json, whole=whole_connections)
-    session = kind.of(captures, source, select=display, two_passes=two_passes, **selected, **frames.wanted)
+    session = kind.of(captures, source, selection, select=display, two_passes=two_passes, **frames.wanted)
     if write is not None:
         return _write(session, captures, write, summary_json, whole=whole_connections)
     if with_overview and sys.stdout.isatty():
         from wiredecode.cli.checking import overview
 
         session.output.text(overview(captures))
-    return session.run(frames.shower(session), summary_json)
+    return session.run(frames.writer(session), summary_json)
 
 
 def _packets(
@@ -83,16 +82,17 @@ def _packets(
     *,
     whole: bool,
 ) -> int:
-    """Show or write the packets that ``session`` selects, where its filter is about packets; the exit code."""
-    from wiredecode.cli.packet_output import chosen_packets, numbers, shower
+    """Show or write the selected packets, if the filter chooses packets; return the exit code."""
+    from wiredecode.cli.packet_output import chosen_packets, numbers, packet_writer
 
-    assert session.display is not None
+    display = session.selection.display
+    assert display is not None
     if write is None and (frames.hexdump or frames.full or frames.ranges or frames.shape in (FIELDS, PDML)):
-        way = f"-Y 'frame && ({session.display.text})'"
+        way = f"-Y 'frame && ({display.text})'"
         raise options.UsageError(f"this filter chooses packets, shown as lines or --json; for frames use {way}")
     limits = captures.decoding.limits
     if write is None:
-        return session.work(shower(session, frames, chosen_packets(session, limits)), summary_json)
+        return session.work(packet_writer(session, frames, chosen_packets(session, limits)), summary_json)
     batches = chosen_packets(session, limits, ["packet", "connection", "time"])
     also = partial(numbers, batches, captures.files, limits, whole=whole)
     return _write(session, captures, write, summary_json, whole=False, also=also)
@@ -107,9 +107,9 @@ def _write(
     whole: bool,
     also: Callable[[list[int]], None] | None = None,
 ) -> int:
-    """Write the packets of the frames that ``session`` selects, all packets if it selects none; the exit code.
+    """Write the packets of the selected frames, without a selection all packets; return the exit code.
 
-    ``also``: adds the numbers of the packets to write in place of those of frames to a list.
+    ``also``: adds the numbers of the packets to write to a list, in place of those of selected frames.
     """
     from wiredecode.capture.errors import Postponed
     from wiredecode.capture.live.pcapng_writer import MODE
@@ -138,7 +138,7 @@ def _write(
         damage.raise_again()
 
     try:
-        code = session.work(everything if session.shows_all else selected, summary_json)
+        code = session.work(everything if session.selection.is_everything else selected, summary_json)
         if code != INTERRUPTED:
             target.commit()
             if not session.quiet:
@@ -148,8 +148,8 @@ def _write(
     return code
 
 
-def _grows(files: list[str]) -> Capture:
-    """The capture of a file that is still written."""
+def _open_growing(files: list[str]) -> Capture:
+    """Open a file that grows."""
     from wiredecode.capture import open_capture
     from wiredecode.capture.reader import IDLE_SECONDS
 

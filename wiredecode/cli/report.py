@@ -54,7 +54,7 @@ def report(settings: ReportOptions) -> int:
 def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
     from wiredecode.cli.checking import judged
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
     from wiredecode.export.atomic import NewFile
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, chosen
@@ -62,8 +62,9 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
-    watched: dict[str, Any] = {"analyse": True, "on_end": gathering.end, "on_decoded": gathering.over}
-    session = Session.of(settings, source, span=settings.span, display=display, messages=gathering.messages, **watched)
+    callbacks: dict[str, Any] = {"on_end": gathering.end, "on_decoded": gathering.over}
+    selection = Selection(span=settings.span, display=display)
+    session = Session.of(settings, source, selection, messages=gathering.messages, analyse=True, **callbacks)
     session.on_terminal = False
 
     def gather() -> None:
@@ -92,13 +93,14 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int, gathering: Gathering) -> Sequence:
     """Read the captures again, for one connection."""
     from wiredecode.capture import CaptureError
-    from wiredecode.cli.session import Session
+    from wiredecode.cli.session import Selection, Session
     from wiredecode.filter import compile_filter
     from wiredecode.report.sequence import Sequence
 
     evidence = {frame for problem in gathering.problems if number in problem.connections for frame in problem.frames}
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
-    session = Session.of(settings, source, span=settings.span, display=only, select=only, skip_hidden=True)
+    selection = Selection(span=settings.span, display=only)
+    session = Session.of(settings, source, selection, select=only, skip_hidden=True)
     session.shows_totals = session.on_terminal = False
 
     def collect() -> None:

@@ -1,4 +1,4 @@
-"""One run over a capture: reads, selects, shows, and closes with totals, errors and an exit code."""
+"""One pass over a capture: reads, selects, shows, then reports totals and errors, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
@@ -40,15 +40,30 @@ TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by this much: reading continues this far beyond ``--to``."""
-ALWAYS = Span()
-WATCHED = ("on_end", "on_decoded", "on_events")
+CALLBACKS = ("on_end", "on_decoded", "on_events")
 """Arguments of :class:`Dissector` beside the demand."""
 
 
-class Session:
-    """One pass of ``dissector`` over ``source``: yields the frames asked for, then reports totals and errors.
+@dataclass(frozen=True)
+class Selection:
+    """The frames that the user asked for: ``-c``, ``--from``, ``--to`` and ``-Y``."""
 
-    Without a dissector, ``work`` reads :meth:`batches` by itself, and sets ``counted_reader``.
+    count: int | None = None
+    span: Span = field(default_factory=Span)
+    display: Filter | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        return self.count is None and self.span.is_whole and self.display is None
+
+
+EVERYTHING = Selection()
+
+
+class Session:
+    """One pass of ``dissector`` over ``source``: yields the frames of ``selection``, then reports totals and errors.
+
+    Without a dissector the caller of :meth:`work` reads :meth:`batches` itself, and sets ``counted_reader``.
     """
 
     def __init__(
@@ -56,18 +71,15 @@ class Session:
         source: Source | Sniffer,
         dissector: Dissector | None,
         verbosity: Verbosity,
-        *,
-        count: int | None = None,
-        span: Span = ALWAYS,
-        display: Filter | None = None,
+        selection: Selection = EVERYTHING,
     ) -> None:
         for each in source if isinstance(source, list) else ():
             if not isinstance(each, str):
-                each.seek(0)  # a copy of standard input, which a pass before this one has read
+                each.seek(0)  # a copy of standard input, which an earlier pass has read
         self.capture = open_capture(source) if isinstance(source, list) else source
         self.dissector, self.output = dissector, Output()
         self.counted_reader: Dissector | TableReader | None = dissector
-        self.count, self.times, self.display = count, span, display
+        self.selection = selection
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self.shows_totals = not self.quiet
         self.first_ns = 0
@@ -76,56 +88,53 @@ class Session:
         """True if packets are read after the last frame that was asked for."""
         self.stopped = False
         """True once all frames that were asked for have been shown."""
-        self.look: Callable[[PacketBatch], None] | None = None
-        """Is shown the packets before they are decoded."""
+        self.on_batch: Callable[[PacketBatch], None] | None = None
+        """Called with packets before they are decoded."""
         self.shown: int | None = None
         """Number of frames shown, if not all are."""
         self.chosen = "match the filter"
-        """Phrase for the frames that ``display`` selects, for the totals."""
+        """Phrase for the selected frames, in the totals."""
         self.on_terminal = sys.stdout.isatty()
-        """True if frames are written to the terminal as they come: progress would be in their way."""
+        """True if frames are written to the terminal: then there is no progress bar."""
         self.interrupted = False
         self.connections: ConnectionTable | None = None
-        """Connections that are over, for ``--summary-json``."""
+        """Ended connections, for ``--summary-json``."""
         self._bar = ReadingBar()
         self._collected = 0
-        """Connections that were over when they were last collected."""
+        """Number of ended connections at the last garbage collection."""
 
     @classmethod
     def of(
         cls,
         settings: Reading,
         source: Source | Sniffer,
+        selection: Selection = EVERYTHING,
         *,
-        count: int | None = None,
-        span: Span = ALWAYS,
-        display: Filter | None = None,
         colors: Filter | None = None,
         two_passes: bool = False,
         **wanted: Any,
     ) -> Self:
-        """Build the session and its dissector; ``wanted``: as for :class:`Dissector` and :class:`Demand`.
+        """Build the session and its dissector; ``wanted``: arguments of :class:`Demand` and `CALLBACKS`.
 
-        No request waits for its answer, and plain messages are not compared with others, unless ``display``, ``colors``
-        (a filter that only colours output) or ``wanted`` ask for that. ``two_passes``: requests that wait know answers
-        that come too late for one pass.
+        Responses are linked and copies found only if the selection, ``colors`` (a filter that only colours output) or
+        ``wanted`` need that. ``two_passes``: requests know responses that are too late for one pass.
         """
         from wiredecode.dissect.dissector import Demand, Dissector, find_answers
         from wiredecode.net import Network
 
-        watched = {name: wanted.pop(name) for name in WATCHED if name in wanted}
+        callbacks = {name: wanted.pop(name) for name in CALLBACKS if name in wanted}
         ports, limits = settings.decoding.ports, settings.decoding.limits
         demand = Demand(**{"link_responses": False, "copies": False, "decode_as": ports, **wanted})
-        demand = demand.for_filters(display, colors)
+        demand = demand.for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
             raise UsageError(READ_ONCE)
         if two_passes and demand.link_responses and isinstance(source, list):
             demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
-        dissector = Dissector(demand, Network(limits), **watched)
-        return cls(source, dissector, settings.verbosity, count=count, span=span, display=display)
+        dissector = Dissector(demand, Network(limits), **callbacks)
+        return cls(source, dissector, settings.verbosity, selection)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
-        """Show everything, then the totals; return the exit code."""
+        """Show the selected frames, then the totals; return the exit code."""
         return self.work(lambda: show(self.frames()), summary_json)
 
     def work(self, work: Callable[[], None], summary_json: Path | None = None) -> int:
@@ -150,7 +159,7 @@ class Session:
             self._bar.end()
         self.output.flush()
         if self.shows_totals:
-            self._close(how or ("stopped" if self.stopped else ""), failure)
+            self._report_totals(how or ("stopped" if self.stopped else ""), failure)
         for each in failure.errors if failure else ():
             complain(str(CaptureError(each.path, each.what, each.offset, each.packet, each.advice)))  # not the others
         if summary_json is not None:
@@ -170,7 +179,7 @@ class Session:
         return 2 if failure else 0
 
     def guarded(self, make: Callable[[Frame], Rendered]) -> Callable[[Frame], Rendered]:
-        """``make``, what shows a frame; where it fails by a mistake of ours, the frame is shown without contents."""
+        """Wrap a function that shows a frame: if it raises (a bug of ours), the frame is shown without contents."""
         from wiredecode.frames.failure import strip
 
         def safely(frame: Frame) -> Rendered:
@@ -183,69 +192,66 @@ class Session:
         return safely
 
     def frames(self) -> Iterator[Frame]:
-        """The selected frames. All frames are decoded: what comes later may depend on them."""
-        return self.decoded() if self.shows_all else self._selected(self.decoded())
+        """The selected frames. All frames are decoded, as later ones may depend on them."""
+        return self.all_frames() if self.selection.is_everything else self._selected(self.all_frames())
 
-    @property
-    def shows_all(self) -> bool:
-        """Whether every frame is shown."""
-        return self.count is None and self.times.is_whole and self.display is None
-
-    def decoded(self) -> Iterator[Frame]:
+    def all_frames(self) -> Iterator[Frame]:
         """All frames."""
         assert self.dissector is not None
         return self.dissector.frames(self.batches())
 
     def _selected(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        shown, matches = 0, None if self.display is None else self.display.matches
+        count, display = self.selection.count, self.selection.display
+        shown, matches = 0, None if display is None else display.matches
         self.shown = 0
         for frame in frames:
-            if self.stopped or shown == self.count or not self.within(frame.time_ns):
+            if self.stopped or shown == count or not self.within(frame.time_ns):
                 continue
             if matches is not None and not matches(frame):
                 continue
             yield frame
             shown += 1
             self.shown = shown
-            if shown == self.count and not self.reads_on:
+            if shown == count and not self.reads_on:
                 self.stopped = True
 
     def within(self, time_ns: int) -> bool:
-        start, end = self.span()
+        """Whether a time is within ``--from`` and ``--to``."""
+        start, end = self.span_ns()
         return (start is None or time_ns >= start) and (end is None or time_ns <= end)
 
-    def span(self) -> tuple[int | None, int | None]:
-        """The times asked for, in nanoseconds since the epoch; known when the first packets have been read."""
-        return self.times.since(self.first_ns)
+    def span_ns(self) -> tuple[int | None, int | None]:
+        """``--from`` and ``--to`` in ns since the epoch; known once the first packets were read."""
+        return self.selection.span.since(self.first_ns)
 
     def batches(self) -> Iterator[PacketBatch]:
-        """The packets, until enough has been shown; what was shown is written out before more is waited for."""
-        first = True
+        """The packets, until all selected frames were shown; flushes the output after each batch."""
+        first, display = True, self.selection.display
         for batch in self.capture:
             if len(batch):
                 if first:
                     first, self.first_ns = False, int(batch.time_ns[0])
-                    if self.display is not None:
-                        self.display.clock.first_ns = self.first_ns
-                _, end = self.span()
+                    if display is not None:
+                        display.clock.first_ns = self.first_ns
+                _, end = self.span_ns()
                 if end is not None and not self.reads_on and int(batch.time_ns[0]) > end + READING_SLACK_NS:
-                    self.stopped = True  # never back to False: an interrupt sets it, too
+                    self.stopped = True  # only ever set: an interrupt sets it, too
             if not self.stopped:
-                if self.look is not None:
-                    self.look(batch)
+                if self.on_batch is not None:
+                    self.on_batch(batch)
                 yield batch
             if self.stopped:
                 break
             self.output.flush()
-            over = 0 if self.counted_reader is None else self.totals.connections
-            if over - self._collected >= COLLECT_CONNECTIONS:
-                self._collected = over
+            ended = 0 if self.counted_reader is None else self.totals.connections
+            if ended - self._collected >= COLLECT_CONNECTIONS:
+                self._collected = ended
                 gc.collect()
             if not self.quiet and not self.on_terminal:
                 self._bar.show(self.capture)
         self._bar.end()
 
-    def _close(self, how: str, failure: CaptureError | None) -> None:
+    def _report_totals(self, how: str, failure: CaptureError | None) -> None:
         """Show the totals; ``how``: why reading ended early."""
         from wiredecode.view.totals import files_text, filter_hints, shown_text, totals_text
 
@@ -254,13 +260,13 @@ class Session:
         totals = self.totals
         if failure is not None and not totals.packets:
             return
-        shown = ""
+        shown, display = "", self.selection.display
         if self.shown is not None:
-            whole = not how and self.shown != self.count
-            shown = shown_text(totals, self.shown, whole=whole, chosen=self.chosen if self.display is not None else "")
+            whole = not how and self.shown != self.selection.count
+            shown = shown_text(totals, self.shown, whole=whole, chosen=self.chosen if display is not None else "")
         say(totals_text(totals, how=how, verbose=self.verbose, width=totals_width(), shown=shown))
-        if self.display is not None:
-            for hint in filter_hints(totals, self.display):
+        if display is not None:
+            for hint in filter_hints(totals, display):
                 say(hint)
 
     @property
@@ -277,7 +283,7 @@ class Session:
 
 @contextmanager
 def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
-    """The same files; standard input, which is read twice, is copied into a temporary one."""
+    """The files, with standard input copied to a temporary file, so that they can be read twice."""
     with ExitStack() as opened:
         source: list[str | BinaryIO] = [*files]
         if "-" in files and sys.stdin is not None and not sys.stdin.isatty():
@@ -289,7 +295,7 @@ def rereadable(files: list[str]) -> Iterator[list[str | BinaryIO]]:
 
 
 def collect_less() -> None:
-    """Collect garbage, which until now was not done."""
+    """Turn garbage collection on, which `run` turned off, but rarely."""
     gc.freeze()  # what was imported is never garbage
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()

@@ -27,6 +27,7 @@ def sniff(
     frames.check()
     _ = saving.rotation
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
+    from wiredecode.cli.session import Selection
 
     display = options.display_filter(display_filter, secrets=frames.show_secrets, utc=frames.utc)
     saves = saving.save is not None or summary_json is not None
@@ -35,13 +36,12 @@ def sniff(
         session = SniffSession.of(
             reading,
             sniffer,
-            count=count,
-            display=display,
+            Selection(count, display=display),
             select=display,
             wait_ns=PATIENCE_NS,
             **frames.wanted,
         )
-        show = frames.shower(session)
+        show = frames.writer(session)
         if not session.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")
         return session.run(show, summary_json)

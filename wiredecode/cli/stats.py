@@ -37,11 +37,10 @@ class CaptureOptions(options.Captures):
 
     def session(self, **watched: Any) -> Session:
         """The captures; ``watched``: as for :meth:`Session.of`."""
-        from wiredecode.cli.session import Session
+        from wiredecode.cli.session import Selection, Session
 
-        session = Session.of(
-            self, self.files, span=self.span, display=self.display, two_passes=self.two_passes, **watched
-        )
+        selection = Selection(span=self.span, display=self.display)
+        session = Session.of(self, self.files, selection, two_passes=self.two_passes, **watched)
         session.on_terminal = False
         return session
 
@@ -84,7 +83,7 @@ def _counted(
     counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
-        for frame in session.decoded():
+        for frame in session.all_frames():
             counts = session.within(frame.time_ns) and (display is None or display.matches(frame))
             counters.frame(frame, counts=counts)
 

@@ -164,14 +164,14 @@ def _bytes(text: str) -> bytes:
 def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Messages, *, again: bool) -> Session:
     """One pass; the second one reports nothing."""
     from wiredecode.capture import open_capture
-    from wiredecode.cli.session import ALWAYS, Session
+    from wiredecode.cli.session import EVERYTHING, Selection, Session
 
     files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
     session = Session.of(
         settings,
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
-        span=ALWAYS if again else settings.span,
+        EVERYTHING if again else Selection(span=settings.span),
         two_passes=settings.two_passes,
         link_responses=again,
         copies=True,
@@ -183,11 +183,11 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
 
 def _find(session: Session, finder: Finder) -> None:
     try:
-        for frame in session.decoded():
-            finder.search(*session.span())
+        for frame in session.all_frames():
+            finder.search(*session.span_ns())
             finder.frame(frame)
     finally:
-        finder.search(*session.span())
+        finder.search(*session.span_ns())
 
 
 def _collect(session: Session, collector: Collector) -> None:
@@ -195,7 +195,7 @@ def _collect(session: Session, collector: Collector) -> None:
     from wiredecode.capture import CaptureError
 
     with suppress(CaptureError):  # reported in the first pass
-        for frame in session.decoded():
+        for frame in session.all_frames():
             collector.collect()
             collector.frame(frame)
 

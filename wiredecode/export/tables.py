@@ -178,7 +178,7 @@ class TableExport(Export):
         for batch in self.reader:
             if source.stopped:  # the reader continues to the end for the totals
                 continue
-            rows = within(batch, *source.span())
+            rows = within(batch, *source.span_ns())
             if self.job.count is not None:
                 rows = rows.slice(0, self.job.count - self.done)
             if len(rows):
