@@ -208,10 +208,7 @@ class Dissection:
                 yield frame
 
     def watched(self, messages: Messages | None, connections: ConnectionTable | None) -> Generator[tuple[Frame, bool]]:
-        """All frames, without records, and whether the filter chooses them.
-
-        ``messages`` gets theirs before they come; ``connections`` gets every connection when it is over.
-        """
+        """All frames, each with whether the filter chooses it. ``messages``, ``connections``: are filled on the way."""
         display, packets = self._display(), open_capture(self.paths)
         wanted = {"link_responses": False, "messages": messages, "analyse": connections is not None}
         over = None if connections is None else connections.end

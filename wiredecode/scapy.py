@@ -49,10 +49,7 @@ def first_frame(protocol: Protocol, data: bytes) -> tuple[int, int]:
 
 
 def layer_of(protocol: Protocol, data: bytes, client: bool | None = None) -> type[Layer] | None:
-    """The message type of the frame that ``data`` begins with, as the protocol itself decodes a first frame.
-
-    ``client``: whether the client sent it; None: the bytes decide.
-    """
+    """Message type of the first frame in ``data``. ``client``: whether the client sent it; None: the bytes decide."""
     stop, missing = first_frame(protocol, data)
     if not stop:
         return None

@@ -155,10 +155,7 @@ class Merge:
 
 
 def _joined(parts: list[tuple[_Open, int, int]]) -> tuple[PacketBatch, Int64s]:
-    """The packets at..end of all parts (by rank) as one batch in time order, and that order.
-
-    Numbers and interfaces are still those of the files.
-    """
+    """Packets at..end of all parts as one batch in time order, and that order. Numbers are still those of the files."""
     if len(parts) == 1:
         one, at, end = parts[0]
         return one.batch.part(at, end), np.arange(end - at, dtype=np.int64)

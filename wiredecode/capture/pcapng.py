@@ -318,10 +318,7 @@ def interface(body: bytes, found: Iterable[tuple[int, bytes]], order: str, file:
 
 
 def name_records(body: bytes, order: str) -> tuple[list[NameRecord], bytes]:
-    """The records of a name-resolution block, and the bytes after them (options).
-
-    Record: type 2, length 2, value padded to 4; type 0 ends the records.
-    """
+    """Records of a name-resolution block (type 2, length 2, padded value; type 0 ends), and the bytes after them."""
     head = Struct(order + "HH")
     records: list[NameRecord] = []
     at = 0

@@ -76,10 +76,7 @@ def line_of(error: BaseException) -> str:
 
 
 def open_file(name: str) -> BinaryIO:
-    """The stored bytes of a file, seekable; its ``name`` is that. Raises CaptureError.
-
-    A file that is not local is opened when the first byte is asked for, so that thousands can wait for their turn.
-    """
+    """A stored file, seekable, with its ``name``; a remote one is opened at the first read. Raises CaptureError."""
     if not is_local(name):
         return cast(BinaryIO, Remote(name))
     try:

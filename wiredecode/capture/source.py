@@ -151,9 +151,9 @@ class RawSource:
 
 
 def fill(source: Source, have: bytes, need: int, size: int) -> bytes:
-    """``have`` and what follows it: at least ``need`` bytes unless the stream ends before.
+    """``have`` and the bytes after it: at least ``need`` unless the stream ends.
 
-    Continues towards ``size`` only while no waiting is needed, so that a slow pipe shows its packets immediately.
+    Up to ``size`` bytes are read only without waiting, so that a slow pipe shows its packets immediately.
     """
     parts = [have] if have else []
     total = len(have)

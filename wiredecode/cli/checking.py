@@ -39,10 +39,7 @@ def show_timeline(session: Session, timeline: Timeline, *, json: bool, connectio
 
 
 def judged(session: Session, checker: Checker, also: Callable[[PacketBatch], None] | None = None) -> Iterator[Frame]:
-    """All frames, each after the checker got it; from the first one on the beginning of the capture is known.
-
-    ``also``: is shown the packets, too.
-    """
+    """Pass frames to the checker, then yield them. ``also``: gets every batch of packets before its frames."""
     report = checker.report
 
     def look(batch: PacketBatch) -> None:

@@ -33,10 +33,7 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def group(cls: type[T]) -> type[T]:
-    """A class whose fields are options, declared as the parameters of a typer command.
-
-    A field whose type is a group brings its options. What follows from the options are properties.
-    """
+    """Class decorator: the fields are options, declared as parameters of a typer command or as other groups."""
     declared = {name: value for name, value in vars(cls).items() if isinstance(value, ParameterInfo)}
     for name, info in declared.items():
         if info.default is ...:

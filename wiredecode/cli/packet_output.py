@@ -42,9 +42,9 @@ def chosen_packets(session: Session, limits: Limits, columns: list[str] | None =
 def numbers(
     batches: Iterator[pa.RecordBatch], files: list[str], limits: Limits, found: list[int], *, whole: bool
 ) -> None:
-    """Add the numbers of these packets to ``found``; ``whole``: of all packets of their connections.
+    """Add the numbers of these packets to ``found``; ``whole``: those of all packets of their connections.
 
-    ``whole`` reads ``files`` a second time. Raises ``CaptureError`` after everything before it was added.
+    ``whole`` reads ``files`` a second time. Raises ``CaptureError`` at the end.
     """
     connections: set[int | None] = set()
     with Postponed() as damage:

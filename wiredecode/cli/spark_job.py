@@ -152,10 +152,7 @@ class SparkRun:
         self.written = False
 
     def check(self) -> None:
-        """Refuse, before Spark starts, what inputs, output or states do not allow.
-
-        Raises ``ValueError``, Occupied, Stopped, AlreadyThere.
-        """
+        """Check inputs, output and states before Spark starts. Raises ValueError, Occupied, Stopped, AlreadyThere."""
         from wiredecode.spark.folder import Folder
         from wiredecode.spark.pipeline import Stopped
         from wiredecode.spark.splits import check_size

@@ -51,10 +51,7 @@ def run(
     verbose: bool = False,
     spark: SparkSession | None = None,
 ) -> int:
-    """Print the statistics of folders; return the exit code. What is wrong is one line on standard error.
-
-    ``spark``: a session to use, which is left running; otherwise one is started, whose own messages ``verbose`` shows.
-    """
+    """Print the statistics of folders; return the exit code (2 after an error). ``spark``: session to use."""
     from wiredecode.spark import session
     from wiredecode.spark.stats import Unusable, collected
     from wiredecode.stats.tables import chosen

@@ -190,10 +190,7 @@ def _show(
     color: str,
     bar: ReadingBar,
 ) -> bool:
-    """Show the first rows to people; return whether there are more.
-
-    A table is as wide as it needs to be; if that does not fit, the rows are one below the other.
-    """
+    """Show the first rows to people, one below the other if the table is too wide; return whether there are more."""
     from wiredecode.frames.record import BYTES
     from wiredecode.tables.rows import values
     from wiredecode.view.console import UNBOUNDED_WIDTH, tree_console

@@ -220,10 +220,7 @@ class Ledger:
             self._give_up(self._held.popleft())
 
     def finish(self, last_ns: int) -> None:
-        """The frames end here: waiting requests were not answered, if all bytes of the other side are known.
-
-        ``last_ns``: time of the last packet of the capture.
-        """
+        """End of the frames at ``last_ns``: open requests are unanswered if the other side was captured completely."""
         for request in self._released:
             counts = self._known is None and not request.is_past and not request.is_copy
             self.missed += counts and last_ns - request.time_ns <= self._most_ns

@@ -135,10 +135,7 @@ class PacketFile:
             yield batch
 
     def copy(self, files: list[str], chosen: ChosenPackets, last: int, limits: Limits) -> None:
-        """Write the chosen packets of captures; the pass that chose them has reported what cannot be read.
-
-        ``last``: the number of the last packet.
-        """
+        """Write the chosen packets of captures, up to number ``last``; an earlier pass reported what cannot be read."""
         capture, flows = open_capture(files), None
         if chosen.connections is not None:
             flows = ConnectionPackets(chosen.connections, last, limits)

@@ -200,10 +200,7 @@ def _texts(column: pa.ChunkedArray, name: str) -> list[str]:
 
 
 def _name(value: Any, name: str) -> str:
-    """A value as part of a folder's name; ``/`` and everything else that is special is percent-encoded.
-
-    Names too long for a file system are shortened, and distinguished by a hash. Text that reads as null is not null.
-    """
+    """A value as part of a folder name: percent-encoded, long ones shortened with a hash, the text ``null`` marked."""
     text = quote(str(value).lower() if isinstance(value, bool) else str(value), safe=" ")
     if text == NULL:
         return f"%5F{text[1:]}"

@@ -67,10 +67,7 @@ class RecordExport(Export):
 
 
 def _checked(names: list[str]) -> list[str]:
-    """The columns of records of these names: their keys, and below ``layers`` the fields of all protocols.
-
-    Raises :class:`UnknownColumn`.
-    """
+    """The columns of records by name: their keys, and fields below ``layers``. Raises :class:`UnknownColumn`."""
     layers = [layer for protocol in protocols() for layer in protocol.layers()]
     fields = [entry.name for entry in (*catalogue(layers), *generated_entries(protocols()))]
     tops = dict.fromkeys(name.split(".")[0] for name in fields)

@@ -81,10 +81,7 @@ def check_folder(file: Path) -> None:
 
 
 def packing(stream: BinaryIO, form: Form) -> BinaryIO:
-    """A stream that compresses text into ``stream``; closing it ends the compressed data and leaves ``stream`` open.
-
-    Raises extras.NotInstalled where the codec is not.
-    """
+    """A stream that compresses into ``stream``, which closing it leaves open. Raises extras.NotInstalled."""
     if form.compression == "gzip":
         import gzip
 

@@ -77,9 +77,9 @@ def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[
 
 
 def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
-    """Decode the frame at ``b[p:e]``; ``stop`` and all ranges count from its first byte.
+    """Decode the frame at ``b[p:e]`` field by field; ``stop`` and ranges count from its first byte.
 
-    ``cut``: the rest was not captured, so values that end there and may continue are unknown.
+    ``cut``: later bytes were not captured, so values that may continue there are unknown.
     """
     packet = layer.within(b, p, e)
     values = packet.values(defaults=not cut)  # absent fields may be in the part not captured

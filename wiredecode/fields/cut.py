@@ -20,9 +20,9 @@ STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], data: bytes) -> None:
-    """Remove the values, and their ranges, that may continue beyond the end of ``data``, the captured bytes.
+    """Remove the values, and their ranges, that may continue after ``data``, the captured bytes.
 
-    Values may hold blanks but not end with them, and the bytes after the last value may not be enough for the next.
+    Trailing blanks belong to no value, and the bytes after the last value may be part of the next one.
     """
     stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
     for path in [path for path, (_, end) in ranges.items() if end >= stop]:

@@ -142,10 +142,7 @@ def members(*declared: Member) -> list[Any]:
 
 
 def renamed(cls: "type[JsonObject]") -> "type[JsonObject]":
-    """Class decorator: ``pass_`` and ``name_`` become ``pass`` and ``name``.
-
-    Scapy cannot take keywords as field names, nor attributes of its packets, while it makes a class.
-    """
+    """Class decorator: fields ``pass_`` and ``name_`` become ``pass`` and ``name``, which Scapy cannot declare."""
     for kind in cls.fields_desc:
         kind.name = kind.name.removesuffix("_")
     cls.by_name = {kind.name: kind for kind in cls.fields_desc if not isinstance(kind, Others)}

@@ -113,10 +113,9 @@ class Kind(Field[Any, Any]):
         raise NotImplementedError
 
     def emit(self, em: Emitter) -> str:
-        """Generate code that reads the value; return the expression that holds it.
+        """Generate code that reads the value; return the expression of the value.
 
-        Without a fixed width this one calls :meth:`read`, which must not need the layer then: enough where speed does
-        not matter.
+        By default it calls :meth:`read` with None as the layer, or reads the fixed width.
         """
         return em.fixed(self) if self.fixed else em.call(self)
 

@@ -177,10 +177,7 @@ class Layer(Packet):
         self.stop = position
 
     def read_tagged(self, data: bytes, position: int, end: int) -> int:
-        """Read the tagged fields, as :meth:`read_fields` does the others; return the position after them.
-
-        A layer that has such fields also defines :meth:`build_tagged` and, for the compiler, :meth:`emit_tagged`.
-        """
+        """Read the tagged fields; return the position after them. With :meth:`build_tagged`, :meth:`emit_tagged`."""
         return position
 
     def build_tagged(self) -> bytes:
@@ -221,10 +218,7 @@ class Layer(Packet):
         return super().build()
 
     def self_build(self) -> bytes:
-        """Encode every field that is there: those set, and the required ones with their defaults.
-
-        The last comes first: most lengths count what follows them.
-        """
+        """Encode the fields that are set, and required ones with defaults; from the last, as lengths precede data."""
         parts = {"": self.build_tagged()}
         for kind in reversed(self.in_order):
             if kind.name in self.fields or not isinstance(kind, Optional):
@@ -242,17 +236,11 @@ class Layer(Packet):
         return kind.write(self.getfieldval(name), self)
 
     def values(self, *, defaults: bool = True) -> dict[str, Any]:
-        """The dissected values as plain data, as the compiled decoder gives them.
-
-        ``defaults``: with those that the wire leaves out.
-        """
+        """The dissected values as plain data, as compiled decoders return them; ``defaults``: also omitted ones."""
         return {name: _values(value, defaults) for name, value in self.fields.items()}
 
     def flat_ranges(self, base: int = 0) -> dict[str, Range]:
-        """The range of every field by its path, elements and members included: ``messages[0].data``; from ``base`` on.
-
-        The contents of a structure or array come before it; in tagged fields after it.
-        """
+        """Ranges of all fields by path, as ``messages[0].data``, from ``base`` on; contents before their structure."""
         found: dict[str, Range] = {}
         self._add_ranges(found, "", base, False)
         return found
@@ -359,10 +347,7 @@ copyreg.pickle(type(Packet), _reduced)
 
 
 def present_field(kind: Kind, value: Any, style: Style, before: dict[str, Any]) -> dict[str, Any]:
-    """The keys of one field in a record: itself, the number of an enumeration, what it carries.
-
-    ``before`` is the record of the structure up to this field.
-    """
+    """Keys of one field in a record: itself, the number of an enumeration, its contents. ``before``: earlier keys."""
     if kind.hidden:
         return {}
     if kind.secret and value is not None and not style.secrets:

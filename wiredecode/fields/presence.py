@@ -120,10 +120,7 @@ class When:
     # As Python.
 
     def code(self, terms: Any) -> str:
-        """The condition as a Python expression: what it gives is true or false.
-
-        ``terms`` spells its words for one reader, as an :class:`~wiredecode.fields.emitter.Emitter` does.
-        """
+        """The condition as a Python expression. ``terms``: writes its operands, such as an Emitter (emitter.py)."""
         return self._truth(self.root, terms)
 
     def _truth(self, node: ast.expr, terms: Any) -> str:

@@ -51,10 +51,7 @@ class Piece(Kind):
         super().__init__(name, doc, **kw)
 
     def scan(self, data: bytes, position: int, end: int, layer: Any) -> tuple[int, int, int]:
-        """First byte of the value, the byte after its last, and the place after the field. Raises :class:`Truncated`.
-
-        ``layer`` is the layer or its class.
-        """
+        """Start and stop of the value, and the position after the field. Raises :class:`Truncated`."""
         blanks = getattr(layer, "blanks", TextLayer.blanks)
         pattern = self.pattern(blanks)
         found = None if pattern is None else pattern.match(data, position, end)

@@ -148,10 +148,9 @@ def numbered(first: int, last: int) -> Filter:
 
 
 def compile_filter(text: str, *, secrets: bool = False, utc: bool = False) -> Filter:
-    """The predicate of a display filter. ``secrets``: fields with secrets may be compared. ``utc``: times that name no
-    zone are in UTC, not in that of this machine.
+    """Compile a display filter. Raises :class:`FilterError` with the place in the text.
 
-    Raises :class:`FilterError`, which knows the place in the text.
+    ``secrets``: fields with secrets may be compared. ``utc``: times without a zone are UTC, not local.
     """
     from wiredecode.filter.compare import Comparisons
     from wiredecode.filter.grammar import parse

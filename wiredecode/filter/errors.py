@@ -36,10 +36,7 @@ class FilterError(ValueError):
 
 
 def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
-    """``; did you mean ...?``, or nothing where no name is near.
-
-    ``called``: the long names of short ones; ``prefix``: the common beginning of all names.
-    """
+    """``; did you mean ...?``, or "". ``called``: long names by short ones; ``prefix``: common start of all names."""
     return did_you_mean([prefix + called.get(name, name) for name in close(word, known)])
 
 

@@ -177,9 +177,7 @@ def as_any(values: Values) -> Values:
 
 @lru_cache(maxsize=1024)
 def time_ns(text: str, *, utc: bool = True) -> int | None:
-    """Nanoseconds since the epoch of an RFC 3339 time, None: it is none. Where it names no zone, it is in UTC, or
-    without ``utc`` in that of this machine.
-    """
+    """ns since the epoch of an RFC 3339 time, or None. Without a zone it is UTC (``utc``) or local."""
     head, _, fraction = text.partition(".")
     zone = fraction.lstrip("0123456789")
     digits = fraction.removesuffix(zone)

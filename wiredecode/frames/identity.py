@@ -105,10 +105,7 @@ def began(connection: Connection) -> str:
 
 
 def ended(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
-    """Return who ended it, ``client`` or ``server``, and how, ``FIN`` or ``RST``; None: not ended, or unknown.
-
-    It needs TCP analysis. ``client``: the side of the client, if known better than from TCP.
-    """
+    """Who ended it (``client`` or ``server``), and how (``FIN`` or ``RST``), by TCP analysis; None: unknown."""
     end = connection.health.end if connection.health is not None else None
     if end is None:
         return None

@@ -124,10 +124,7 @@ class Messages:
     """Whether bodies and headers that carry credentials by their purpose are wanted."""
 
     def add(self, frame: Frame, operation: str, bodies: Sequence[bytes | None], **columns: Any) -> None:
-        """Add messages of a frame that was just decoded, with columns of :class:`FrameMessages`.
-
-        Several calls for one frame count on.
-        """
+        """Add messages of a frame just decoded, also in several calls; columns as of :class:`FrameMessages`."""
         if bodies:
             self.count += len(bodies)
             self.parts.append(FrameMessages(frame, operation, bodies, **columns))

@@ -34,10 +34,7 @@ class Analyser:
             self.connections = {}
 
     def analyse(self, segments: Segments, owners: list[Owner], copies: Bools | None = None) -> None:
-        """Analyse the segments of the next packets, in packet order; ``owners``: connection and side of each.
-
-        ``copies`` are packets that were seen before: nothing that TCP did.
-        """
+        """Analyse the next segments, in packet order. ``owners``: connection and side; ``copies``: to be ignored."""
         buffer, columns = segments.buffer, (getattr(segments, name).tolist() for name in NEEDED)
         again = repeat(False, len(owners)) if copies is None else copies.tolist()
         for (state, side), copied, *row, header in zip(owners, again, *columns, strict=True):

@@ -86,8 +86,7 @@ def options(header: bytes) -> tuple[int | None, int | None]:
 
 
 def received_twice(header: bytes, ack: int) -> int | None:
-    """Sequence number of a segment that the receiver says it had before: the first block of SACK lies below the ACK
-    (D-SACK, RFC 2883 section 4)."""
+    """Sequence number of a segment that arrived twice: a first SACK block below the ACK (RFC 2883 section 4)."""
     for kind, value in each_option(header):
         if kind == SACK and len(value) >= 8 and not after(int.from_bytes(value[4:8]), ack):
             return int.from_bytes(value[:4])

@@ -61,10 +61,7 @@ class Octets:
 
 
 def network_layer(batch: PacketBatch, octets: Octets, vlan_tags: int) -> tuple[Int64s, Int64s]:
-    """Offset in the buffer of each packet's network layer, and its ethertype.
-
-    Where there is none it is `TRUNCATED`, `UNKNOWN_LINKTYPE`, or a number that `names.ethertype_name` knows.
-    """
+    """Offset of each packet's network layer, and its ethertype; else `TRUNCATED`, `UNKNOWN_LINKTYPE` or a reason."""
     linktypes = batch.linktype
     first = int(linktypes[0])
     if (linktypes == first).all():

@@ -75,10 +75,7 @@ RECORD_NAMES = {
 
 
 def filter_name(name: str) -> str:
-    """Name in filters of a key of records: ``type`` is ``frame.type``, ``layers.nats.subject`` is ``nats.subject``.
-
-    ``frame`` keeps its name: in filters it has the bytes of the frame as well.
-    """
+    """Filter name of a key of records: ``frame.type``, ``nats.subject`` for ``layers.nats.subject``, ``frame``."""
     first, dot, rest = name.partition(".")
     if first == "layers" and rest:
         return rest

@@ -89,10 +89,7 @@ def find(paths: Sequence[str], sources: str = NONE, heads: MutableMapping[Listed
 
 
 def settled(found: Found, seconds: float, now: float) -> Found:
-    """Return the files that no program writes to at the time ``now``.
-
-    Such a file has not changed for some seconds, or its source has a file that begins later.
-    """
+    """Files that no program writes to at ``now``: unchanged for seconds, or followed by a later file of the source."""
     latest: dict[str, int] = {}
     for file in found.files:
         latest[file.source] = max(file.first_ns, latest.get(file.source, file.first_ns))

@@ -47,10 +47,7 @@ class Occupied(Exception):
 
 @contextmanager
 def alone(out: str) -> Iterator[None]:
-    """No other writer is there meanwhile, or :class:`Occupied`; it ends with the process, too.
-
-    Only local folders can be held: elsewhere two writers need tables of Iceberg or Delta.
-    """
+    """Hold a local folder against other writers, until the process ends. Raises :class:`Occupied`."""
     place = place_of(out)
     if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
         yield
@@ -173,10 +170,7 @@ class Folder:
         self._delete(self._old)
 
     def discard(self) -> None:
-        """The run has failed: remove what it wrote, as far as that can still be done.
-
-        Tasks that end only now may still make files, in the midst of it too, so it is tried until it stays away.
-        """
+        """Remove the files of a failed run. Tasks that end now can still write some, so it tries until none appear."""
         gone = 0
         for _ in range(DISCARDS):
             with suppress(Exception):

@@ -230,10 +230,7 @@ class ProcessedFiles:
             self._system.move(f"{self._path}/{part}", f"{self._path}/{name}")
 
     def keep(self, log: Log, there: Container[str] = ()) -> None:
-        """A step is done: forget states that no step needs, those of attempts that do not count, and old steps.
-
-        ``there``: names of the files that still exist.
-        """
+        """End of a step: drop unneeded states, failed attempts and old steps. ``there``: existing files."""
         if len(log.steps) > KEPT:
             log.steps[:-KEPT] = [folded(log.steps[:-KEPT], there)]
         self.write(LOG, asdict(log))

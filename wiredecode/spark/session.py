@@ -78,10 +78,7 @@ class CannotStart(Exception):
 
 
 def check(master: str = "local[*,4]") -> None:
-    """Raise :class:`CannotStart` where pyspark, pandas or Java is missing or too old; nothing is started for it.
-
-    NotInstalled of extras where there is no pyspark.
-    """
+    """Raise :class:`CannotStart` if pyspark, pandas or Java is missing or too old, or NotInstalled without pyspark."""
     if master.startswith("sc:"):
         raise CannotStart("Spark Connect (sc://...) cannot be used: name the master itself, or run it there")
     _check_packages()
@@ -170,8 +167,7 @@ def mute_lost_java(server: socketserver.BaseServer) -> None:
 
 
 def apart(work: Callable[[], None]) -> None:
-    """Run it in a separate thread: an interrupted call of Java would get in the way of the next one. Java may be gone
-    already."""
+    """Run in a separate thread: an interrupted call of Java would block the next one. Errors are ignored."""
 
     def quietly() -> None:
         with suppress(Exception):

@@ -62,10 +62,7 @@ class Unreadable(Exception):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("wiredecode")`` known to a session, with errors of one line unless it was set otherwise.
-
-    Raises ``ValueError`` if Spark is too old.
-    """
+    """Register the format ``wiredecode`` with a session, and errors of one line. Raises ValueError: Spark is old."""
     release = ".".join(spark.version.split(".")[:2])
     if tuple(map(int, release.split("."))) < OLDEST:
         least = ".".join(map(str, OLDEST))

@@ -244,8 +244,7 @@ class Headers:
         return found
 
     def chain(self, at: int, seen: set[int]) -> list[int]:
-        """The records that follow from each other to the end of ``data``; none if they do not come that far, or lead to
-        one that was seen. All are added to ``seen``."""
+        """Records from ``at`` to the end of ``data``; none if the chain ends before or meets ``seen``, which grows."""
         found: list[int] = []
         last = self._size - self._header
         while at <= last:

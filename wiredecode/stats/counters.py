@@ -297,10 +297,7 @@ def table_of(statistic: Statistic, rows: Iterable[Row], schema: pa.Schema) -> pa
 
 
 def with_facts(rows: list[Row], connections: Iterable[Row], *, whole: bool) -> Iterator[Row]:
-    """``rows``, counted by connection, with CONNECTION_FACTS of ``connections``, rows of their table.
-
-    ``whole``: connections without frames come, too.
-    """
+    """Rows by connection with CONNECTION_FACTS from the table of connections; ``whole``: also those without frames."""
     facts = {each["connection"]: each for each in connections}
     if whole:
         there = {row["connection"] for row in rows}

@@ -64,10 +64,7 @@ NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
 def chosen(names: Iterable[str] | None, *, captures: bool = False) -> list[Statistic]:
-    """The statistics of these names, all for none, in their order. Raises ``ValueError``.
-
-    ``captures``: those, too, that are counted of captures only.
-    """
+    """The statistics of these names, or all. Raises ValueError. ``captures``: also those that Spark does not have."""
     known = {each.name: each for each in (_EVERY if captures else STATISTICS)}
     wanted = tuple(names or known)
     for name in wanted:
@@ -138,10 +135,7 @@ def counted_grid(table: pa.Table, columns: list[str], *, people: bool) -> RichTa
 
 
 def _cells(name: str, column: pa.ChunkedArray, *, people: bool) -> list[Any]:
-    """Values as text: ``#3`` for connections, seconds without trailing zeros, other numbers to three digits.
-
-    For ``people`` thousands have separators.
-    """
+    """Values as text: ``#3`` for connections, at most three decimals; for ``people`` with thousands separators."""
     found = values(column.combine_chunks())
     if name == CONNECTION:
         return [None if number is None else f"#{number}" for number in found]

@@ -39,10 +39,7 @@ class _NoPandas:
 
 
 def without_pandas() -> None:
-    """For programs that hand no table to pandas: Arrow does not import it, which takes 0.3 s and 46 MB.
-
-    It would with the first array that is made of Python objects. Asked for a DataFrame it still does.
-    """
+    """Stop Arrow from importing pandas (0.3 s, 46 MB) with its first array of Python objects. DataFrames still work."""
     from pyarrow import lib
 
     if "pandas" not in sys.modules:

@@ -21,10 +21,7 @@ BIT_OF = dict(zip(KINDS, BITS, strict=True))
 
 
 def row(connection: Connection, other: str | None = None) -> dict[str, Any]:
-    """The row of a connection that is over; ``other``: its likely protocol, if it is not decoded.
-
-    Times of analysis are null where there was none.
-    """
+    """The row of an ended connection; null without TCP analysis. ``other``: its likely protocol, if not decoded."""
     client, health = client_side(connection), connection.health
     found: dict[str, Any] = {
         "connection": connection.id,

@@ -29,9 +29,9 @@ NO_CONFIRM: ConfirmRow = (None,) * 5
 def confirms_of(
     parts: Sequence[FrameMessages], counts: Sequence[int], firsts: Sequence[int]
 ) -> tuple[list[ConfirmRow], Int64s]:
-    """Answers to the messages of parts: the different ones, and the index of the answer of each message.
+    """Distinct responses to the messages of parts, and the index of the response of each message.
 
-    ``counts``: messages of each part; ``firsts``: the number of messages of its frame before it.
+    ``counts``: messages of each part; ``firsts``: number of messages of its frame before it.
     """
     answers: list[ConfirmRow] = []
     starts: list[int] = []

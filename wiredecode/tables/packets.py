@@ -66,10 +66,7 @@ class Facts:
         self.flags[rows] = segments.flags[first]
 
     def add_ip(self, octets: Octets, rows: Int64s, at: Int64s, available: Int64s, version: int) -> Int64s:
-        """Other packets whose IP header starts ``at``, ``available`` bytes before the end; which of them are plain.
-
-        Plain: neither a fragment nor anything else whose transport must be looked for.
-        """
+        """Add packets with an IP header at ``at``; return which are plain: no fragment, transport header next."""
         whole = (available >= (20 if version == 4 else 40)) & (octets.u8(at) >> 4 == version)
         rows, at, available = rows[whole], at[whole], available[whole]
         self.version[rows] = version

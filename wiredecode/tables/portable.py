@@ -184,10 +184,7 @@ def _parts(array: pa.StructArray) -> list[pa.Array]:
 
 
 def by_protocol(rows: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
-    """Rows of each protocol, with those members of ``layers`` that its frames can have.
-
-    If none of them was asked for, ``layers`` stays as it is (docs/tables.md, "Frames").
-    """
+    """Rows by protocol, with the members of ``layers`` that its frames can have (docs/tables.md, "Frames")."""
     column = rows.column(PROTOCOL)
     for protocol in pc.unique(column).to_pylist():
         own = pc.is_null(column) if protocol is None else pc.equal(column, protocol)

@@ -24,10 +24,7 @@ Fix = Callable[[Any], Any]
 
 
 def rows(batch: pa.RecordBatch, show: Show = bytes.hex) -> list[dict[str, Any]]:
-    """One dictionary per row. Times become RFC 3339, maps lists of key and value, bytes what ``show`` says.
-
-    Members of structures that are null are left out: most of a frame's layers are. Names of columns must be unique.
-    """
+    """A dict per row, JSON-ready: RFC 3339 times, maps as lists, bytes by ``show``, null struct members omitted."""
     columns = [values(column, show) for column in batch.columns]
     names = batch.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -67,10 +64,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType, show: Show) -> tuple[pa.DataType, Fix | None]:
-    """The type as which values are taken out, and their conversion to JSON; None: none is needed.
-
-    Times are integers, for Python's have no nanoseconds; there are no dictionaries.
-    """
+    """Type in which values are read, and conversion to JSON (None: none). Times as integers keep nanoseconds."""
     if pa.types.is_timestamp(kind):
         factor = PER_SECOND["ns"] // PER_SECOND[kind.unit]
         return pa.int64(), lambda ticks: rfc3339(ticks * factor)

@@ -119,10 +119,7 @@ def _schema(table: str, columns: list[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns named, in this order; ``layers.nats.subject`` names a member of a structure.
-
-    Raises :class:`UnknownColumn`.
-    """
+    """Columns by name, in this order, also members as ``layers.nats.subject``. Raises :class:`UnknownColumn`."""
     if columns is None:
         return schema
     columns = known_columns(columns, _names(schema))
@@ -311,10 +308,7 @@ def merged_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
 
 
 def merged(one: pa.Field, two: pa.Field) -> pa.Field:
-    """The column that holds both: members of structures together, elements of lists merged, integers widened.
-
-    Everything else that differs becomes JSON text.
-    """
+    """A column for both: members united, list elements merged, integers widened; anything else becomes JSON text."""
     if is_json(one) or is_json(two):
         return json_field(one.name)
     if pa.types.is_struct(one.type) and pa.types.is_struct(two.type):

@@ -113,10 +113,7 @@ class Half:
         return -1 if found < 0 else found - (self.at - self._base)
 
     def hand_on(self, data: bytes, skip: int, size: int, known: int) -> None:
-        """``data`` is in clear what lies ``skip`` bytes on; ``size`` bytes of the wire are done with.
-
-        ``known``: the packet before which it could not be read.
-        """
+        """Deliver plaintext ``data`` at ``skip``; ``size`` bytes are read. ``known``: it was not readable before."""
         if data:
             first, behind = self.at + skip, self.at + size
             last = bisect_left(self._ends, behind)
@@ -141,10 +138,7 @@ class Half:
             self.direction.ignored += size
 
     def record(self, kind: int, data: bytes, size: int, known: int = 0) -> Record:
-        """The next record, which has ``size`` bytes and holds ``data``.
-
-        ``known``: the packet before which it could not be read; 0: it is in clear.
-        """
+        """The next record, of ``size`` bytes with ``data``. ``known``: logical time of its key; 0: not encrypted."""
         header = bytes([kind]) + self.peek(2, 1) + len(data).to_bytes(2)
         first, last = bisect_right(self._ends, self.at), bisect_left(self._ends, self.at + size)
         packets, times, readies, ready_ns = self._columns

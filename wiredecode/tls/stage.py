@@ -30,10 +30,7 @@ class Found(NamedTuple):
 
 
 def first_record(events: list[Event]) -> Found | int | None:
-    """Return the first whole record at the front of a packet, or the packet by which there is none.
-
-    None: more may come.
-    """
+    """The first whole record at the start of a packet; or logical time by which there is none; None: undecided."""
     pieces: list[tuple[int, int, int, Chunk]] = []
     for event in events:
         if isinstance(event, Chunk):

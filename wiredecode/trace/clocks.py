@@ -91,10 +91,7 @@ def between(one: Sequences, other: Sequences) -> tuple[int, int] | None:
 
 
 def compare(files: Sequence[str | Path]) -> list[Offset | None]:
-    """Return the offset of each file's clock to that of the first; None: no connection shows it.
-
-    An offset is 0 where one clock explains both captures.
-    """
+    """Offset of each file's clock to the first; 0 if one clock explains both; None if no connection shows it."""
     first = Offset(str(files[0]), 0, 0)
     if not 1 < len(files) <= MOST_FILES:
         return [first, *(Offset(str(file), 0, 0) for file in files[1:])]

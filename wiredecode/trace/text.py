@@ -113,10 +113,7 @@ def title(message: Message, *, topic: bool = True) -> str:
 
 
 def hop_lines(message: Message, first_ns: int, width: int = WIDTH) -> Iterator[tuple[Hop | None, str]]:
-    """The lines of the whole way, each with the hop that it describes; those of the summary describe none.
-
-    ``first_ns``: when the capture began.
-    """
+    """All lines, each with its hop; summary lines have none. ``first_ns``: start of the capture."""
     way = hops(message)
     for line in wrapped(title(message), "", "  ", width):
         yield None, line

@@ -247,9 +247,9 @@ class CaptureModel:
     def frames(
         self, dissector: Dissector, job: Job, look: Look = lambda batch: None, so_far: Callable[[], Any] | None = None
     ) -> Iterator[Frame]:
-        """All frames once more. What cannot be read is a problem of :meth:`run`. Raises :class:`Stopped`.
+        """All frames once more; :meth:`run` reports errors. ``look``: gets packets first. Raises :class:`Stopped`.
 
-        ``look`` sees packets before their frames; ``so_far`` makes the result of the job until then.
+        ``so_far`` makes the intermediate result of the job.
         """
         if self._gone:
             raise RuntimeError("the ring has dropped its first files: save with -w to keep all of them")

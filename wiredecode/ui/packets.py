@@ -210,10 +210,7 @@ class Resume:
             self.head = start
 
     def offset(self, batch: PacketBatch, info: FileInfo) -> int | None:
-        """Offset of the packet after a batch; the first batch has to come first. None: not known.
-
-        info: the metadata until now. Descriptions in a pcapng file after its first packet are not in its head.
-        """
+        """File offset of the packet after a batch; None: unknown. Call it for all batches, in order."""
         if batch.origin is None:
             return None
         if self._pcap:

@@ -79,7 +79,7 @@ class ReportScreen(BackScreen):
         yield self.progress
 
     def on_mount(self) -> None:
-        super().on_mount()
+        super().on_mount()  # before the rest, although Textual calls it again
         self.set_interval(PROGRESS_SECONDS, self.show_status)
         if self.lines.made:
             self.call_after_refresh(self._begin)

@@ -49,10 +49,7 @@ LEAST_WIDTHS = (("who", 14), ("ended", 11), ("who", 8))
 
 
 def table(rows: Iterable[Activity], width: int | None = None) -> list[str]:
-    """The connections as aligned lines below a heading; escaped. ``width``: columns of the terminal, if it is one.
-
-    On a terminal, what all connections have in common is left out (protocol), or is in the heading (server).
-    """
+    """Connections as aligned, escaped lines with a heading; what all have in common is only there, or left out."""
     heads = ["#", "frames", "bytes", "seconds", "protocol", "client → server", "ended", "who"]
     cells: list[tuple[str, ...]] = []
     for row in rows:

@@ -165,8 +165,7 @@ class ScreenLines:
 
 
 def fit(pairs: list[Pair], first: int, width: int) -> str:
-    """``name=value name=value`` in ``width`` columns: values are cut in the middle until the ``first`` pairs fit,
-    then the end is left out."""
+    """``name=value ...`` in ``width`` columns: shortens values until the ``first`` pairs fit, then omits pairs."""
     text = " ".join(f"{name}={value}" for name, value in pairs)
     if cell_len(text) <= width:
         return text

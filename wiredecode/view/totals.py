@@ -53,8 +53,7 @@ def totals_text(totals: Totals, *, how: str = "", verbose: bool = False, width: 
 
 
 def shown_text(totals: Totals, shown: int, *, whole: bool, chosen: str) -> str:
-    """Number of frames shown (or packets, if no frames were read), and the total if the capture was read to
-    its end (``whole``); "" for all. ``chosen``: what they do, as "match the filter"; empty: they are in a time."""
+    """Text of the frames (or packets) shown, and the total if all was read (``whole``). ``chosen``: the reason."""
     packets = totals.tcp_packets and not totals.connections
     noun, total = ("packet", totals.packets) if packets else ("frame", sum(totals.frames.values()))
     what = chosen or "are in the time asked for"

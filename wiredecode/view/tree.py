@@ -30,8 +30,7 @@ NULL = 0x40
 
 
 def frame_tree(frame: Frame, first_ns: int = 0, options: TreeOptions = DEFAULT, style: str = "") -> RenderableType:
-    """The tree of a frame that was dissected with ``Style(Raw)``; ``first_ns``: when the capture began, ``style``: of
-    its first line."""
+    """Tree of a frame dissected with ``Style(Raw)``. ``first_ns``: start of the capture; ``style``: first line."""
     title = _title(frame, options.times.labelled(frame.time_ns, first_ns))
     title.stylize(style)
     tree = Tree(title, guide_style="dim")

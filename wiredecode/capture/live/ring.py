@@ -109,10 +109,7 @@ class PacketRing:
             _bind_to_all(self._socket)
 
     def read(self, wait: float) -> PacketBatch | None:
-        """The packets that are there; None when none came within ``wait`` seconds.
-
-        Raises OSError when the interface is gone or down.
-        """
+        """The packets in the ring; None if none came in ``wait`` seconds. Raises OSError if the interface is gone."""
         parts = self._copy_blocks()
         if not parts:
             if self._poll.poll(wait * 1000):

@@ -35,10 +35,7 @@ def read_varint(field: str, data: bytes, position: int, end: int) -> tuple[int, 
 
 
 def fast_varint(b: bytes, p: int, e: int) -> tuple[int, int]:
-    """The compiled decoders' reader of varints of several bytes: 64 bits, and the position after them.
-
-    Those of two bytes (lengths) and of nine (times in nanoseconds) are the usual ones.
-    """
+    """Read a varint of several bytes: 64 bits, and the position after it. Fast for two bytes and for nine."""
     if p + 1 < e and b[p + 1] < 0x80:
         return b[p] & 0x7F | b[p + 1] << 7, p + 2
     if p + 9 <= e and b[p + 8] < 0x80:

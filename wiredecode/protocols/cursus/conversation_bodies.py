@@ -38,10 +38,7 @@ CLUSTER_AUTH = b"\0\7clusterAUTH "
 
 
 def read(frame: Frame, style: Style | None, forced: str | None, last: str | None) -> dict[str, Any]:
-    """Fill in everything that the frame itself contains; return its fields by name, JSON-ready and with secrets hidden.
-
-    ``forced``: the dialect the user wants; ``last``: that of the frame before.
-    """
+    """Decode the body: return its fields by name, JSON-ready, secrets hidden. ``last``: dialect of the frame before."""
     body = _cut_body(frame, last) if frame.is_partial else None
     if body is None:
         body = classify(frame.buffer, frame.start, frame.stop, frame.sender, forced)

@@ -138,10 +138,7 @@ def sound(dialect: str, values: dict[str, Any]) -> bool:
 
 
 def fit(dialect: str, data: bytes, start: int, stop: int) -> dict[str, Any] | None:
-    """The values of the frame at ``data[start:stop]`` if it is a batch of this dialect, to the last byte.
-
-    Of messages only the count, unless a text in them is not UTF-8.
-    """
+    """The values of ``data[start:stop]`` if it is a whole batch of this dialect; UTF-8 messages are only counted."""
     layer = BATCHES[dialect]
     try:
         values, reached = compiler.decoder(layer, "walk")(data, start, stop)
@@ -163,10 +160,7 @@ def may_be_seed(data: bytes, start: int, stop: int) -> bool:
 
 
 def tie(data: bytes, start: int) -> bool:
-    """Whether to read a frame that fits today's layout and the older document's as the latter.
-
-    Partitions 77824, 78080, ... do not occur; partitions 0 to 9 do.
-    """
+    """Whether a frame that fits both layouts is of the older one: partitions 0 to 9 occur, 77824, 78080 ... do not."""
     at = start + 8 + int.from_bytes(data[start + 6 : start + 8], "big")
     partition = int.from_bytes(data[at : at + 4], "big")
     return partition & TIE_MASK == TIE_VALUE and partition >> 8 & 0xFF in b"0123456789"

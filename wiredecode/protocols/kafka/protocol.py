@@ -96,10 +96,7 @@ class Kafka(Protocol):
         return Found(0, True) if chain.whole and chain.end == len(data) else self.search(data, final=final)
 
     def search(self, data: bytes, *, final: bool) -> Found:
-        """The first request that is whole or may become so, or responses whose correlation ids go up.
-
-        Refuted bytes are not looked at again: all before the position that is returned.
-        """
+        """Find a request that may be whole, or responses with rising correlation ids; rejected bytes are passed."""
         behind = max(0, len(data) - LEAST_BYTES)
         for match in FRONT.finditer(data):
             position = match.start()

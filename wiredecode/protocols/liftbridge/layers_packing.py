@@ -69,10 +69,7 @@ def read_item(field: str, data: bytes | bytearray, position: int, end: int) -> I
 
 
 def skip(data: bytes | bytearray, position: int, end: int, count: int) -> tuple[int, int]:
-    """Step over ``count`` items with all their members; return the position and how many are still to come.
-
-    Stops in front of the first item that is not whole, so that more bytes can be stepped over from there on.
-    """
+    """Skip up to ``count`` whole items with all members; return the position, and the number of items left."""
     while count:
         try:
             item = read_item("item", data, position, end)

@@ -129,10 +129,7 @@ def chain(found: Lines) -> Int64s:
 
 @lru_cache(maxsize=65_536)
 def parts_of(head: bytes) -> tuple[int, ...]:
-    """Kind, start and stop of subject and sid, and size of the header block, of the part before a size.
-
-    The kind is 0 if the message must be read singly.
-    """
+    """Kind, bounds of subject and sid, size of headers, of the words before a size. Kind 0: decode it one by one."""
     match = PLAIN.fullmatch(head)
     if match is None:
         return NOT_PLAIN

@@ -140,10 +140,7 @@ def sized_stop(data: bytes, position: int) -> int:
 
 
 def body_stop(data: bytes, position: int, body: int, name: str) -> int:
-    """Where an operation with a counted body ends; without a valid size, after its line.
-
-    A body that is not followed by CRLF ends the operation: decoding reports the missing bytes.
-    """
+    """End of an operation with a counted body; of its line if the size is invalid or no CRLF follows the body."""
     stop = sized_stop(data, position)
     if len(data) < stop or data[stop - 2 : stop] == b"\r\n":
         return stop

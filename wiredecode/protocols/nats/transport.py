@@ -120,9 +120,9 @@ def chunk_plain(data: bytes, position: int, stop: int) -> s2.Plain:
 
 
 def s2_plain(data: bytes) -> bytes | str | None:
-    """Plain bytes of the S2 chunks at the front of ``data``, up to the first that holds something.
+    """Plain bytes of the S2 chunks at the front of ``data``, up to the first with content. None: more bytes are needed.
 
-    A text: they are none, by their CRC. None: needs more bytes. Chunks do not need those before them.
+    A text: why they are no S2. Chunks do not depend on earlier ones.
     """
     position = 0
     while position < len(data):

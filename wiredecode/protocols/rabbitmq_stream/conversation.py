@@ -460,10 +460,7 @@ def _listed(frame: Frame, name: str) -> list[int]:
 
 
 def user_name(mechanism: str, data: bytes) -> str | None:
-    """The user name in a client's first SASL payload, without the secret; None if the mechanism does not show one.
-
-    RFC 4616; AMQP 0-9-1 field table for AMQPLAIN.
-    """
+    """User name of a client's first SASL payload (RFC 4616; AMQP 0-9-1 table for AMQPLAIN); None if it has none."""
     if mechanism == "PLAIN":
         parts = data.split(b"\0")  # authorisation id, name, password: of another form each could be the password
         return text(parts[1]) if len(parts) == 3 and parts[1] and parts[2] else None

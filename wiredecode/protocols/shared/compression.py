@@ -289,8 +289,7 @@ def _snappy_raw(data: bytes, limit: int) -> Decompressed:
 
 
 def _snappy(data: bytes, limit: int) -> Decompressed:
-    """Chunks of the framing format: type, 24-bit length, then for data chunks a masked CRC-32C and at most 64
-    KiB."""
+    """Snappy framing: type, 24-bit length; data chunks have a masked CRC-32C and at most 64 KiB."""
     pieces: list[bytes] = []
     position, left = 0, limit
     try:

@@ -35,10 +35,7 @@ class Offers(ABC):
         return (layer.__name__ for layer in self.layers())
 
     def identities(self) -> Mapping[str | None, IdentityReader]:
-        """By message type, its own or a carried one: what a frame says about the client or server of its connection.
-
-        ``IDENTITIES`` of the module ``identity``.
-        """
+        """By message type: what a frame says about its client or server; ``IDENTITIES`` of the module ``identity``."""
         return self._offered("identity", "IDENTITIES", NO_IDENTITIES)  # type: ignore[no-any-return]
 
     def checks(self) -> Checks | None:

@@ -190,10 +190,7 @@ class Publications:
 
 
 def is_sure(frame: Frame, publication: Publication) -> bool:
-    """Whether a confirm cannot be about another publish of the same number, which was lost.
-
-    One that was sent before what it would confirm is. Else both that publish and the confirm of this one were lost.
-    """
+    """Whether a confirm belongs to this publish: no other one of the same number can be lost between them."""
     span = publication.time_ns, frame.time_ns, frame.ready
     return span[0] <= span[1] and not all(side.lost_between(*span) for side in frame.connection.directions)
 

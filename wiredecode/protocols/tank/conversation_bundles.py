@@ -351,10 +351,7 @@ def outcome(code: int, endpoint: bytes | str | None, table: Mapping[int, str]) -
 
 
 def result_places(addressed: Topics, results: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
-    """The topic and the partitions of each result of Produce, in order; longer than ``results`` if some are missing.
-
-    A result for a whole topic also covers its partitions in later entries of the request.
-    """
+    """Topic and partitions of each result of Produce; one for a topic covers its partitions in later entries."""
     places: list[tuple[str, list[int]]] = []
     stopped: dict[str, list[int]] = {}
     for topic, partitions in addressed:

@@ -147,10 +147,7 @@ SEVERAL = (
 
 
 def document_layout(data: bytes, position: int, end: int) -> bool:
-    """Whether the layout with extra flags, which only the document knows, fits: the messages end where the bundle does.
-
-    No program writes it; where it does not fit, bit 7 is ignored as all readers do.
-    """
+    """Whether the documented layout with extra flags fits to the end. No program writes it: else bit 7 is ignored."""
     return fits_document(data, position - 1, end)
 
 
@@ -339,10 +336,7 @@ def message_count(bundle: Any) -> int:
 
 
 def plain_header(bundle: Any) -> bytes:
-    """The header of a bundle as it would be without compression, for a message set that was decompressed.
-
-    The numbers of a sparse bundle are left 0: only that they are there decides how its messages are read.
-    """
+    """The header of an uncompressed bundle, for a decompressed message set; numbers are 0, only presence counts."""
     flags = bundle["flags"] & (names.COUNT_MASK | names.SPARSE)
     count = b"" if flags & names.COUNT_MASK else shortest(bundle.get("message_count", 0))
     sparse = bytes(8) if flags & names.SPARSE else b""

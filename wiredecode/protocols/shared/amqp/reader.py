@@ -97,11 +97,7 @@ def record(data: bytes, show: Show) -> dict[str, Json] | None:
 
 
 def message(data: bytes) -> list[Node] | None:
-    """The sections of an AMQP 1.0 message, in order, or None if the bytes are none.
-
-    A section is a described node named after it (header, properties, data, sequence, value ...) whose
-    children are descriptor and value.
-    """
+    """The sections of an AMQP 1.0 message, in order, or None; children of a section: descriptor and value."""
     if record(data, bytes.hex) is None:
         return None
     nodes: list[Node] = []
