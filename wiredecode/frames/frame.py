@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -330,26 +329,35 @@ class Frame:
 
     # For people: of frames that wiredecode.read gives.
 
+    presenter: ClassVar[Any] = None
+    """``view/notebook.py``, which shows frames: it is above this module, and sets this when it is imported."""
+
+    def _presenter(self) -> Any:
+        """Shows this frame; :raises RuntimeError: nobody imported it."""
+        if self.presenter is None:
+            raise RuntimeError("frames are shown by wiredecode.view.notebook: import it first")
+        return self.presenter
+
     def __repr__(self) -> str:
-        return f"<Frame {presenter().frame_line(self)}>"
+        return f"<Frame {self.presenter.frame_line(self) if self.presenter else (self.number, self.type)}>"
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields by layer, outermost first, bytes as bytes: ``frame.fields["nats"]["subject"]``."""
-        found: dict[str, Any] = presenter().frame_fields(self)
+        found: dict[str, Any] = self._presenter().frame_fields(self)
         return found
 
     def record(self, *, bytes: str = "hex", ranges: bool = False) -> dict[str, Any]:  # noqa: A002 - as --bytes
         """The record of docs/records.md. ``bytes``: hex, base64, text, sha256 or length, as ``--bytes``."""
-        found: dict[str, Any] = presenter().frame_record(self, bytes, ranges=ranges)
+        found: dict[str, Any] = self._presenter().frame_record(self, bytes, ranges=ranges)
         return found
 
     def tree(self, *, width: int = 100, full: bool = False, hexdump: bool = False) -> str:
         """The tree of ``wiredecode pcap`` as text, lines as long as ``width`` columns; escaped."""
-        return str(presenter().frame_text(self, width, full=full, hexdump=hexdump))
+        return str(self._presenter().frame_text(self, width, full=full, hexdump=hexdump))
 
     def _repr_html_(self) -> str:
-        return str(presenter().frame_html(self))
+        return str(self._presenter().frame_html(self))
 
 
 def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
@@ -361,11 +369,6 @@ def merge_generated(frame: Frame, unshown: frozenset[str]) -> None:
             if name in outermost or name in unshown or any(name in record for record in layers.values()):
                 continue
             outermost[name] = value
-
-
-def presenter() -> Any:
-    """The module that shows frames. It is above this one, so it is loaded when a frame is shown."""
-    return import_module("wiredecode.view.notebook")
 
 
 _NO_ROW = ("frame", "time", "connection", "layers", "findings", *TUNNEL_COLUMNS)

@@ -19,7 +19,7 @@ from wiredecode.net.types import Chunk, Direction, Gap
 
 if TYPE_CHECKING:
     from wiredecode.frames.block import Bulk, BulkSplit
-    from wiredecode.protocols.base import Split, Splitter
+    from wiredecode.frames.framing import Split, Splitter
 
 COLUMNS = ("ends", "packet", "time_ns", "ready", "ready_ns")
 

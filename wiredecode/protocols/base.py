@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.framing import Found as Found
+from wiredecode.frames.framing import LengthPrefix as LengthPrefix
+from wiredecode.frames.framing import Number as Number
+from wiredecode.frames.framing import Split as Split
+from wiredecode.frames.framing import Splitter as Splitter
 from wiredecode.protocols.shared.data import data_of
-from wiredecode.protocols.shared.framing import Found as Found
-from wiredecode.protocols.shared.framing import LengthPrefix as LengthPrefix
-from wiredecode.protocols.shared.framing import Number as Number
-from wiredecode.protocols.shared.framing import Split as Split
-from wiredecode.protocols.shared.framing import Splitter as Splitter
 from wiredecode.protocols.shared.offers import NO_IDENTITIES, Offers
 
 if TYPE_CHECKING:

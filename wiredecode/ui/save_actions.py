@@ -19,6 +19,7 @@ from wiredecode.frames.record import dumps, record_line
 from wiredecode.ui.detail import Branch, TreePane
 from wiredecode.ui.jobs import Job, Stopped
 from wiredecode.ui.model import CaptureModel
+from wiredecode.view.notebook import frame_record
 
 SHOWN_CHARACTERS = 50
 
@@ -56,7 +57,7 @@ def copied(
     elif what == "filter" and select is not None:
         text = select.text
     elif what == "record" and frame is not None:
-        text = dumps(frame.record()).decode().rstrip("\n")
+        text = dumps(frame_record(frame, "hex")).decode().rstrip("\n")
     elif what == "command":
         text = command(files, select)
     if text is None:

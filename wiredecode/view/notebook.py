@@ -4,6 +4,7 @@ For frames that were dissected with :func:`style`: bytes are kept, and shown as 
 """
 
 import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -74,3 +75,6 @@ def frame_html(frame: Frame) -> str:
 
     line, tree = escape(frame_line(frame)), escape(frame_text(frame, HTML_WIDTH, hexdump=True))
     return f"<details><summary><code>{line}</code></summary><pre>{tree}</pre></details>"
+
+
+Frame.presenter = sys.modules[__name__]

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from wiredecode.fields import credentials
 from wiredecode.fields.lua import Code, Script, Writer, fields_of, quoted, spelled
+from wiredecode.frames.framing import LengthPrefix, Number
 from wiredecode.protocols.base import Protocol
 from wiredecode.protocols.registry import carried_by, protocols
-from wiredecode.protocols.shared.framing import LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import ProxyV1, ProxyV2
 
 RUNTIME = ("runtime.lua", "formats.lua", "stream.lua")

@@ -6,11 +6,11 @@ from operator import attrgetter
 
 from wiredecode.fields import Truncated, compiler
 from wiredecode.fields.numbers import varint
+from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.cursus import evidence_body as bodies
 from wiredecode.protocols.cursus import names
 from wiredecode.protocols.cursus.layers import Envelope
 from wiredecode.protocols.cursus.layers_batch import BATCHES, fit, sound
-from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Longest plausible body: the limit of clients and older brokers."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.cursus import NAME, PORTS, names, names_texts
@@ -13,7 +14,6 @@ from wiredecode.protocols.cursus.evidence import MAX_FRAME_BYTES, FrameChain, ju
 from wiredecode.protocols.cursus.layers import TEXT_LAYERS
 from wiredecode.protocols.cursus.layers_batch import BATCHES, LABELS
 from wiredecode.protocols.cursus.names import COMMANDS
-from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, WEAK, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import NOT_ASKED, OK, Frame
+from wiredecode.frames.framing import GOOD
 from wiredecode.frames.message import Messages
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Conversation
@@ -18,7 +19,6 @@ from wiredecode.protocols.kafka.layers_records import is_intact, slots
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES
 from wiredecode.protocols.kafka.messages import add_messages
 from wiredecode.protocols.reading import FrameDecoder
-from wiredecode.protocols.shared.framing import GOOD
 from wiredecode.protocols.shared.pairing import Newest, Outstanding, Request, link
 
 ASKED = struct.Struct(">4xhhi")

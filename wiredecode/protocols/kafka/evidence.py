@@ -3,9 +3,9 @@
 import struct
 
 from wiredecode.fields import compiler
+from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 from wiredecode.protocols.kafka.layers import layer_of
 from wiredecode.protocols.kafka.layers_table import REQUESTS
-from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, WEAK, Chain, Evidence
 
 REQUEST = struct.Struct(">ihhih")
 """Size, key, version, correlation id and length of the client id."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, GOOD, LengthPrefix, Number
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Generated, Protocol, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.kafka import NAME, PORTS, names
@@ -15,7 +16,6 @@ from wiredecode.protocols.kafka.layers import OTHERS, versions
 from wiredecode.protocols.kafka.layers_records import Batch, Message
 from wiredecode.protocols.kafka.layers_table import REQUESTS, RESPONSES
 from wiredecode.protocols.reading import generated_inside
-from wiredecode.protocols.shared.framing import BAD, GOOD, LengthPrefix, Number
 from wiredecode.protocols.shared.pairing import Newest, Request
 
 

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 from wiredecode.fields import Boolean, compiler, plain
+from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 from wiredecode.protocols.pravega import layers
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaText
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
 from wiredecode.protocols.pravega.names import CLIENT_TYPES, NAMES, PROPOSAL, PROPOSALS, SERVER_TYPES, WIRE
-from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, WEAK, Evidence
 
 MAX_BODY = 0x00FFFFFF
 """Longest body, by the rule of the clients; the server takes 8 bytes less, releases before 0.7.0 half as much."""

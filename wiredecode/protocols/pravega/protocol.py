@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.pravega import NAME, PORTS, evidence, names
 from wiredecode.protocols.pravega.conversation import PravegaConversation
 from wiredecode.protocols.pravega.layers import HEADER, MAX_VERSION, Unknown
 from wiredecode.protocols.pravega.layers_older import OLDER, proposal
-from wiredecode.protocols.shared.framing import BAD, EMPTY, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from wiredecode.fields import compiler
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, PartitionsResponse, RouteResponse, Unknown
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import CHUNK_MAGIC, Chunk
 from wiredecode.protocols.rabbitmq_stream.names import CLIENT_KEYS, COMMANDS, RESPONSE_BIT, SERVER_KEYS
-from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE, Chain, Evidence, LengthPrefix, Number
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Largest plausible Size: a chunk is sent whole even if it exceeds the negotiated frame max."""

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, GOOD, SHORT, SURE
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Undecided, Verdict, generated_of
 from wiredecode.protocols.rabbitmq_stream import NAME, PORTS, evidence
 from wiredecode.protocols.rabbitmq_stream.conversation import RabbitMQConversation
 from wiredecode.protocols.rabbitmq_stream.layers import LAYERS, Unknown, UnknownSasl
 from wiredecode.protocols.rabbitmq_stream.names import COMMANDS, CORRELATED
-from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, SURE
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 
 from wiredecode.fields.layer import Layer
+from wiredecode.frames.framing import BAD, GOOD, SHORT, LengthPrefix, Number
 from wiredecode.net.types import Connection
 from wiredecode.protocols.base import Found, Rejected, Split, Undecided, Verdict, generated_of
-from wiredecode.protocols.shared.framing import BAD, GOOD, SHORT, LengthPrefix, Number
 from wiredecode.protocols.shared.proxy import LAYERS as PROXY_LAYERS
 from wiredecode.protocols.shared.proxy import BehindProxy
 from wiredecode.protocols.tank import NAME, PORTS
