@@ -317,12 +317,12 @@ class Span:
     utc: Utc = False
 
     @cached_property
-    def start(self) -> Moment | None:
-        return _moment(self.from_, "--from", utc=self.utc)
+    def start(self) -> TimePoint | None:
+        return _time_point(self.from_, "--from", utc=self.utc)
 
     @cached_property
-    def end(self) -> Moment | None:
-        return _moment(self.to, "--to", utc=self.utc)
+    def end(self) -> TimePoint | None:
+        return _time_point(self.to, "--to", utc=self.utc)
 
     @property
     def is_whole(self) -> bool:
@@ -360,7 +360,7 @@ class Captures(Reading):
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimePoint:
     """A point in time: nanoseconds since the epoch, or since the first packet."""
 
     ns: int
@@ -381,7 +381,7 @@ def times(choice: str | None, *, utc: bool, records: bool) -> Times:
     return Times(chosen or "relative", utc=utc)
 
 
-def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
+def _time_point(text: str | None, option: str, *, utc: bool) -> TimePoint | None:
     """Read a ``--from`` or ``--to``."""
     if text is None:
         return None
@@ -389,14 +389,14 @@ def _moment(text: str | None, option: str, *, utc: bool) -> Moment | None:
         seconds = float(text)
         if not abs(seconds) <= MOST_SECONDS:
             raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
-        return Moment(round(seconds * 1e9), relative=True)
+        return TimePoint(round(seconds * 1e9), relative=True)
     from wiredecode.filter.values import time_ns
 
     ns = time_ns(text, utc=utc)
     if ns is None:
         hint = "2026-01-31T12:00:00Z, or seconds since the first packet"
         raise typer.BadParameter(f"{text!r} is not a time such as {hint}", param_hint=option)
-    return Moment(ns, relative=False)
+    return TimePoint(ns, relative=False)
 
 
 def names(text: str | None, option: str) -> list[str] | None:

@@ -35,8 +35,8 @@ from wiredecode.fields.numbers import Int8 as Int8
 from wiredecode.fields.numbers import Int16 as Int16
 from wiredecode.fields.numbers import Int32 as Int32
 from wiredecode.fields.numbers import Int64 as Int64
-from wiredecode.fields.numbers import Moment as Moment
 from wiredecode.fields.numbers import Number as Number
+from wiredecode.fields.numbers import Time as Time
 from wiredecode.fields.numbers import Timestamp as Timestamp
 from wiredecode.fields.numbers import TimestampNs as TimestampNs
 from wiredecode.fields.numbers import UInt8 as UInt8

@@ -169,18 +169,18 @@ def rfc3339_ns(nanoseconds: int) -> str | int:
     return f"{rfc3339_second(seconds)}{fraction:09d}Z" if 0 <= seconds <= MILLISECONDS_MAX // 1000 else nanoseconds
 
 
-class Moment(AsText):
+class Time(AsText):
     """Base of times: numbers that records show as RFC 3339 text."""
 
 
-class Timestamp(Moment, Int64):
+class Timestamp(Time, Int64):
     """Signed 64-bit milliseconds since the Unix epoch; RFC 3339 in records."""
 
     column = "timestamp[ms, UTC]"
     spell = staticmethod(rfc3339_ms)
 
 
-class TimestampNs(Moment, Int64):
+class TimestampNs(Time, Int64):
     """Signed 64-bit nanoseconds since the Unix epoch; RFC 3339 in records."""
 
     column = "timestamp[ns, UTC]"

@@ -63,7 +63,7 @@ def duration(text: str) -> int:
         raise NoValue(EXPECTED[Type.DURATION]) from None
 
 
-def moment(text: str, *, utc: bool) -> int:
+def time(text: str, *, utc: bool) -> int:
     """Nanoseconds since the epoch; ``utc``: where the text names no zone."""
     parsed = time_ns(text.strip(), utc=utc) if "-" in text else None
     if parsed is None:
@@ -120,7 +120,7 @@ class Any_:  # noqa: N801 - Any is taken
 
 
 def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
-    """The value that a constant has as one of ``type_``; ``utc``: as :func:`moment`. Raises :class:`NoValue`."""
+    """The value that a constant has as one of ``type_``; ``utc``: as :func:`time`. Raises :class:`NoValue`."""
     text = constant.text
     match type_:
         case Type.ANY:
@@ -130,7 +130,7 @@ def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
         case Type.NUMBER if constant.quoted:
             raise NoValue(EXPECTED[Type.NUMBER])
         case Type.TIME:
-            return moment(text, utc=utc)
+            return time(text, utc=utc)
     readers = {Type.NUMBER: number, Type.BOOLEAN: boolean, Type.DURATION: duration, Type.ADDRESS: address}
     return readers.get(type_, str)(text)
 

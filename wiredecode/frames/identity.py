@@ -122,5 +122,5 @@ def end_text(connection: Connection, client: int | None = None) -> str:
     if found is None:
         return connection.closed or "open"
     reason = who.get("reason", "")
-    said = f", {who['closed_by']} said" if reason and who.get("closed_by") not in (None, found[0]) else ""
-    return " ".join(found) + (f"{said}: {reason}" if reason else "")
+    other = f", {who['closed_by']} said" if reason and who.get("closed_by") not in (None, found[0]) else ""
+    return " ".join(found) + (f"{other}: {reason}" if reason else "")

@@ -148,7 +148,7 @@ class Instruments:
     def end(self, connection: Connection, other: str | None = None) -> None:
         """A connection is over, and all of its frames came; ``other``: its likely protocol, if it is not decoded."""
         self._open.pop(connection.number, None)
-        system = spoken(connection, other)
+        system = system_of(connection, other)
         how = " ".join(ended(connection, client_side(connection)) or (connection.closed or "not seen",))
         self._count(CLOSED, 1, system, more=("wiredecode.ended", how))
         for name, value in facts(connection).items():
@@ -199,7 +199,7 @@ class Instruments:
         """Counts of connections that are over, and of open ones."""
         found = self._counts[name].copy()
         for connection in [*self._open.values()]:
-            found[((SYSTEM, spoken(connection)),)] += facts(connection)[name]
+            found[((SYSTEM, system_of(connection)),)] += facts(connection)[name]
         return found.items()
 
     def _unanswered(self) -> Values:
@@ -212,7 +212,7 @@ class Instruments:
         return ((labels, getattr(each, outcome)) for labels, each in [*self._confirmed.by_labels.items()])
 
     def _connections(self) -> Values:
-        return Counter(((SYSTEM, spoken(each)),) for each in [*self._open.values()]).items()
+        return Counter(((SYSTEM, system_of(each)),) for each in [*self._open.values()]).items()
 
     def _frames(self) -> Values:
         for (system, kind, status), count in self._seen.copy().items():
@@ -247,7 +247,8 @@ def _observations(values: Callable[[], Values], _: CallbackOptions) -> Iterator[
     return (Observation(value, dict(labels)) for labels, value in values())
 
 
-def spoken(connection: Connection, other: str | None = None) -> str:
+def system_of(connection: Connection, other: str | None = None) -> str:
+    """The label ``messaging.system``: protocol of a connection, or its likely one (``other``)."""
     return next(iter(connection.protocols), None) or other or "unknown"
 
 

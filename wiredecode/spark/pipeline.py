@@ -191,12 +191,12 @@ class Metrics:
         """The same items; their reports are counted."""
         for item in items:
             if isinstance(item, str):
-                told = json.loads(item)
-                if "problem" in told:
+                report = json.loads(item)
+                if "problem" in report:
                     self.problems.add(1)
-                elif "totals" in told:
-                    totals = unpacked(told["totals"])
-                    self.packets.add(0 if "bucket" in told else totals.packets)  # a file's report has them, too
+                elif "totals" in report:
+                    totals = unpacked(report["totals"])
+                    self.packets.add(0 if "bucket" in report else totals.packets)  # a file's report has them, too
                     self.frames.add(sum(totals.frames.values()))
                     self.undecoded_bytes.add(totals.undecoded)
             yield item

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from wiredecode.fields import Array, Flags, Kind, Moment, Number, Optional, Sized, Struct, Varint, When, plain
+from wiredecode.fields import Array, Flags, Kind, Number, Optional, Sized, Struct, Time, Varint, When, plain
 from wiredecode.fields.layer import Layer
 
 Values = Callable[[random.Random], Any]
@@ -163,7 +163,7 @@ class Maker:
             return None
         if kind.column == "bool":
             return self.chance.randrange(2)
-        if isinstance(kind, Moment):
+        if isinstance(kind, Time):
             return self.chance.randrange(1 << 40) if self.chance.random() < 0.8 else self.integer(8, signed=True)
         if kind.names and not isinstance(kind, Flags) and self.chance.random() < 0.8:
             return self.chance.choice(sorted(kind.names))
@@ -228,10 +228,7 @@ def _integers(packet: Layer, prefix: str) -> Iterator[tuple[str, int, int]]:
 
 def _is_wide(kind: Kind | None) -> bool:
     return (
-        isinstance(kind, Number)
-        and bool(kind.fixed)
-        and kind.width > 1
-        and not (kind.names or isinstance(kind, Moment))
+        isinstance(kind, Number) and bool(kind.fixed) and kind.width > 1 and not (kind.names or isinstance(kind, Time))
     )
 
 

@@ -146,19 +146,19 @@ class HelperSource:
     """
 
     def __init__(self, program: str, wanted: LiveOptions) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe without reader could fill up
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe without reader could fill up
         try:
             self._process = subprocess.Popen(
                 command(program, wanted),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=self._said,
+                stderr=self._stderr,
                 bufsize=0,
                 start_new_session=True,  # Ctrl-C is for this program, which then ends the other one
                 preexec_fn=partial(_end_with_parent, os.getpid()) if sys.platform == "linux" else None,
             )
         except OSError as error:
-            self._said.close()
+            self._stderr.close()
             raise LiveError(f"--via {program}: it cannot be started: {error.strerror}") from None
         pipe = cast(BinaryIO, self._process.stdout)
         self._capture = open_capture([pipe], idle_seconds=IDLE_SECONDS)
@@ -166,7 +166,7 @@ class HelperSource:
         self.info.path = wanted.interface
         self._name = f"{wanted.interface} (via {program})"
         self._stopped = False
-        self._words = ""
+        self._error_text = ""
 
     def batches(self) -> Iterator[PacketBatch]:
         any_packets = False
@@ -191,7 +191,7 @@ class HelperSource:
 
     def counts(self) -> tuple[int, int]:
         """Known when the program has ended."""
-        words = self._words
+        words = self._error_text
         if found := _DUMPCAP.search(words):
             received, dropped = int(found[1]), int(found[2])
             return received + dropped, dropped
@@ -204,20 +204,20 @@ class HelperSource:
         self._wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        self._said.close()
+        self._stderr.close()
 
     def _wait(self) -> None:
-        if self._said.closed:
+        if self._stderr.closed:
             return
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._said.seek(0)
-        self._words = self._said.read().decode("utf-8", "replace")
+        self._stderr.seek(0)
+        self._error_text = self._stderr.read().decode("utf-8", "replace")
 
     def _complaint(self) -> str:
-        words = [line.strip() for line in self._words.splitlines() if line.strip()]
+        words = [line.strip() for line in self._error_text.splitlines() if line.strip()]
         words = [line for line in words if not line.startswith(("Capturing on", "File:", "Packets "))]
         return " ".join(words) or f"ended with exit code {self._process.returncode}"

@@ -7,7 +7,7 @@ from wiredecode.fields import compiler
 from wiredecode.fields.composition import Array, Struct
 from wiredecode.fields.kind import Emitter, Kind, Malformed, Truncated
 from wiredecode.fields.layer import Layer
-from wiredecode.fields.numbers import Moment, Number, rfc3339_ns, varint, write_varint
+from wiredecode.fields.numbers import Number, Time, rfc3339_ns, varint, write_varint
 from wiredecode.fields.sized import Binary, Text
 
 VARINT, LEN = 0, 2
@@ -183,7 +183,7 @@ class Bool(Scalar):
         return str(value).lower()
 
 
-class TimestampNs(Moment, Int64):
+class TimestampNs(Time, Int64):
     """Nanoseconds since the Unix epoch; RFC 3339 in records."""
 
     column = "timestamp[ns, UTC]"

@@ -21,8 +21,8 @@ PUSHED = names.REPLIES["STREAM"]
 """Replies with which a stream is accepted."""
 PUBLISHING = frozenset({"PUBLISH", "TXN_PUBLISH", "APPEND_STREAM", "PUBLISH_IDEMPOTENT"})
 """Commands that publish a message each."""
-UNTOLD = frozenset({"Unknown", "Compressed"})
-"""Types of frames whose commands were cut off."""
+WITHOUT_COMMAND = frozenset({"Unknown", "Compressed"})
+"""Types of partial frames whose command was not captured."""
 REFUSALS = frozenset({"ERROR", "JsonError"})
 
 ANSWERED = re.compile(r"(?:PUBLISH|IDEMPOTENT):(?!0:)")
@@ -136,7 +136,7 @@ class CursusConversation(Conversation):
         topic = named.get("topic", frame.values.get("topic"))
         partition = named.get("partition", frame.values.get("partition"))
         silent = frame.type == "Envelope" and not ANSWERED.match(str(named.get("text", "")))
-        name = "" if frame.is_partial and frame.type in UNTOLD else frame.type or ""
+        name = "" if frame.is_partial and frame.type in WITHOUT_COMMAND else frame.type or ""
         request = CommandRequest(frame.id, frame.time_ns, name, topic, partition, silent=silent)
         self.outstanding.add(frame, frame.id, request)
         if silent:

@@ -69,8 +69,8 @@ def _cut_body(frame: Frame, last: str | None) -> Body | None:
         layer = classify(buffer, frame.start, stop, frame.sender).layer
         if layer is layers.Envelope:
             position += 2 + int.from_bytes(buffer[position : position + 2])
-        untold = layer in (layers.Envelope, layers.TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
-        return Body(layers.Unknown) if untold else None
+        unknown = layer in (layers.Envelope, layers.TextReply) and FIRST_WORD.fullmatch(buffer, position, stop)
+        return Body(layers.Unknown) if unknown else None
     return Body(layers.Compressed, codec=codec, inflated=Decompressed(b"", Status.CORRUPT, "cut, not decompressed"))
 
 

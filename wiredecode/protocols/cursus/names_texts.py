@@ -215,9 +215,9 @@ def reply_fields(elements: Elements, secrets: bool) -> dict[str, Any]:
         elif key in names.REPLY_BOOLEANS:
             named[key] = typed(value, names.BOOLEAN)
         elif key in names.REPLY_TEXTS:
-            said = _structured(key, value)
-            count = key == "offsets" and isinstance(said, int)
-            named["offset_count" if count else names.REPLY_NAMES.get(key, key)] = said
+            fields = _structured(key, value)
+            count = key == "offsets" and isinstance(fields, int)
+            named["offset_count" if count else names.REPLY_NAMES.get(key, key)] = fields
         else:
             other[printable(key)] = value
     if len(words) == 1 and words[0].startswith("["):

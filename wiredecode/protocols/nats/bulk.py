@@ -223,8 +223,8 @@ class NatsBulk(Bulk):
         return BulkSplit(starts, kinds, {AT: at, HEAD: heads})
 
     def decode(self, conversation: NatsConversation, block: FrameBlock, out: Messages | None) -> bool:
-        said = conversation.sides[block.side]
-        if block.base + block.starts[0] != said.reached or conversation.link not in (None, names.CLIENT):
+        side = conversation.sides[block.side]
+        if block.base + block.starts[0] != side.reached or conversation.link not in (None, names.CLIENT):
             return False
         published = bool(block.kinds[0] < MSG)
         if ((block.kinds < MSG) != published).any():
@@ -241,7 +241,7 @@ class NatsBulk(Bulk):
             return False
         conversation.client = client
         block.sender = conversation.sender(block)
-        said.reached = int(block.base + block.stops[-1])
+        side.reached = int(block.base + block.stops[-1])
         if out is not None:
             add_rows(block, codes, subjects, PUBLISH if published else DELIVER, out)
         return True

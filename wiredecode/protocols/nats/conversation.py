@@ -69,7 +69,7 @@ class NatsConversation(Conversation):
         self.account: str | None = None
         """The one account of a dedicated route; empty: its name is not known."""
         self.decoders: dict[bytes, FrameDecoder] = {}
-        """By the first four bytes; they depend on the kind of link and on what both sides said."""
+        """By the first four bytes; they depend on the kind of link and the options of both sides."""
         self.subscriptions: Newest[str, Subscription] = Newest(MAX_SUBSCRIPTIONS)
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
@@ -89,10 +89,10 @@ class NatsConversation(Conversation):
         decoder = self.decoders.get(frame.buffer[frame.start : frame.start + 4]) or self._decoder(frame)
         frame.protocol, frame.dialect, self.published_ns = NAME, self.link, None
         if frame.generated is NOTHING:  # no operation inside a chunk
-            said = self.sides[frame.side]
-            if frame.offset != said.reached or frame.missing:
-                self._lost(frame, said)
-            said.reached = frame.offset + frame.length
+            side = self.sides[frame.side]
+            if frame.offset != side.reached or frame.missing:
+                self._lost(frame, side)
+            side.reached = frame.offset + frame.length
         if decoder is None:
             self._transport(frame, style)
             return
@@ -148,11 +148,11 @@ class NatsConversation(Conversation):
 
     def _note(self, frame: Frame, key: Key, operation: str | None) -> None:
         """A message was published, or delivered, or passed on to another server."""
-        said = self.sides[frame.side]
+        side = self.sides[frame.side]
         if operation in ("PUB", "HPUB"):
-            self.memory.copies.publish(key, said.publisher, (frame.number, frame.id, frame.time_ns))
+            self.memory.copies.publish(key, side.publisher, (frame.number, frame.id, frame.time_ns))
             return
-        receiver = said.receiver(frame.values.get("sid"), self.subscriptions)
+        receiver = side.receiver(frame.values.get("sid"), self.subscriptions)
         published = self.memory.copies.deliver(key, receiver, (frame.number, frame.id, 0))
         if published is None:
             return
@@ -165,11 +165,11 @@ class NatsConversation(Conversation):
     def messages(self, frame: Frame, out: Messages) -> None:
         add_messages(frame, self.memory.carried, out, self.published_ns)
 
-    def _lost(self, frame: Frame, said: Side) -> None:
+    def _lost(self, frame: Frame, side: Side) -> None:
         """Bytes before or of this frame were not captured: counts that need all of them end."""
-        said.whole = False
-        for side in self.sides:
-            side.pings.clear()
+        side.whole = False
+        for each in self.sides:
+            each.pings.clear()
         self.counts_from = frame.time_ns + LOST_PING_NS
         self.verbose = None
         self.inner_frames += self.inner.lose(frame)
@@ -202,7 +202,7 @@ class NatsConversation(Conversation):
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
             announced = (
-                side.said.get("lnocu", not side.said) for side in self.sides
+                side.options.get("lnocu", not side.options) for side in self.sides
             )  # not captured: as today's servers
             if name == "LS-" and self.link == names.ROUTE and all(announced):
                 layer = WITH_ORIGIN[self.account is not None]
@@ -275,7 +275,7 @@ class NatsConversation(Conversation):
 
     def _info(self, frame: Frame) -> None:
         options = frame.values.get("options") or {}
-        self.sides[frame.side].said |= options
+        self.sides[frame.side].options |= options
         if not self.connected and self.link in (None, names.CLIENT):
             link = link_of_info(options)
             if link is not None:
@@ -296,7 +296,7 @@ class NatsConversation(Conversation):
         options = frame.values.get("options")
         if options is None:
             return
-        self.sides[frame.side].said |= options
+        self.sides[frame.side].options |= options
         self.connected = True
         self.is_link(link_of_connect(options))
         self.decoders.clear()
@@ -320,8 +320,8 @@ class NatsConversation(Conversation):
             self.sides[frame.side].pings.append(Request(frame.id, frame.time_ns))
 
     def _pong(self, frame: Frame) -> None:
-        said, pings = self.sides[frame.side], self.sides[1 - frame.side].pings
-        said.ponged_ns = max(said.ponged_ns, frame.time_ns)
+        side, pings = self.sides[frame.side], self.sides[1 - frame.side].pings
+        side.ponged_ns = max(side.ponged_ns, frame.time_ns)
         if pings:
             link(frame, pings.popleft())
 

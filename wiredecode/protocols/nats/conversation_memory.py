@@ -91,10 +91,10 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
     if not data.startswith(BEGINNINGS) or len(data) > MAX_ANSWER_BYTES:
         return None
     try:
-        said = orjson.loads(data)
+        answer = orjson.loads(data)
     except ValueError:
         return None
-    error, stream, sequence = said.get("error"), said.get("stream"), said.get("seq")
+    error, stream, sequence = answer.get("error"), answer.get("stream"), answer.get("seq")
     if isinstance(error, dict):
         number, api = error.get("err_code"), subject.startswith(OWN)
         if isinstance(number, int) or api:  # else it is a service's own way to say no
@@ -107,7 +107,7 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
         return None
     frame.generate(STREAM, printable(stream))
     frame.generate(SEQUENCE, sequence)
-    if said.get("duplicate"):
+    if answer.get("duplicate"):
         frame.generate(DUPLICATE, True)
         return None
     return stream, sequence
@@ -215,7 +215,7 @@ class Side:
     publisher: Publisher = field(default_factory=Publisher, compare=False)
     receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS), compare=False)
     """By sid, of subscriptions that were not captured; None: the server at the other end."""
-    said: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     """The members of its INFO and CONNECT, the last ones of each name."""
 
     def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:

@@ -26,8 +26,8 @@ def connect(frame: Frame) -> Mapping[str, Any]:
 def info(frame: Frame) -> Mapping[str, Any]:
     """A server's facts about itself."""
     options = frame.values.get("options") or {}
-    said = [value for value in (options.get("server_name"), options.get("version")) if isinstance(value, str) and value]
-    return {"broker": printable(" ".join(["nats-server", *said]))}
+    texts = [text for name in ("server_name", "version") if isinstance(text := options.get(name), str) and text]
+    return {"broker": printable(" ".join(["nats-server", *texts]))}
 
 
 def error(frame: Frame) -> Mapping[str, Any]:

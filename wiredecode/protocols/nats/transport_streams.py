@@ -85,7 +85,7 @@ class InnerStream:
         for inner in self.found:
             if inner.status == UNDECODED or transport.layer_at(inner.buffer, inner.start) is not None:
                 skipped += inner.length
-                why = why or next((f": {said.message}" for said in inner.findings if said.code == "not-a-frame"), "")
+                why = why or next((f": {one.message}" for one in inner.findings if one.code == "not-a-frame"), "")
                 continue
             last = tuple(inner.packets)
             if last not in packets:

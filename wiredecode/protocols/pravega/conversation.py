@@ -52,7 +52,7 @@ class PravegaConversation(Conversation):
     def __init__(self, connection: Connection, dialect: str | None) -> None:
         super().__init__(connection)
         self.shipped, self.proposed = Shipped(self.whole), Proposed(self.whole)
-        self.talk: Shipped | Proposed | None = None
+        self.reader: Shipped | Proposed | None = None
         """The dialect's reader of the frame just decoded."""
         self.dialect = dialect
         self.fixed = dialect is not None
@@ -71,7 +71,7 @@ class PravegaConversation(Conversation):
         self.fixed = False  # recognised, not forced: messages may show otherwise
 
     def decode(self, frame: Frame, style: Style | None) -> None:
-        frame.protocol, self.talk = NAME, None
+        frame.protocol, self.reader = NAME, None
         lost = frame.offset != self.reached.get(frame.side, 0)  # or bytes before it belonged to no frame
         self.reached[frame.side] = frame.offset + frame.length
         if not frame.offset and proxy.decode(self, frame, style):
@@ -102,15 +102,15 @@ class PravegaConversation(Conversation):
         frame.sender = self.sender(frame)
         self._explain(frame, decoder.layer)
         self._report_misplaced(frame, name, proposed)
-        talk = self.talk = self.proposed if proposed else self.shipped
-        talk.handle(frame, name, lost)
+        reader = self.reader = self.proposed if proposed else self.shipped
+        reader.handle(frame, name, lost)
         if style is not None:
-            self._finish_record(frame, style, talk)
+            self._finish_record(frame, style, reader)
 
     def messages(self, frame: Frame, out: Messages) -> None:
-        talk = self.talk
-        if talk is not None:
-            add_messages(frame, talk.events, talk.single, out)
+        reader = self.reader
+        if reader is not None:
+            add_messages(frame, reader.events, reader.single, out)
 
     # Who sends what.
 
@@ -126,14 +126,14 @@ class PravegaConversation(Conversation):
         """A message that only one dialect can have decides, until another contradicts it."""
         if self.dialect is not None and self._agrees(frame, code):
             return
-        said = dialect_of(code, frame.buffer, frame.start, frame.stop)
-        self.fixed = code == -127 and said is not None
-        if said is None or said == self.dialect or (said == names.PROPOSAL and self.dialect in names.PROPOSALS):
+        found = dialect_of(code, frame.buffer, frame.start, frame.stop)
+        self.fixed = code == -127 and found is not None
+        if found is None or found == self.dialect or (found == names.PROPOSAL and self.dialect in names.PROPOSALS):
             return
         if self.dialect is not None:
-            message = f"{said} from here on: this message cannot be of {self.dialect}"
+            message = f"{found} from here on: this message cannot be of {self.dialect}"
             frame.find("note", "protocol", "dialect", message)
-        self.dialect = said
+        self.dialect = found
 
     def _in_doubt(self, frame: Frame, code: int) -> bool:
         """Whether a message may be of either dialect: nothing decided yet. Of a truncated one all may depend on it."""
@@ -224,17 +224,17 @@ class PravegaConversation(Conversation):
 
     # Records.
 
-    def _finish_record(self, frame: Frame, style: Style, talk: Shipped | Proposed) -> None:
+    def _finish_record(self, frame: Frame, style: Style, reader: Shipped | Proposed) -> None:
         record = frame.layers.get(NAME) if frame.layers else None
         if record is None:
             return
         record.update(frame.generated)
-        if talk.events is not None:
-            record["events"] = talk.events.record(style.show)
-        if talk.raw is not None:
-            record["append" if talk is self.shipped else "whole_data"] = style.show(talk.raw)
-        if isinstance(talk, Proposed) and talk.whole_message is not None:
-            layer, whole = talk.whole_message
+        if reader.events is not None:
+            record["events"] = reader.events.record(style.show)
+        if reader.raw is not None:
+            record["append" if reader is self.shipped else "whole_data"] = style.show(reader.raw)
+        if isinstance(reader, Proposed) and reader.whole_message is not None:
+            layer, whole = reader.whole_message
             values = layer.present(compiler.careful(layer, whole, 0, len(whole)).values, style)
             record["whole"] = {"type": layer.type_name, **values}
 

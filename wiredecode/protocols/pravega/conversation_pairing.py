@@ -109,7 +109,7 @@ class SegmentRequests(Outstanding[Key, SegmentRequest]):
         return request
 
 
-class Talk:
+class DialectReader:
     """State of a connection that both dialects need."""
 
     def __init__(self, whole: bool) -> None:

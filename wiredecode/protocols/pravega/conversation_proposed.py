@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
-from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, Talk
+from wiredecode.protocols.pravega.conversation_pairing import DialectReader, SegmentRequest
 from wiredecode.protocols.pravega.conversation_shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
@@ -73,7 +73,7 @@ class Setup:
     pending: Outstanding[int, SegmentRequest] = field(default_factory=Outstanding)
 
 
-class Proposed(Talk):
+class Proposed(DialectReader):
     """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
 
     def __init__(self, whole: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from wiredecode.frames.frame import ALL, REFUSED, Answer, Confirmation, Frame
 from wiredecode.protocols.pravega import names
-from wiredecode.protocols.pravega.conversation_pairing import SegmentRequest, Talk
+from wiredecode.protocols.pravega.conversation_pairing import DialectReader, SegmentRequest
 from wiredecode.protocols.pravega.layers import HEADER
 from wiredecode.protocols.pravega.layers_kinds import NO_VALUE, escape_surrogates
 from wiredecode.protocols.pravega.messages import Events, SegmentEvents, SegmentReader, SegmentReaders, Single, walk
@@ -64,7 +64,7 @@ class Writer:
     """The segment was sealed: the server accepts no more appends of this writer, and answers none."""
 
 
-class Shipped(Talk):
+class Shipped(DialectReader):
     """The state of one connection. ``handle`` is called with every frame, in the order of completion."""
 
     def __init__(self, whole: bool) -> None:

@@ -11,13 +11,13 @@ from wiredecode.protocols.reading import values_of
 
 
 def client(frame: Frame) -> Mapping[str, Any]:
-    said = properties(frame)
-    return {"name": said.get("connection_name"), "product": said.get("product"), "version": said.get("version")}
+    given = properties(frame)
+    return {"name": given.get("connection_name"), "product": given.get("product"), "version": given.get("version")}
 
 
 def broker(frame: Frame) -> Mapping[str, Any]:
-    said = properties(frame)
-    return {"broker": " ".join(filter(None, (said.get("product"), said.get("version"))))}
+    given = properties(frame)
+    return {"broker": " ".join(filter(None, (given.get("product"), given.get("version"))))}
 
 
 def properties(frame: Frame) -> dict[str, str]:

@@ -94,12 +94,12 @@ class BehindProxy(Protocol):
         preface = preface_length(data) if started else 0
         if preface is None or (preface > len(data) and not final):
             return Rejected() if final else Undecided()
-        said = self.recognise_inner(data[preface:], started=started, final=final, port=port)
+        verdict = self.recognise_inner(data[preface:], started=started, final=final, port=port)
         if not preface:
-            return said
-        if isinstance(said, Verdict):
-            return replace(said, position=0)
-        return Undecided(0, said.sure) if isinstance(said, Undecided) else said
+            return verdict
+        if isinstance(verdict, Verdict):
+            return replace(verdict, position=0)
+        return Undecided(0, verdict.sure) if isinstance(verdict, Undecided) else verdict
 
     def disguises(self) -> Disguises:
         return {**DISGUISES, **super().disguises()}
