@@ -35,7 +35,7 @@ REST = ("row", "seq", "ack", "flags", "start", "captured", "length", "number", "
 def place_segments(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> list[Owner]:
     """Put segments into their streams, in packet order; return connection and side of each.
 
-    ``clock``: the capture clock at each packet, ns. Whole segments in order take a short way.
+    ``clock``: the capture clock at each packet, ns. Whole segments in order take the short way in the loop.
     """
     owners: list[Owner] = []
     flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
@@ -58,33 +58,55 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
                     streams[stream] = None
                 continue
         own = Clock(connections.gap_ns) if found is None else found[0].clock
-        now = expired = own.at(ready_ns)
-        packet = FlowPacket(key, own, now, capture_ns, ready, ready_ns)
-        if found is not None and row:  # packets of other connections may have ended its waits
-            expired = max(now, found[0].clock_at(int(clock[row - 1]) - SILENT_NS))
-        if found is not None and with_gap:
-            found[0].expire(expired, ready, out)
-        state, side = connections.find_or_open(packet, expired, out)
-        if flags & (SYN | RST) == SYN:
-            state, side = connections.synchronize(packet, state, side, seq, flags, ack, out)
-        owners.append((state, side))
-        if flags & (ACK | RST | SYN) == ACK:
-            state.acks[side] = ack
-        if length or flags & (FIN | RST):
-            data = buffer[start : start + captured] if start >= 0 else extra[~start]
-            origin = Origin(number, time_ns, logical_time(ready), ready_ns, now)
-            segment = Segment(seq + 1 & MASK if flags & SYN else seq, ack, flags, data, length)
-            state.arrive(side, segment, origin, out)
-            streams[state.streams[side]] = None
-            if state.hold is not None:
-                streams[state.streams[1 - side]] = None
-            if flags & (FIN | RST):
-                touch(state, side, now, capture_ns)
-        if with_gap and flags & (ACK | RST) and not flags & SYN:
-            state.streams[1 - side].acknowledged(ack, flags, ready, now)
+        packet = FlowPacket(key, own, own.at(ready_ns), capture_ns, ready, ready_ns)
+        data = buffer[start : start + captured] if start >= 0 else extra[~start] if captured else b""
+        segment = Segment(seq, ack, flags, data, length)
+        origin = Origin(number, time_ns, logical_time(ready), ready_ns, packet.own_ns)
+        before_ns = int(clock[row - 1]) if row else None
+        owners.append(_place_segment(connections, found, packet, segment, origin, before_ns, streams, out))
     for stream in streams:
         stream.flush(out)
     return owners
+
+
+def _place_segment(
+    connections: Connections,
+    found: Owner | None,
+    packet: FlowPacket,
+    segment: Segment,
+    origin: Origin,
+    before_ns: int | None,
+    streams: dict[Reassembler, None],
+    out: list[Event],
+) -> Owner:
+    """Put one segment, also with SYN, FIN, RST or a gap, into its stream; return connection and side.
+
+    ``before_ns``: the capture clock at the packet before, if there is one. ``streams`` gets the streams to flush.
+    """
+    seq, ack, flags, _, length = segment
+    now = expired = packet.own_ns
+    with_gap = connections.shared.with_gap
+    if found is not None and before_ns is not None:  # packets of other connections may have ended its waits
+        expired = max(now, found[0].clock_at(before_ns - SILENT_NS))
+    if found is not None and with_gap:
+        found[0].expire(expired, packet.number, out)
+    state, side = connections.find_or_open(packet, expired, out)
+    if flags & (SYN | RST) == SYN:
+        state, side = connections.synchronize(packet, state, side, seq, flags, ack, out)
+    if flags & SYN:
+        segment = segment._replace(seq=seq + 1 & MASK)
+    if flags & (ACK | RST | SYN) == ACK:
+        state.acks[side] = ack
+    if length or flags & (FIN | RST):
+        state.arrive(side, segment, origin, out)
+        streams[state.streams[side]] = None
+        if state.hold is not None:
+            streams[state.streams[1 - side]] = None
+        if flags & (FIN | RST):
+            connections.touch(state, side, now, packet.capture_ns)
+    if with_gap and flags & (ACK | RST) and not flags & SYN:
+        state.streams[1 - side].acknowledged(ack, flags, packet.number, now)
+    return state, side
 
 
 DEFAULT = Limits()

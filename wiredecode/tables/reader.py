@@ -11,6 +11,7 @@ from wiredecode.capture.errors import Postponed
 from wiredecode.capture.reader import Capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
+from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter
 from wiredecode.filter.tables import TableFilter
 from wiredecode.frames.block import FrameBlock
@@ -37,14 +38,14 @@ from wiredecode.tables.schema import (
 )
 
 LARGE_BYTES = 24 * 1024 * 1024
-"""Captures from this size on are read many frames at a time."""
+"""Captures from this size on are read in bulk."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
-"""Columns that are known when the answer comes."""
+"""Columns that are known once the response is linked."""
 CONNECTION_ROWS = 2048
-"""Most rows of a batch of connections, 5 KB each until then."""
+"""Most rows of a batch of connections; each needs 5 KB until then."""
 LATE_CONNECTIONS = 4096
-"""Connections that are over and wait for a frame that matches the filter: frames are held back longer than they."""
+"""Ended connections that wait for a frame that matches the filter, as frames may be held back."""
 Item = TypeVar("Item")
 
 
@@ -64,8 +65,8 @@ Rows = tuple[str, pa.RecordBatch]
 class LevelsReader:
     """Reads a capture once, as the tables of several levels (``packets`` alone); see :class:`TableReader`.
 
-    :meth:`rows` gives what comes of each level, ``schemas`` its columns. ``columns`` are those of the only level.
-    ``network``: reassembles, in place of a new one with ``limits``.
+    :meth:`rows` yields batches of all levels, ``schemas`` has their columns. ``columns``: with one level only.
+    ``network``: in place of a new one with ``limits``.
     """
 
     body_bytes = BATCH_BYTES
@@ -88,26 +89,23 @@ class LevelsReader:
         network: Network | None = None,
     ) -> None:
         self._capture, self._bytes_choice = capture, bytes_choice
-        schemas = {level: table_schema(level, bytes_choice) for level in levels}
-        if protocol is not None and FRAMES in schemas:
-            schemas[FRAMES] = type_schema(protocol, bytes_choice=bytes_choice)
-        whole = len(schemas) == 1 or display is None
-        self._bulk = MESSAGES in schemas and FRAMES not in schemas and answers is None and whole
+        whole = len(levels) == 1 or display is None
+        self._bulk = MESSAGES in levels and FRAMES not in levels and answers is None and whole
         self._bulk = self._bulk and (prefer_bulk(capture) if bulk is None else bulk)
+        schemas = {level: table_schema(level, bytes_choice) for level in levels}
         self._where = where(display, levels[0], bulk=self._bulk)
         self._select = display if self._where is None else None
+        if protocol is not None and FRAMES in schemas:
+            schemas[FRAMES] = type_schema(protocol, bytes_choice=bytes_choice)
         if self._where is not None and columns is not None:
             columns = list(dict.fromkeys([*columns, *self._where.columns]))
         if stable_ids:
             if display is not None:
                 display.check_stable()
-            schemas = {
-                level: schema.with_metadata({**schema.metadata, **STABLE_IDS}) for level, schema in schemas.items()
-            }
+            schemas = {name: each.with_metadata({**each.metadata, **STABLE_IDS}) for name, each in schemas.items()}
         self.schemas = {level: select(schema, columns) for level, schema in schemas.items()}
         self.messages = Messages() if MESSAGES in schemas else None
         """Messages that the dissector collects, until their frame comes."""
-        frames = self.schemas.get(FRAMES, pa.schema([]))
         self._packets = self._ended = None
         if PACKETS in schemas:
             analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names) and not stable_ids
@@ -115,28 +113,31 @@ class LevelsReader:
         if CONNECTIONS in schemas:
             self._ended = ConnectionTable(self.schemas[CONNECTIONS])
         self.matched: set[Connection] = set()
-        """Open connections of which a frame matches, where that is asked for."""
+        """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
-        """Connections that are over, of which no frame has matched yet."""
+        """Ended connections without a frame that matches so far."""
+        demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {})
+        demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
+        end = self._connection_ended if CONNECTIONS in schemas else None
+        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=end)
+        """Not used at level ``packets``."""
+
+    def _demand(self, demand: Demand, style: Style, display: Filter | None) -> Demand:
+        """Add to a demand what the columns of the tables need."""
+        frames = self.schemas.get(FRAMES, pa.schema([]))
         records = "layers" in frames.names
-        demand = Demand(
-            style=style_for(bytes_choice, show_secrets=show_secrets) if records else None,
+        linked = (WAITS[level].intersection(self.schemas[level].names) for level in WAITS if level in self.schemas)
+        return replace(
+            demand,
+            style=style if records else None,
             recorded=recorded_in(frames) if records and self._select is None else None,
-            link_responses=any(
-                not waits.isdisjoint(self.schemas[level].names) for level, waits in WAITS.items() if level in schemas
-            ),
-            copies=FRAMES in schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
+            link_responses=any(linked),
+            copies=FRAMES in self.schemas and (shows_copies(frames) or (display is not None and display.needs_copies)),
             messages=self.messages,
             blocks=self._bulk and self._select is None,
             select=self._select,
-            stable_ids=stable_ids,
-            answers=answers,
-            decode_as=decode_as or {},
-            analyse=CONNECTIONS in schemas,
+            analyse=CONNECTIONS in self.schemas,
         )
-        over = self._over if CONNECTIONS in schemas else None
-        self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=over)
-        """At level ``packets`` it has nothing to do."""
 
     @property
     def totals(self) -> Totals:
@@ -147,13 +148,13 @@ class LevelsReader:
         return self._rows() if self._where is None else self._chosen(self._where)
 
     def push(self, frames: Iterable[Frame]) -> Iterator[Rows]:
-        """The rows of the next frames of ``dissector``, where somebody else drives it. Needs ``bulk`` to be false."""
+        """The rows of the next frames of ``dissector``, if the caller drives it. Not with ``bulk``."""
         collects = {level: self._collect(level) for level in (FRAMES, MESSAGES) if level in self.schemas}
         for frame in frames:
             if self._select is not None and not self._matches(self._select, frame):
                 continue
             full = [collect.add(frame) for collect in collects.values()]
-            if any(full):  # of all, which hold the same frames
+            if any(full):  # all levels are written together
                 for level, collect in collects.items():
                     yield from _named(level, collect.drain())
             yield from self._connections(CONNECTION_ROWS)
@@ -162,7 +163,7 @@ class LevelsReader:
         yield from self._connections()
 
     def kept(self) -> tuple[Any, ...]:
-        """State that another reader of the same tables needs to :meth:`resume`."""
+        """State for :meth:`resume` of another reader of the same tables."""
         return self.dissector, self.messages, self.matched, self.late
 
     def resume(
@@ -173,12 +174,12 @@ class LevelsReader:
         late: dict[Connection, str | None],
     ) -> None:
         """Continue where another reader of the same tables stopped to :meth:`push`."""
-        over = None if self._ended is None else self._over
-        dissector.resume(replace(self.dissector.demand, messages=messages), over)
+        end = None if self._ended is None else self._connection_ended
+        dissector.resume(replace(self.dissector.demand, messages=messages), end)
         self.dissector, self.messages, self.matched, self.late = dissector, messages, matched, late
 
     def __getstate__(self) -> dict[str, Any]:
-        """A dissector refers to this; another process that continues with it has its own reader."""
+        """Nothing: a pickled dissector refers to this reader, but the process that continues has its own."""
         return {}
 
     def _chosen(self, rows: TableFilter) -> Iterator[Rows]:
@@ -202,7 +203,7 @@ class LevelsReader:
         return MessageBatches(self.messages, self.schemas[MESSAGES], self._bytes_choice, self.body_bytes)
 
     def _matches(self, display: Filter, frame: Frame) -> bool:
-        """Whether a frame matches; messages of others are dropped."""
+        """Whether a frame matches; drop the messages of others."""
         if not display.matches(frame):
             if self.messages is not None:
                 self.messages.of(frame)
@@ -233,7 +234,7 @@ class LevelsReader:
         yield from _named(MESSAGES, collect.drain())
         yield from self._connections()
 
-    def _over(self, connection: Connection, other: str | None) -> None:
+    def _connection_ended(self, connection: Connection, other: str | None) -> None:
         assert self._ended is not None
         if self._select is None or connection in self.matched:
             self._ended.end(connection, other)
@@ -244,7 +245,7 @@ class LevelsReader:
             del self.late[next(iter(self.late))]
 
     def _connections(self, least: int = 1) -> Iterator[Rows]:
-        """Connections that are over, if at least ``least``; those that are open at the end of the capture come last."""
+        """Ended connections, if there are at least ``least``."""
         if self._ended is not None and len(self._ended.rows) >= least:
             yield from _named(CONNECTIONS, self._ended.batches(CONNECTION_ROWS))
 
@@ -288,19 +289,19 @@ def _named(level: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
 
 
 def _until(damage: Postponed, items: Iterable[Item]) -> Iterator[Item]:
-    """The same items; damage ends them, and is raised again later."""
+    """The items up to an error of the capture, which is raised again later."""
     with damage:
         yield from items
 
 
 def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | None:
-    """Return the filter for rows of batches; None: frames have to be chosen singly. Raises ``ValueError``."""
+    """Return the filter for rows of batches; None: frames must be filtered one by one. Raises ``ValueError``."""
     if display is None or level == CONNECTIONS or (level != PACKETS and not bulk):
         return None
     from wiredecode.filter.tables import NAMES, TableFilter
 
     if "frame.outcome" in display.names:
-        return None  # what is late is counted frame by frame
+        return None  # responses are linked frame by frame
     found = TableFilter(display, level)
     if found.unknown and level == PACKETS:
         names = ", ".join(NAMES[PACKETS])
@@ -309,7 +310,7 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
 
 
 def prefer_bulk(capture: Iterable[PacketBatch]) -> bool:
-    """Whether reading many frames at a time pays: it takes more memory."""
+    """Whether the capture is large enough to be read in bulk, which needs more memory."""
     size = capture.bytes_total if isinstance(capture, Capture) else None
     return size is not None and size >= LARGE_BYTES
 
@@ -322,7 +323,7 @@ def shows_copies(schema: pa.Schema) -> bool:
 
 
 def recorded_in(schema: pa.Schema) -> frozenset[str] | None:
-    """The protocols of which a table shows layers; None: of all."""
+    """Protocols whose layers a table has; None: all."""
     names = {field.name for field in schema.field("layers").type}
     if OTHER in names:
         return None
