@@ -1,7 +1,7 @@
-"""Packets to TCP segments: the headers of a whole batch as columns, what is unusual one by one.
+"""Packets to TCP segments: headers of a whole batch as columns, unusual packets one by one.
 
-The fast path takes IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type, and in
-a second pass those inside of tunnels. All other IP packets go through `ip.IpReader`: the rows are equal.
+The columns are of IPv4 and IPv6 packets that carry TCP directly and are not fragments, on every link type; a second
+pass reads those inside of tunnels. `ip.IpReader` reads all other IP packets; both return the same rows.
 """
 
 import socket
@@ -25,7 +25,7 @@ _NOT_SIMPLE = np.isin(np.arange(256), (0, 43, 44, TCP, AUTHENTICATION, 60, 135, 
 
 
 COLUMNS = ((4, link.IPV4, 40), (6, link.IPV6, 60))
-"""IP versions, their ethertypes, and the least bytes of IP and TCP headers."""
+"""IP versions, their ethertypes, and the least size of IP and TCP headers."""
 
 
 class HeaderReader:
@@ -36,10 +36,10 @@ class HeaderReader:
         self._not_decoded, self._limits_hit = not_decoded, limits_hit
         self._ip = IpReader(limits, not_decoded, limits_hit)
         self._fast_packets = 0
-        self.entered = False
-        """Whether packets were in tunnels since somebody set it so."""
+        self.found_tunnels = False
+        """Whether packets were in tunnels; the caller resets it."""
         self.carried: list[Carried] = []
-        """Contents that the packets of the last `read_rows` carried, from the outside in."""
+        """Tunnelled contents of the packets of the last `read_rows`, outermost first."""
 
     @property
     def tcp_packets(self) -> int:
@@ -59,13 +59,13 @@ class HeaderReader:
         return merge(parts) if parts else from_rows(batch.buffer, [], [])
 
     def read_rows(self, batch: PacketBatch) -> tuple[list[Row], list[bytes]]:
-        """The same as rows that are read one by one, and the payloads that they refer to; fills `carried`."""
+        """The segments as rows, read one by one, and the payloads they refer to; sets `carried`."""
         return self._read(batch, (), [])
 
     def _read(
         self, batch: PacketBatch, versions: Iterable[tuple[int, int, int]], parts: list[Segments]
     ) -> tuple[list[Row], list[bytes]]:
-        """``parts`` gets what is read as columns, of some versions of IP; the rows are the rest."""
+        """Add segments of these IP versions to ``parts``; return those that must be read one by one, as rows."""
         octets = Octets(batch.buffer)
         self.carried = []
         layers, slow = self._outermost(batch, octets)
@@ -75,7 +75,7 @@ class HeaderReader:
                 rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
                 if len(rows):
                     chosen = layers if len(rows) == len(slow) else layers.select(rows)
-                    part, left = self._columns(batch, octets, chosen, version, inside)
+                    part, left = self._read_columns(batch, octets, chosen, version, inside)
                     slow[rows] = left
                     parts.append(part)
             if slow.any():
@@ -83,7 +83,7 @@ class HeaderReader:
             if not inside:
                 break
             layers, slow = self._enter(tunnels.Layers.join(inside), octets, batch)
-            self.entered |= bool(slow.any())
+            self.found_tunnels |= bool(slow.any())
         else:
             self._too_deep(slow)
         return self._ip.pop_rows()
@@ -118,23 +118,13 @@ class HeaderReader:
         for value, count in zip(*np.unique(unknown, return_counts=True), strict=True):
             self._not_decoded[linktype_name(int(value))] += int(count)
 
-    def _columns(
+    def _read_columns(
         self, batch: PacketBatch, octets: Octets, layers: tunnels.Layers, version: int, inside: list[tunnels.Layers]
     ) -> tuple[Segments, Bools]:
-        """Fast path for one IP version; also which of ``layers`` it did not take. ``inside`` gets what they carry."""
+        """Read one IP version as columns, and tell which of ``layers`` are left. ``inside`` gets tunnelled contents."""
         rows, at = layers.row, layers.at
         available, wire = layers.captured - at, layers.wire - at
-        if version == 4:
-            first, fragment, protocol = octets.u8(at), octets.u16(at + 6) & 0x3FFF, octets.u8(at + 9)
-            header = (first & 15) * 4
-            total = octets.u16(at + 2)
-            plain = (first >> 4 == 4) & (header >= 20) & (fragment == 0) & ((total >= header) | (total == 0))
-            plain &= available >= header
-        else:
-            protocol, header = octets.u8(at + 6), np.full(len(at), 40, np.int64)
-            total = octets.u16(at + 4)
-            total = np.where(total == 0, 0, total + 40)
-            plain = octets.u8(at) >> 4 == 6
+        protocol, header, total, plain = _ip_fields(octets, at, available, version)
         end = np.minimum(np.where(total == 0, wire, total), wire)
         tcp = at + header
         data = (octets.u8(tcp + 12) >> 4) * 4 + header
@@ -184,7 +174,7 @@ class HeaderReader:
                 self._not_decoded[protocol_name(value)] += int(count)
 
     def _one_by_one(self, batch: PacketBatch, layers: tunnels.Layers, octets: Octets) -> list[tunnels.Layers]:
-        """Hand IP packets to `IpReader`; what they carry, with what fragments carry done."""
+        """Read IP packets by `IpReader`; return their tunnelled contents, after those of fragmented datagrams."""
         row = layers.row
         columns = (*layers.columns(), batch.number[row], batch.time_ns[row])
         for place, begin, kind, end, wire, number, time_ns in zip(*(c.tolist() for c in columns), strict=True):
@@ -198,7 +188,7 @@ class HeaderReader:
         return [_carried(plain, octets)] if plain else []
 
     def _datagram(self, carried: Carried, batch: PacketBatch) -> None:
-        """Read the contents of a fragmented datagram: a separate buffer, all of whose packets have the same result."""
+        """Read the tunnelled contents of a fragmented datagram, which have a separate buffer."""
         before, waiting = self._ip.tcp_packets, [carried]
         for _ in range(self._limits.tunnels + 1):
             one = waiting.pop()
@@ -229,6 +219,18 @@ def _carried(found: list[Carried], octets: Octets) -> tunnels.Layers:
     return layers
 
 
+def _ip_fields(octets: Octets, at: Int64s, available: Int64s, version: int) -> tuple[Int64s, Int64s, Int64s, Bools]:
+    """Protocol, size of header and packet (0: unknown) of IP packets at ``at``, and which are plain: no fragments."""
+    if version == 6:
+        total = octets.u16(at + 4)
+        size = np.full(len(at), 40, np.int64)
+        return octets.u8(at + 6), size, np.where(total == 0, 0, total + 40), octets.u8(at) >> 4 == 6
+    first, fragment, protocol = octets.u8(at), octets.u16(at + 6) & 0x3FFF, octets.u8(at + 9)
+    header, total = (first & 15) * 4, octets.u16(at + 2)
+    plain = (first >> 4 == 4) & (header >= 20) & (fragment == 0) & ((total >= header) | (total == 0))
+    return protocol, header, total, plain & (available >= header)
+
+
 NAMES = {tunnels.IP_IN_IP: "ipip", tunnels.IPV6_IN_IP: "6in4", tunnels.MPLS_IN_IP: "mpls"}
 KEY = 0x2000
 """Bit of the first two bytes of GRE: a key is there (RFC 2890)."""
@@ -240,11 +242,11 @@ class Outer(NamedTuple):
     tunnel: str
     """``vxlan 42``; of nested ones from the outside in: ``gre, vxlan 42``."""
     ends: tuple[str, str]
-    """Addresses, without ports: those of a tunnel mean little. In the order of ``Connection.endpoints``."""
+    """Addresses of the outermost header, in the order of ``Connection.endpoints``."""
 
 
 def outer_of(packet: PacketBatch, limits: Limits) -> Outer | None:
-    """Outer headers of the one packet of a batch; None if it is in no tunnel, or does not show the tunnel."""
+    """Outer headers of the only packet of a batch; None if it is in no tunnel, or does not show it."""
     reader = HeaderReader(limits, Counter(), Counter())
     reader.read_rows(packet)
     if not reader.tcp_packets or not reader.carried:

@@ -200,7 +200,7 @@ class Network:
             if self._hosts is not None:
                 self._hosts.learn_names(part)
             self._feed_segments(self._headers.read(part), part, clock, out)
-            if self._headers.entered:
+            if self._headers.found_tunnels:
                 self._find_tunnels(part)
             if self._hosts is not None:
                 for connection in self._connections.opened:
@@ -219,7 +219,7 @@ class Network:
 
     def _find_tunnels(self, part: PacketBatch) -> None:
         """Note the tunnels of new connections."""
-        self._headers.entered = False
+        self._headers.found_tunnels = False
         for connection in self._connections.opened:
             row = int(np.searchsorted(part.number, connection.first))
             connection.outer = outer_of(part.part(row, row + 1), self.limits)

@@ -1,4 +1,4 @@
-"""TCP segments of a batch as columns: what the header stage hands to reassembly."""
+"""TCP segments of a batch as columns, from the header stage to reassembly; sequence numbers."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -51,13 +51,13 @@ class Segments:
     captured: Int64s
     """Payload bytes captured."""
     length: Int64s
-    """Payload bytes on the wire; more than ``captured`` when the snapshot length cut it."""
+    """Payload bytes on the wire; more than ``captured`` if the snapshot length truncated it."""
     number: Int64s
     time_ns: Int64s
-    """Packet that carried the bytes."""
+    """Number and time of the packet that carried the bytes."""
     ready: Int64s
     ready_ns: Int64s
-    """Packet that made them available: the same, but for fragments the one that completed the datagram."""
+    """The same of the packet that completed them: another one for fragments of a datagram."""
     window: Int64s
     """Window in the header, not scaled."""
     header: Int64s
