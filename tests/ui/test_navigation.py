@@ -248,12 +248,12 @@ def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
             progress(0.5)
             go_on.wait(10)
 
+        ui.holds_jobs = True
         for key, found in (("F", "so far:"), ("S", "PeerPropertiesResponse"), ("T", "clients ")):
             go_on.clear()
             with patch.object(source, "again", slowly), patch.multiple(jobs, PARTIAL_SECONDS=0, PARTIAL_SHARE=0):
                 await ui.press(key)
-                await ui.until(lambda: found in ui.text() and "─ " in ui.text())  # noqa: B023
-                assert " 50%" in ui.text()
+                await ui.until(lambda: all(each in ui.text() for each in (found, "─ ", " 50%")))  # noqa: B023
                 go_on.set()
                 await ui.until(lambda: " 50%" not in ui.text())
             assert "so far" not in ui.text()
@@ -265,7 +265,7 @@ def test_what_is_found_so_far_is_shown_with_a_bar() -> None:
 def test_the_bar_is_ascii_on_terminals_without_more() -> None:
     async def test(ui: Driver) -> None:
         await ui.loaded()
-        go_on = Event()
+        go_on, ui.holds_jobs = Event(), True
         with patch.object(ui.main.model, "frames", lambda *words, **named: iter([]) if go_on.wait(10) else None):
             await ui.press("F")
             await ui.until(lambda: "-   0%" in ui.text())
