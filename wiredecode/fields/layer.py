@@ -20,6 +20,8 @@ from wiredecode.fields.numbers import Number, group_bits
 from wiredecode.fields.sized import Binary, Sized, redacted
 
 MADE_BY_SCAPY = type(Packet).__module__
+put = object.__setattr__
+"""Scapy's looks for fields first."""
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 
@@ -80,7 +82,6 @@ class Layer(Packet):
 
     def begin(self) -> None:
         """Set what a layer has besides a packet."""
-        put = object.__setattr__  # Scapy's looks for fields first
         put(self, "ranges", {})
         put(self, "filled", {})
         put(self, "problem", None)
@@ -92,7 +93,8 @@ class Layer(Packet):
         """A layer without fields, and without the rest of a packet, which :meth:`__getattr__` makes if asked for."""
         layer = cls.__new__(cls)
         layer.begin()
-        layer.fields, layer.explicit = {}, 1
+        put(layer, "fields", {})
+        put(layer, "explicit", 1)
         return layer
 
     def __getattr__(self, attr: str) -> Any:
@@ -156,25 +158,26 @@ class Layer(Packet):
         return layer
 
     def read_fields(self, data: bytes, position: int, end: int) -> None:
-        self.explicit = 1
-        self.fields.clear()  # Scapy fills lists in
-        self.start = position
+        put(self, "explicit", 1)
+        put(self, "start", position)
+        fields, ranges = self.fields, self.ranges
+        fields.clear()  # Scapy fills lists in
         for kind in self.in_order:
             if isinstance(kind, Optional) and not kind.when.holds(data, position, end, self):
                 continue
-            start = position
+            start, name = position, kind.name
             try:
                 value, position = kind.read(data, start, end, self)
             except Truncated as short:
-                self.problem = short.with_traceback(None)
+                put(self, "problem", short.with_traceback(None))
                 if short.partial is not None:
-                    self.fields[kind.name] = short.partial
+                    fields[name] = short.partial
                 break
-            self.fields[kind.name] = value
-            self.ranges[kind.name] = (start - kind.back, position)
+            fields[name] = value
+            ranges[name] = (start - kind.back, position)
         if self.problem is None and len(self.in_order) < len(self.fields_desc):
             position = self.read_tagged(data, position, end)
-        self.stop = position
+        put(self, "stop", position)
 
     def read_tagged(self, data: bytes, position: int, end: int) -> int:
         """Read the tagged fields; return the position after them. With :meth:`build_tagged`, :meth:`emit_tagged`."""
