@@ -6,7 +6,7 @@ have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,8 +46,7 @@ def portable_schema(schema: pa.Schema) -> pa.Schema:
         if field.type == pa.uint64():
             fields += [pa.field(field.name, pa.int64()), pa.field(field.name + LARGE, WIDER[field.type])]
             continue
-        portable = _type(field.type, field.name, _commented, WIDER)
-        fields.append(field.with_type(portable).remove_metadata())
+        fields.append(field.with_type(_portable(field.type, field.name)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
     table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
@@ -59,9 +58,21 @@ def in_file(schema: pa.Schema) -> pa.Schema:
     fields = []
     for field in schema:
         kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
-        kind = _type(field.type, "", lambda member, path: pa.field(member.name, member.type), {})
-        fields.append(pa.field(field.name, kind, metadata=kept))
+        fields.append(pa.field(field.name, _bare(field.type), metadata=kept))
     return pa.schema(fields, schema.metadata)
+
+
+# Kept, since frames have more than a thousand fields.
+
+
+@lru_cache(maxsize=64)
+def _portable(kind: pa.DataType, name: str) -> pa.DataType:
+    return _type(kind, name, _commented, WIDER)
+
+
+@lru_cache(maxsize=64)
+def _bare(kind: pa.DataType) -> pa.DataType:
+    return _type(kind, "", lambda member, path: pa.field(member.name, member.type), {})
 
 
 def _type(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -63,6 +64,7 @@ def is_bytes(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
+@lru_cache(maxsize=256)
 def _plain(kind: pa.DataType, show: Show) -> tuple[pa.DataType, Fix | None]:
     """Type in which values are read, and conversion to JSON (None: none). Times as integers keep nanoseconds."""
     if pa.types.is_timestamp(kind):

@@ -326,7 +326,8 @@ class ProtocolTests:
     def test_filters_know_types_and_every_key_of_the_records_of_captured_frames(self, whole: Path) -> None:
         frames, names = self.read(whole).frames, Names()
         assert {frame.type for frame in self.spoken(frames)} - {None} <= set(self.protocol().type_names())
-        unknown = {key for frame in frames for key in keys_of(frame.layers or {}) if names.find(key) is None}
+        keys = {key for frame in frames for key in keys_of(frame.layers or {})}
+        unknown = {key for key in keys if names.find(key) is None}
         assert not unknown or by_name(self.protocol.name) is None, "of protocols that are installed"
 
     def test_packets_that_are_made_say_what_the_captured_ones_said(self, whole: Path) -> None:
