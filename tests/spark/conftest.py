@@ -24,6 +24,9 @@ SETTINGS = {
     **session.LOCAL,
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
+    # Spark's own classes need no check by each test run.
+    "spark.driver.extraJavaOptions": f"{session.LOCAL['spark.driver.extraJavaOptions']} "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     # Compiling for small tables costs more than it saves.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
