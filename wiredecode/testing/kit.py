@@ -8,7 +8,6 @@
 
 pytest finds the tests in it, one for each capture and dialogue, and is not imported."""
 
-import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -139,7 +138,7 @@ class ProtocolTests:
         """Bytes to cut in every way, by name: dialogues, and those of captures."""
         said: dict[str, Callable[[], list[Part]]] = {}
         for name, parts in cls.dialogues.items():
-            said[name] = partial(copy.deepcopy, list(parts))
+            said[name] = partial(list, parts)
         for path in cls.cut or [path for path in cls.captures if path.stat().st_size < SMALL]:
             said[path.stem] = partial(cls.spoken_in, path)
         return said
@@ -175,10 +174,14 @@ class ProtocolTests:
         return _read(cls.dissect, path)
 
     @classmethod
-    def crafted(cls, parts: Iterable[Part], cut: Cutting, batch: int | None = None) -> Result:
-        """Bytes of both sides, in other segments and batches."""
-        crafted = batches(craft(parts, cut, server_port=cls.port()), batch)
-        return cls.dissect(crafted, wait_ns=1 << 60)  # bytes that come one by one take long
+    def crafted(cls, parts: Iterable[Part], cut: Cutting) -> Result:
+        """Bytes of both sides, in other segments."""
+        return cls.batched(craft(parts, cut, server_port=cls.port()))
+
+    @classmethod
+    def batched(cls, packets: Iterable[bytes], size: int | None = None) -> Result:
+        """Packets that are made, in batches of a size."""
+        return cls.dissect(batches(packets, size), wait_ns=1 << 60)  # bytes that come one by one take long
 
     @classmethod
     def said(cls, result: Result) -> list[Any]:
@@ -308,20 +311,22 @@ class ProtocolTests:
 
     def test_segmentation_does_not_matter(self, talk: Callable[[], list[Part]]) -> None:
         """And all bytes are in frames."""
-        whole = self.crafted(talk(), every(60_000))
+        parts = talk()
+        whole = self.crafted(parts, every(60_000))
         assert whole.frames
-        assert whole.totals.framed == sum(len(part.data) for part in talk())
+        assert whole.totals.framed == sum(len(part.data) for part in parts)
         assert (whole.totals.undecoded, whole.totals.missing, sum(whole.totals.other.values())) == (0, 0, 0)
         said = self.said(whole)
         for name, cutting in CUTTINGS.items():
-            assert self.said(self.crafted(talk(), cutting())) == said, name
+            assert self.said(self.crafted(parts, cutting())) == said, name
 
     def test_batches_do_not_matter(self, talk: Callable[[], list[Part]]) -> None:
         """Not even where segments come out of order: these are read packet by packet, too."""
         for cut, sizes in ((every(50), BATCHES[1:]), (reordered(4, window=40), BATCHES)):
-            said = self.said(self.crafted(talk(), cut))
-            for batch in sizes:
-                assert self.said(self.crafted(talk(), cut, batch)) == said, f"{batch} packets"
+            packets = craft(talk(), cut, server_port=self.port())
+            said = self.said(self.batched(packets))
+            for size in sizes:
+                assert self.said(self.batched(packets, size)) == said, f"{size} packets"
 
     def test_filters_know_types_and_every_key_of_the_records_of_captured_frames(self, whole: Path) -> None:
         frames, names = self.read(whole).frames, Names()
@@ -343,18 +348,18 @@ class ProtocolTests:
 
     def with_distinct_integers(self, parts: list[Part]) -> list[Part]:
         """The same conversation with other numbers: what fitted together before still does."""
-        base = self.crafted(parts, every(60_000))
-        frames = self.spoken(base.frames)
+        base = self.crafted(parts, every(60_000)).frames
+        before = list(map(pairing, base))
+        frames = self.spoken(base)
         for frame in frames:
             frame.buffer, frame.start = self.changed(frame), 0
             frame.stop = len(frame.buffer)
         changed = dialogue(frames)
-        again = self.crafted(changed, every(60_000))
-        before = self.crafted(parts, every(60_000))
-        for one, two in zip(again.frames, before.frames, strict=False):
-            difference = f"frame {one.number}: {pairing(one)}, not {pairing(two)}: see ProtocolTests.steady"
-            assert pairing(one) == pairing(two), difference
-        assert len(again.frames) == len(before.frames)
+        again = self.crafted(changed, every(60_000)).frames
+        for frame, paired in zip(again, before, strict=False):
+            difference = f"frame {frame.number}: {pairing(frame)}, not {paired}: see ProtocolTests.steady"
+            assert pairing(frame) == paired, difference
+        assert len(again) == len(before)
         return changed
 
     def changed(self, frame: Frame) -> bytes:
