@@ -96,13 +96,14 @@ def outcome_differences(whole: PacketBatch) -> Iterator[str]:
     last_ns = int(whole.time_ns.max())
     expected, rows = outcomes_of(whole, last_ns), messages_of(whole, last_ns, bulk=False)
     found: Outcomes = {}
-    for packets in connections(whole):
+    known = sessions(whole)
+    for packets in connections(whole, known):
         found |= outcomes_of(packets, last_ns)
     yield from told("alone", expected, found)
     yield from told("in bulk", rows, messages_of(whole, last_ns, bulk=True))
     for count in (2, 7):
         frames, messages = Outcomes(), Outcomes()
-        for packets in connections(whole, count):
+        for packets in connections(whole, known, count):
             frames |= outcomes_of(packets, last_ns)
             messages |= messages_of(packets, last_ns, bulk=True)
         yield from told(f"{count} buckets", expected, frames)
@@ -132,15 +133,16 @@ def sessions(whole: PacketBatch) -> set[int]:
     return {port for _, port in dissector.accounts.sessions}
 
 
-def connections(whole: PacketBatch, buckets: int = 0) -> Iterator[PacketBatch]:
+def connections(whole: PacketBatch, known: set[int], buckets: int = 0) -> Iterator[PacketBatch]:
     """The packets of each connection, or of connections that know of each other; packets without TCP go to all.
 
-    ``buckets``: connections are dealt out to this many, in place of one for each.
+    ``known``: as :func:`sessions` gives it. ``buckets``: connections are dealt out to this many, in place of one for
+    each.
     """
     segments = HeaderReader(Limits(), Counter(), Counter()).read(whole)
     owner = pairs(segments).astype(object)
     ports = segments.ports
-    for port in sessions(whole):
+    for port in known:
         owner[((ports >> 16 & 0xFFFF) == port) | ((ports & 0xFFFF) == port)] = -1
     others = np.setdiff1d(np.arange(len(whole)), segments.row)
     if buckets:
@@ -149,10 +151,10 @@ def connections(whole: PacketBatch, buckets: int = 0) -> Iterator[PacketBatch]:
         yield whole.select(np.sort(np.concatenate([segments.row[owner == key], others])))
 
 
-def alone(whole: PacketBatch, size: int) -> Frames:
+def alone(whole: PacketBatch, known: set[int], size: int) -> Frames:
     """Every connection decoded alone."""
     found: Frames = {}
-    for packets in connections(whole):
+    for packets in connections(whole, known):
         found |= frames_of(in_batches(packets, size))
     return found
 
@@ -181,8 +183,9 @@ def differences(
     ways = [(f"batches of {size}", frames_of(in_batches(whole, size), NUMBERED), numbered) for size in sizes]
     ways.append(("pickled", frames_of(in_batches(whole, 16), NUMBERED, 2), numbered))
     if strangers:
-        ways.append(("alone", alone(whole, count), expected))
-        ways.append(("alone in batches of 3", alone(whole, 3), expected))
+        known = sessions(whole)
+        ways.append(("alone", alone(whole, known, count), expected))
+        ways.append(("alone in batches of 3", alone(whole, known, 3), expected))
     for name, found, wanted in ways:
         if (told := difference(wanted, found)) is not None:
             yield name, told

@@ -314,10 +314,11 @@ def differences(place: Place, frame: Frame, whole: Frame | None, *, values: bool
     carries = frame.protocol != whole.protocol
     if frame.type not in (None, whole.type, *GENERIC) and not carries:
         yield f"{where}: its type is {whole.type}"
-    said = dict(flat(whole.layers or {}))
     if not values:
         return
-    for path, value in flat(frame.layers or {}):
+    same = frame.layers == whole.layers  # of most frames
+    said = {} if same else dict(flat(whole.layers or {}))
+    for path, value in () if same else flat(frame.layers or {}):
         if (path in said and said[path] == value) or name_of(path) in NUMBERS_OF_FRAMES:
             continue
         if says_less(value, said.get(path)):

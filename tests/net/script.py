@@ -14,6 +14,7 @@ The outcome: ``0-30`` delivered, ``[30-40]`` not captured, ``<40-50>`` cut, ``!c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -128,12 +129,16 @@ def run(parts: Iterable[PacketBatch], limits: Limits | None = None) -> Outcome:
     check(network.finish(), outcome, mark - 1)
     counted = network.tcp_packets + sum(network.not_decoded.values())
     assert counted == network.packets
+    delivered, missing = Counter[int](), Counter[int]()
+    for e in outcome.events:
+        if isinstance(e, Chunk):
+            delivered[id(e.direction)] += len(e.data)
+        elif isinstance(e, Gap):
+            missing[id(e.direction)] += e.length
     for direction in outcome.directions:
-        chunks = [e for e in outcome.events if isinstance(e, Chunk) and e.direction is direction]
-        gaps = [e for e in outcome.events if isinstance(e, Gap) and e.direction is direction]
-        delivered = sum(len(e.data) for e in chunks)
-        assert direction.captured == delivered + direction.duplicate + direction.late + direction.ignored
-        assert direction.missing == sum(e.length for e in gaps)
+        left_out = direction.duplicate + direction.late + direction.ignored
+        assert direction.captured == delivered[id(direction)] + left_out
+        assert direction.missing == missing[id(direction)]
     return outcome
 
 
