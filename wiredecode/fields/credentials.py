@@ -35,14 +35,18 @@ STEMS: tuple[str, ...] = tuple(TABLES["stems"]["short"])
 """A text without any of these in small letters holds no credential, unless it is long."""
 STEMS_OF_LONG: tuple[str, ...] = (*TABLES["stems"]["long"], *map(str.casefold, PREFIXES))
 """Nor is one of these in it, or a seed."""
-LONG = 10
+LONG, SHORT = 10, 64
 SEED = re.compile(FORMS["key-seed"])
 NUMBERS = re.compile(r"[0-9a-fA-F:.-]*\Z")
 """Numbers, ids in hex, times: none of the letters make a stem."""
 
 
 def may_hold(value: str) -> bool:
-    """Whether a text needs a look by :data:`VALUE`, which is slow."""
+    """Whether a text needs a look by :data:`VALUE`, which is slow. Short ones are often the same."""
+    return (_may_hold if len(value) > SHORT else _short_may_hold)(value)
+
+
+def _may_hold(value: str) -> bool:
     if NUMBERS.match(value):
         return False
     text = value.casefold()
@@ -55,6 +59,9 @@ def may_hold(value: str) -> bool:
         if stem in text:
             return True
     return len(value) > 40 and SEED.search(value) is not None
+
+
+_short_may_hold = lru_cache(maxsize=4096)(_may_hold)
 
 
 @lru_cache(maxsize=4096)
