@@ -97,7 +97,7 @@ class ProtocolTests:
     stepped: ClassVar[frozenset[str]] = frozenset()
     """Layers whose ``walk`` steps over elements by their sizes alone: it does not see what is wrong inside."""
     unfound: ClassVar[Mapping[str, int]] = {}
-    """Frames that a start in the middle of a capture, by its name, does not find: too little tells what they are."""
+    """Frames that a start in the middle of a capture, by its name, does not find: too little identifies them."""
     wanted: ClassVar[int] = WANTED
     """Frames made of each layer; more if others have other fields."""
     leaves: ClassVar[bool] = False
