@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
-"""Frames that are decoded at once, about: with blocks, and without, as each is an object."""
+"""Approximate number of frames per part: with blocks, and without, as each is an object."""
 LEAST_PART_BYTES = 256 * 1024
-"""Captured bytes of packets that are reassembled at once, at least and first."""
+"""Captured bytes of the first part, and of the smallest."""
 ConnectionCallback = Callable[[Connection, str | None], None]
 
 

@@ -172,7 +172,7 @@ class Identifier:
         return None
 
     def _with_user_choice(self, known: Identified | None) -> Identified | None:
-        """Return the user's choice in place of ``known``, unless the bytes show another transport of it."""
+        """Return the user's choice in place of ``known``, unless the bytes show its other transport."""
         choice = self.user_choice
         if choice is None or (known is not None and known.verdict is not None and known.verdict.splitter is not None):
             return known

@@ -113,7 +113,7 @@ class Ledger:
         self._passed: dict[Connection, WaitingConnection] = {}
         self._held: deque[OpenRequest] = deque()
         self._released: deque[OpenRequest] = deque()
-        """Requests that were passed on before their time, without a response so far."""
+        """Requests that were passed on before their time, without a response until now."""
 
     @property
     def waiting(self) -> int:

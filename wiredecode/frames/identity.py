@@ -105,7 +105,7 @@ def began(connection: Connection) -> str:
 
 
 def ended(connection: Connection, client: int | None = None) -> tuple[str, str] | None:
-    """Who ended it (``client`` or ``server``), and how (``FIN`` or ``RST``), by TCP analysis; None: unknown."""
+    """Return the side (``client``, ``server``) and flag (``FIN``, ``RST``) that ended it, by TCP analysis, or None."""
     end = connection.health.end if connection.health is not None else None
     if end is None:
         return None

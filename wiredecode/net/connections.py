@@ -37,9 +37,9 @@ class FlowPacket(NamedTuple):
 
     key: FlowKey
     clock: Clock
-    """The clock of its connection."""
+    """The connection clock ..."""
     own_ns: int
-    """What it shows at this packet."""
+    """... and its time at this packet."""
     capture_ns: int
     """The capture clock at this packet."""
     number: int

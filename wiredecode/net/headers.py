@@ -121,7 +121,7 @@ class HeaderReader:
     def _read_columns(
         self, batch: PacketBatch, octets: Octets, layers: tunnels.Layers, version: int, inside: list[tunnels.Layers]
     ) -> tuple[Segments, Bools]:
-        """Read one IP version as columns, and tell which of ``layers`` are left. ``inside`` gets tunnelled contents."""
+        """Read one IP version as columns; return those left of ``layers``, too. ``inside`` gets tunnelled contents."""
         rows, at = layers.row, layers.at
         available, wire = layers.captured - at, layers.wire - at
         protocol, header, total, plain = _ip_fields(octets, at, available, version)
@@ -272,7 +272,7 @@ def _kind(carried: Carried) -> str:
     if carried.protocol != tunnels.GRE:
         return NAMES[carried.protocol]
     flags, inside = number(0, 2), number(2, 2)
-    behind = 4 + 4 * (flags >> 15) + 4 * (flags >> 13 & 1) + 4 * (flags >> 12 & 1)
+    payload = 4 + 4 * (flags >> 15) + 4 * (flags >> 13 & 1) + 4 * (flags >> 12 & 1)
     if inside in (tunnels.ERSPAN, tunnels.ERSPAN_III):
-        return f"erspan {number(behind + 2, 2) & 0x3FF}" if flags & 0x1000 else "erspan"
+        return f"erspan {number(payload + 2, 2) & 0x3FF}" if flags & 0x1000 else "erspan"
     return f"gre {number(4 + 4 * (flags >> 15), 4)}" if flags & KEY else "gre"

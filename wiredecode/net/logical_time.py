@@ -1,8 +1,8 @@
 """Logical time: integers that order the packets of a capture, and the ends of waits between them.
 
 Packet n has the logical time ``n << BITS``. A wait that ends between two packets of a connection (a gap is given up)
-gets a time between theirs. So the order of all events of a connection follows from its own packets, whatever packets of
-other connections come between. :func:`packet_of` goes back to packet numbers.
+gets a time between theirs. So the order of all events of a connection follows from its own packets alone.
+:func:`packet_of` returns packet numbers.
 """
 
 BITS = 16

@@ -115,7 +115,7 @@ class LevelsReader:
         self.matched: set[Connection] = set()
         """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
-        """Ended connections without a frame that matches until now."""
+        """Ended connections without a matching frame."""
         demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {})
         demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
         end = self._connection_ended if CONNECTIONS in schemas else None

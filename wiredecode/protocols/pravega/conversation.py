@@ -112,7 +112,7 @@ class PravegaConversation(Conversation):
         if reader is not None:
             add_messages(frame, reader.events, reader.single, out)
 
-    # Who sends what.
+    # Client and server.
 
     def _learn_sides(self, frame: Frame, name: str) -> None:
         if name in names.CLIENT_TYPES:
