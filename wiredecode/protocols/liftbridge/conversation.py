@@ -74,7 +74,7 @@ def check_header(frame: Frame, data: bytes, start: int) -> None:
     else:
         message = f"{header_length - SHORT_HEADER} header bytes of unknown meaning: servers ignore them"
         severity = "note" if header_length == LONG_HEADER else "warning"
-        where = (start + SHORT_HEADER, start + header_length)
+        where = (start + SHORT_HEADER, min(start + header_length, frame.length))  # the payload may be cut, and shorter
         frame.find(severity, "protocol", "header-extension", message, f"{NAME}.extension", where)
 
 
