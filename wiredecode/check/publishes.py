@@ -230,6 +230,7 @@ class Publishes(Rule):
             how: Any = {"until_ns": until_ns, "severity": severity}
             problem = self.report.add(code, what, (broker, stream), frame=each.published, **how)
             problem.count, problem.weight = confirmed.slow, worst[0].latency_ns
+            problem.alike = broker
         if slowest.transfer_ns:
             transfer = f" ({slowest.transfer_ns / 1e6:.3f} ms from its first byte to its last)"
         until = f"{slowest.latency_ns / 1e9:.3f} s until frame {slowest.confirm}"
