@@ -1,4 +1,4 @@
-"""The state of one NATS connection: what kind of link it is, which sid means which subject, what is outstanding."""
+"""The state of one NATS connection: kind of link, subscriptions, open requests, transports inside it."""
 
 import re
 from collections import OrderedDict, deque
@@ -24,7 +24,7 @@ from wiredecode.protocols.nats.conversation_memory import (
     Receiver,
     Side,
     Subscription,
-    name_stored,
+    add_stored_name,
     plain_subject,
 )
 from wiredecode.protocols.nats.evidence import MAX_BODY_BYTES, OPERATION_NAME
@@ -53,7 +53,7 @@ MAX_SUBSCRIPTIONS = 65_536
 LOST_PING_NS = 1_000_000_000
 """A PONG within this time after lost bytes may answer a PING among the lost bytes."""
 MAX_ENDED = 1_024
-"""Ended subscriptions among them, which late messages may still name."""
+"""Ended subscriptions that are remembered, because late messages can name them."""
 JWT = re.compile(rb"eyJ[\w-]{6,}\.[\w.-]*")
 
 
@@ -67,21 +67,21 @@ class NatsConversation(Conversation):
         self.link = link
         self.sides = tuple(Side(publisher=Publisher(server)) for server in reversed(connection.endpoints))
         self.account: str | None = None
-        """The one account of a dedicated route; empty: its name is not known."""
+        """The account of a route for one account; "" if its name is unknown; None: other links."""
         self.decoders: dict[bytes, FrameDecoder] = {}
         """By the first four bytes; they depend on the kind of link and the options of both sides."""
         self.subscriptions: Newest[str, Subscription] = Newest(MAX_SUBSCRIPTIONS)
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.verbose: deque[Request] | None = deque(maxlen=MAX_WAITING) if self.whole else None
-        """Operations that +OK will answer; servers take clients for verbose until CONNECT says otherwise."""
+        """Operations that +OK answers; None: the client is not verbose. Servers assume verbose before CONNECT."""
         self.max_payload = 0
         self.inner = InnerStreams(protocol)
         self.connected = self.tls_found = False
         self.handshakes = Handshakes()
         self.published_ns: int | None = None
-        """When the message that the frame just decoded delivers to a client was published, if that is known."""
+        """If the frame just decoded delivers a message to a client: when it was published, ns, if known."""
         self.counts_from = 0
-        """Time from which on a PONG answers a PING that was seen: where bytes were lost, some seconds later."""
+        """Time, ns, from which on PONGs answer captured PINGs: some time after a loss."""
 
     # Reading.
 
@@ -125,16 +125,12 @@ class NatsConversation(Conversation):
             if session is not None:
                 self._decode_carried(session, frame, data, frame.length - len(data) - 2, style)
             elif self.copies and subject is not None and frame.request is None and "reply" not in values:
-                self._note(frame, (subject, crc32c(data)), decoder.type)
-        elif frame.is_partial and "size" in values:
-            self._cut_payload(frame, subject, style)
-
-    def _cut_payload(self, frame: Frame, subject: str | None, style: Style | None) -> None:
-        """Decode what was captured of the payload's front."""
-        start = payload_start(frame)
-        payload = frame.data[start:]
-        if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
-            self._decode_carried(session, frame, payload, start, style)
+                self._find_copy(frame, (subject, crc32c(data)), decoder.type)
+        elif frame.is_partial and "size" in values:  # the captured front of the payload
+            start = payload_start(frame)
+            payload = frame.data[start:]
+            if payload and (session := self.memory.carried.of_message(subject, payload)) is not None:
+                self._decode_carried(session, frame, payload, start, style)
 
     def _decode_carried(
         self, session: CarriedSession, frame: Frame, payload: bytes, start: int, style: Style | None
@@ -144,10 +140,10 @@ class NatsConversation(Conversation):
         session.decode(frame, message, style)
         if frame.protocol != NAME:
             place = subject if reply is None else f"{subject} {plain_subject(reply)}"
-            self._note(frame, (place or "", crc32c(payload)), operation)
+            self._find_copy(frame, (place or "", crc32c(payload)), operation)
 
-    def _note(self, frame: Frame, key: Key, operation: str | None) -> None:
-        """A message was published, or delivered, or passed on to another server."""
+    def _find_copy(self, frame: Frame, key: Key, operation: str | None) -> None:
+        """Remember a published message; link a delivered or forwarded one with its publish."""
         side = self.sides[frame.side]
         if operation in ("PUB", "HPUB"):
             self.memory.copies.publish(key, side.publisher, (frame.number, frame.id, frame.time_ns))
@@ -156,7 +152,7 @@ class NatsConversation(Conversation):
         published = self.memory.copies.deliver(key, receiver, (frame.number, frame.id, 0))
         if published is None:
             return
-        self.published_ns = (receiver.hands_on is None and published[2]) or None
+        self.published_ns = (receiver.forwards_as is None and published[2]) or None
         if "copy_of" not in frame.generated:
             frame.generate("copy_of", published[1])
             if frame.layers is not None and NAME in frame.layers:
@@ -166,7 +162,7 @@ class NatsConversation(Conversation):
         add_messages(frame, self.memory.carried, out, self.published_ns)
 
     def _lost(self, frame: Frame, side: Side) -> None:
-        """Bytes before or of this frame were not captured: counts that need all of them end."""
+        """Bytes before or in this frame were not captured: stop counting PINGs, +OKs and copies."""
         side.whole = False
         for each in self.sides:
             each.pings.clear()
@@ -174,10 +170,10 @@ class NatsConversation(Conversation):
         self.verbose = None
         self.inner_frames += self.inner.lose(frame)
         self.memory.carried.interrupt(self.connection.number, frame.side, frame.time_ns)
-        self.memory.copies.lose()
+        self.memory.copies.note_loss()
 
     def _decoder(self, frame: Frame) -> FrameDecoder | None:
-        """The plan of an operation in any spelling; None: it is no operation."""
+        """The decoder of an operation in any spelling; None: it is no operation."""
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         if self._upgraded(frame):
             return None
@@ -190,7 +186,7 @@ class NatsConversation(Conversation):
         if found:
             first, name = buffer[start : start + 4], found[0]
             if first.startswith(name[:4].upper()) and (len(name) >= 4 or first[3:] in (b" ", b"\r")):
-                self.decoders[first] = decoder  # four bytes distinguish all names
+                self.decoders[first] = decoder  # the first four bytes differ for all names
         return decoder
 
     def _decoder_of(self, name: str | None) -> FrameDecoder:
@@ -201,9 +197,7 @@ class NatsConversation(Conversation):
             layer = GRAMMARS[self.link or names.CLIENT][name]
             if self.account is not None:
                 layer = DEDICATED.get(name, layer)
-            announced = (
-                side.options.get("lnocu", not side.options) for side in self.sides
-            )  # not captured: as today's servers
+            announced = (side.options.get("lnocu", not side.options) for side in self.sides)  # uncaptured: assumed
             if name == "LS-" and self.link == names.ROUTE and all(announced):
                 layer = WITH_ORIGIN[self.account is not None]
         return decoder_for(layer, name)
@@ -211,9 +205,9 @@ class NatsConversation(Conversation):
     # Transports.
 
     def _upgraded(self, frame: Frame) -> bool:
-        """Whether it comes after the HTTP head of its side, and not out of a chunk."""
-        turned = self.splitter is not None or self.sides[frame.side].upgraded
-        return turned and frame.generated is NOTHING
+        """Whether its side has switched to WebSocket, and the frame is not from inside a chunk."""
+        switched = self.splitter is not None or self.sides[frame.side].upgraded
+        return switched and frame.generated is NOTHING
 
     def _transport(self, frame: Frame, style: Style | None) -> None:
         look = transport.upgraded_layer_at if self._upgraded(frame) else transport.layer_at
@@ -240,7 +234,7 @@ class NatsConversation(Conversation):
             if style is not None and frame.layers is not None and frame.generated is not NOTHING:
                 frame.layers[layer.filter_name].update(frame.generated)
 
-    # Identities, and the kind of link.
+    # Client and server, and the kind of link.
 
     def _learn_sides(self, frame: Frame, name: str | None) -> None:
         if self.link in (None, names.CLIENT):
@@ -257,7 +251,7 @@ class NatsConversation(Conversation):
             self.decoders.clear()
 
     def _reread(self, frame: Frame, decoder: FrameDecoder, style: Style | None) -> FrameDecoder:
-        """An operation that does not fit the link may fit another, or a route of one account: its INFO is missing."""
+        """Try an operation that does not fit the link as one of routes: the INFO may not have been captured."""
         name = decoder.type or ""
         for layer, account in ((GRAMMARS[names.ROUTE].get(name), None), (DEDICATED[name], "")):
             if layer is not None and layer is not decoder.layer:
@@ -312,7 +306,7 @@ class NatsConversation(Conversation):
             self.verbose = deque(maxlen=MAX_WAITING)
         self._await_ok(frame)
 
-    # Answers in turn.
+    # Answers in order.
 
     def _ping(self, frame: Frame) -> None:
         frame.expects_response = True
@@ -337,7 +331,7 @@ class NatsConversation(Conversation):
     def _err(self, frame: Frame) -> None:
         text = frame.values.get("error", "")
         if self.verbose:
-            self.verbose = None  # it may replace a +OK: later ones cannot be counted
+            self.verbose = None  # it can replace a +OK, so later ones cannot be counted
         if (refused := names.REFUSED_PUBLISH.fullmatch(text)) is not None:
             self.memory.refused(frame, refused[1])
         harmless = text.lower().startswith(names.HARMLESS_ERRORS)
@@ -375,7 +369,7 @@ class NatsConversation(Conversation):
             self._end(frame.values["sid"], subscription)
 
     def _end(self, sid: str, subscription: Subscription) -> None:
-        """Messages on their way may still come: an ended subscription is remembered for a while."""
+        """End a subscription, but remember it for messages that are on their way."""
         subscription.ended = True
         self.ended[sid] = None
         if len(self.ended) > MAX_ENDED:
@@ -394,12 +388,12 @@ class NatsConversation(Conversation):
             message = f"a payload of {values['size']} bytes, the server takes {most}"
             frame.find("warning", "protocol", "max-payload", message, "size")
         if values["subject"][:1] == "$":
-            name_stored(frame, values)
+            add_stored_name(frame, values)
         if "reply" in values:
             self.memory.ask(frame, values, first=True)
         if values["subject"] in self.memory.requests:
             self.memory.answered(frame, values, first=True)
-        self._block(frame)
+        self._report_headers(frame)
 
     def _deliver(self, frame: Frame) -> None:
         values = frame.values
@@ -430,7 +424,7 @@ class NatsConversation(Conversation):
         if "size" not in values:
             return
         if values["subject"][:1] == "$":
-            name_stored(frame, values)
+            add_stored_name(frame, values)
         if "reply" in values:
             published_ns = memory.ask(frame, values, first=False)
             self.published_ns = None if between else published_ns
@@ -440,9 +434,9 @@ class NatsConversation(Conversation):
             if subject in requests or subject[:4] in ("_GR_", "$GR."):
                 memory.answered(frame, values, first=False, between=between)
         if "header_size" in values:
-            self._block(frame)
+            self._report_headers(frame)
 
-    def _block(self, frame: Frame) -> None:
+    def _report_headers(self, frame: Frame) -> None:
         """Report findings about headers."""
         values = frame.values
         status = values.get("status", 0)
@@ -456,7 +450,7 @@ class NatsConversation(Conversation):
             frame.find("warning", "malformed", "header-block", message, "header_block")
 
     def _deliver_or_forward(self, frame: Frame) -> None:
-        """Between servers the name is the same."""
+        """HMSG to clients has a sid, between servers it has none."""
         if "sid" in frame.values:
             self._deliver(frame)
         else:
@@ -504,9 +498,9 @@ TRANSPORT_TITLES: dict[type[Layer], str] = {
 
 
 def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: Memory) -> bool:
-    """Whether what the frame carries may be a credential; so may the answer to a request that may.
+    """Whether a frame may carry a credential: by its subject, a JWT to an inbox, or a request that may carry one.
 
-    Its subject shows it, a JWT to an inbox, or headers without the H of HPUB.
+    Also a payload that looks like headers after PUB or MSG.
     """
     if subject is None:
         return is_secret_value(values.get("error", ""))
@@ -515,7 +509,7 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
         payload = frame.data[payload_start(frame) :] if frame.is_partial and "size" in values else b""
     if subject[:1] in "$_" and (names.is_secret_subject(subject) or JWT.match(payload)):
         return True
-    reply = values.get("reply", "")  # of a message that was one with headers, without the byte that says so: a size
+    reply = values.get("reply", "")  # a size here: HPUB without its H
     if payload.startswith(names.PAYLOAD_VERSION) or (reply.isdecimal() and reply.isascii()):
         return True
     request = memory.requests.get(subject) if memory.requests else None
@@ -523,5 +517,5 @@ def hides(frame: Frame, subject: str | None, values: Mapping[str, Any], memory: 
 
 
 def payload_start(frame: Frame) -> int:
-    """Where the payload of a frame that is cut begins."""
+    """Offset of the payload in a partial frame."""
     return int(frame.length - 2 - frame.values["size"] + frame.values.get("header_size", 0))

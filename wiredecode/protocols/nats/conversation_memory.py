@@ -1,11 +1,11 @@
-"""State of NATS: of each end of a connection, and shared by the connections of a capture.
+"""State of NATS: of each side of a connection, and shared by all connections of a capture.
 
-A request is a message with a reply subject, its answers are the messages on that subject. Both pass several
-connections: from the requester to a server, perhaps between servers, and on to the one that answers.
+A request is a message with a reply subject; messages on that subject are its replies. Both pass several connections:
+from the requester to a server, perhaps between servers, and to the responder.
 
-A delivered message that neither asks nor answers is a copy of a published one with the same subject and contents.
-Messages with the same contents are matched by the promise of NATS: a subscription gets messages of one publisher
-in the order in which they were published. If that does not decide, no copy is reported.
+Any other delivered message is a copy of a published one with the same subject and contents. If several were published,
+the order decides: NATS delivers messages of one publisher in the order in which they were published. If that is not
+enough, no copy is reported.
 
 JetStream in ordinary messages, acks of publishes, errors, keys of buckets and objects of stores: nats-server,
 jetstream_api.go and stream.go (``JSPubAckResponse``); ADR-8 (key-value), ADR-20 (object store).
@@ -35,9 +35,9 @@ from wiredecode.protocols.shared.pairing import Hop, Newest, Request, link
 OWN = "$JS."
 """Subjects of JetStream itself."""
 STREAM, SEQUENCE, DUPLICATE = "stream", "stream_sequence", "duplicate"
-"""Generated fields of the answer to a publish."""
+"""Generated fields of the reply to a publish."""
 BEGINNINGS = (b'{"stream":', b'{"error":', b'{"type":"io.nats.jetstream.')
-"""Of answers to publishes and to requests of the API."""
+"""First bytes of replies to publishes and to requests of the API."""
 MAX_ANSWER_BYTES = 64 * 1024
 KEY = re.compile(r"(\$JS\.(?:[^.]+\.)?API\.DIRECT\.GET\.KV_[^.]+\.)?\$KV\.([^.]+)\.(.+)")
 OBJECT = re.compile(r"\$O\.([^.]+)\.([CM])\.(.+)")
@@ -54,7 +54,7 @@ domain and account before the stream, and may add a token."""
 
 
 class Acknowledged(NamedTuple):
-    """Facts about the delivered message in the subject for its ack."""
+    """Facts about a delivered message, from the subject for its ack."""
 
     stream: str
     consumer: str
@@ -76,7 +76,7 @@ def consumer_text(stream: str, consumer: str) -> str:
 
 
 def acknowledged(subject: str) -> Acknowledged | None:
-    """None: it is no subject for acks."""
+    """Read a subject for acks; None: it is another subject."""
     return read_ack(subject) if subject.startswith(ACK) else None
 
 
@@ -87,7 +87,7 @@ def read_ack(subject: str) -> Acknowledged | None:
 
 
 def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | None:
-    """Read the answer to a message on ``subject``: stream and sequence that keep it, or a finding that says why not."""
+    """Read a reply of JetStream: return stream and sequence of the stored message, or add a finding with the error."""
     if not data.startswith(BEGINNINGS) or len(data) > MAX_ANSWER_BYTES:
         return None
     try:
@@ -97,7 +97,7 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
     error, stream, sequence = answer.get("error"), answer.get("stream"), answer.get("seq")
     if isinstance(error, dict):
         number, api = error.get("err_code"), subject.startswith(OWN)
-        if isinstance(number, int) or api:  # else it is a service's own way to say no
+        if isinstance(number, int) or api:  # others are errors of services
             if not api:
                 frame.generate(STREAM, printable(str(stream or "")))
             text = printable(str(error.get("description") or "no description"))
@@ -113,8 +113,8 @@ def read_answer(frame: Frame, subject: str, data: bytes) -> tuple[str, int] | No
     return stream, sequence
 
 
-def name_stored(frame: Frame, values: Mapping[str, Any]) -> None:
-    """Say which key of a bucket, or which object of a store, a message is about."""
+def add_stored_name(frame: Frame, values: Mapping[str, Any]) -> None:
+    """Add generated fields: bucket and key (key-value), or bucket and object (object store)."""
     subject = values["subject"]
     if key := KEY.fullmatch(subject):
         operation = next((each["value"] for each in values.get("headers", ()) if each["key"] == "KV-Operation"), "PUT")
@@ -123,10 +123,10 @@ def name_stored(frame: Frame, values: Mapping[str, Any]) -> None:
         frame.generate("kv_operation", printable("GET" if key[1] else operation))
     elif found := OBJECT.fullmatch(subject):
         frame.generate("bucket", printable(found[1]))
-        frame.generate("object", printable(found[3]) if found[2] == "C" else name_of(found[3]))
+        frame.generate("object", printable(found[3]) if found[2] == "C" else object_name(found[3]))
 
 
-def name_of(coded: str) -> str:
+def object_name(coded: str) -> str:
     """The name of an object."""
     try:
         return printable(urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode())
@@ -135,59 +135,59 @@ def name_of(coded: str) -> str:
 
 
 MAX_CONTENTS = 4_096
-"""Different messages remembered: at least the last published ones in this number, at most twice as many."""
+"""Different messages remembered: at least this many of the newest, at most twice as many."""
 MAX_SAME = 4_096
 """Messages of one publisher with the same contents; at most twice as many."""
 MAX_PUBLISHERS = 16
-"""Publishers of the same contents that are kept separate."""
+"""Publishers of the same contents."""
 MAX_LAST = 1_024
-"""Publishers whose last message a receiver remembers."""
-MAX_DOUBTED = 1_024
-"""Contents that a receiver got without a publish, and subjects with the same contents again, that are remembered."""
+"""Publishers whose last message is remembered per receiver."""
+MAX_AMBIGUOUS = 1_024
+"""Contents delivered without a captured publish, and subjects with repeated contents, that are remembered."""
 
 Key = tuple[str, int]
 """Subject, and CRC-32C of the payload."""
 Passage = tuple[int, int, int]
-"""Number and id of a frame, in the order of the capture; its time, ns, or 0 if it only passed a message on."""
+"""Number and id of a frame; its time, ns, or 0 if a server forwarded the message."""
 
 
 @dataclass(slots=True, eq=False)
 class Publisher:
-    """One end of a connection that publishes, or passes on messages not seen before; and the server it talks to."""
+    """A side of a connection that publishes, or forwards messages of others; and the server at the other side."""
 
     server: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Receiver:
-    """Receiver of messages one after another: a subscription, or a server."""
+    """A receiver of ordered messages: a subscription, or a server."""
 
     since: int = 0
     """Number of the frame that subscribed; 0: it was not captured."""
     server: str = ""
     gets_all: bool = False
-    """It gets every message of its subjects: no queue shares them."""
-    hands_on: Publisher | None = None
-    """Publisher of messages that it gets first: between servers."""
+    """Whether it gets every message of its subjects, without a queue group."""
+    forwards_as: Publisher | None = None
+    """Between servers: the publisher as which it forwards messages that were not captured before."""
     last: dict[Publisher, int] = field(default_factory=dict)
-    """Number of the last message that it got of each publisher."""
-    doubted: Newest[Key, None] = field(default_factory=lambda: Newest(MAX_DOUBTED))
-    """Contents that it got before their publish was captured: its messages and those publishes cannot be counted."""
+    """Number of the last message received of each publisher."""
+    ambiguous: Newest[Key, None] = field(default_factory=lambda: Newest(MAX_AMBIGUOUS))
+    """Contents delivered without a captured publish: these cannot be matched by counting."""
 
-    def doubt(self, key: Key) -> None:
+    def mark_ambiguous(self, key: Key) -> None:
         self.gets_all = False
-        self.doubted.put(key, None)
+        self.ambiguous.put(key, None)
 
 
 MAX_WAITING = 1_024
-"""PINGs, operations on verbose connections, and publishes that -ERR may refuse, that wait for their answer."""
+"""PINGs, verbose operations and publishes that are remembered until they are answered."""
 MAX_RECEIVERS = 1_024
 """Subscriptions whose beginning was not captured."""
 
 
 @dataclass(slots=True)
 class Subscription:
-    """Subscription of a sid; ``generated`` are fields of its messages."""
+    """A subscription; ``generated``: fields of its messages."""
 
     subject: str
     queue: str | None
@@ -201,31 +201,31 @@ class Subscription:
 
 @dataclass(slots=True)
 class Side:
-    """State of one end."""
+    """State of one side of a connection."""
 
     reached: int = 0
     """Stream offset after its last frame."""
     whole: bool = True
-    """No byte of it was lost yet."""
+    """False once bytes were lost."""
     upgraded: bool = False
-    """It sent the HTTP head after which WebSocket frames come."""
+    """Whether it sent the HTTP head before WebSocket frames."""
     pings: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     ponged_ns: int = 0
     """Time of its last PONG. Where one side waited for bytes, it may come before its PING."""
     publisher: Publisher = field(default_factory=Publisher, compare=False)
     receivers: Newest[str | None, Receiver] = field(default_factory=lambda: Newest(MAX_RECEIVERS), compare=False)
-    """By sid, of subscriptions that were not captured; None: the server at the other end."""
+    """By sid: subscriptions that were not captured; by None: the server at the other side."""
     options: dict[str, Any] = field(default_factory=dict)
-    """The members of its INFO and CONNECT, the last ones of each name."""
+    """Members of its INFO and CONNECT, by name."""
 
     def receiver(self, sid: str | None, subscriptions: Mapping[str, Subscription]) -> Receiver:
-        """Receiver of its messages: a subscription, or, without ``sid``, the server at the other end."""
+        """The receiver of its messages: a subscription, or without ``sid`` the server at the other side."""
         known = subscriptions.get(sid) if sid is not None else None
         if known is not None:
             return known.receiver
         found = self.receivers.get(sid)
         if found is None:
-            found = Receiver(hands_on=self.publisher if sid is None else None)
+            found = Receiver(forwards_as=self.publisher if sid is None else None)
             self.receivers.put(sid, found)
         return found
 
@@ -236,7 +236,7 @@ class Repeated:
     def __init__(self, publisher: Publisher, place: Passage) -> None:
         self.places: dict[Publisher, list[Passage]] = {publisher: [place]}
         self.forgotten = 0
-        """Number of the last one that is not remembered."""
+        """Frame number of the last one that was dropped."""
 
     def add(self, publisher: Publisher, place: Passage) -> None:
         if len(self.places) >= MAX_PUBLISHERS and publisher not in self.places:
@@ -249,7 +249,7 @@ class Repeated:
             del places[:MAX_SAME]
 
     def next(self, receiver: Receiver, key: Key) -> tuple[Publisher, Passage] | None:
-        """The publisher and the passage of the message that a receiver gets next; None: that does not follow."""
+        """The publisher and message that a receiver gets next; None: ambiguous."""
         found: list[tuple[Passage, Publisher]] = []
         count, exact = 0, receiver.gets_all
         for publisher, places in self.places.items():
@@ -261,7 +261,7 @@ class Repeated:
                 known = publisher in receiver.last or (receiver.since and receiver.server == publisher.server)
                 exact = exact and bool(known) and before >= self.forgotten
         if not found:
-            receiver.doubted.put(key, None)
+            receiver.ambiguous.put(key, None)
         if not found or not (exact or (count == 1 and not self.forgotten)):
             return None
         place, publisher = min(found, key=itemgetter(0))
@@ -275,20 +275,20 @@ class Copies:
         self._contents: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
         """Messages published once."""
         self._before: dict[Key, tuple[Publisher, Passage] | Repeated] = {}
-        """Contents that were new before those."""
+        """The same, of older contents."""
         self.lossy = False
         self._margin = 0
-        """Messages noted, less the gaps: below 0 most messages were not captured."""
-        self._repeating: Newest[str, None] = Newest(MAX_DOUBTED)
-        """Subjects of which the same contents were published again."""
+        """Messages minus gaps: below 0 most messages were not captured."""
+        self._repeating: Newest[str, None] = Newest(MAX_AMBIGUOUS)
+        """Subjects with contents that were published again."""
 
-    def lose(self) -> None:
-        """Messages may be missing: those of the same contents can no longer be counted."""
+    def note_loss(self) -> None:
+        """Messages may be missing, so equal ones can no longer be counted."""
         self.lossy = True
         self._margin -= 1
 
     def publish(self, key: Key, publisher: Publisher, place: Passage) -> None:
-        """A message was published, or passed on as the first passage that was captured."""
+        """Remember a published message, or a forwarded one that was not captured before."""
         self._margin += 1
         known = self._contents.get(key) or self._before.get(key)
         if known is None:
@@ -301,28 +301,28 @@ class Copies:
             self._before, self._contents = self._contents, {}
 
     def deliver(self, key: Key, receiver: Receiver, place: Passage) -> Passage | None:
-        """Where the message that a receiver gets was published; None: that is not known."""
+        """The publish of a delivered message; None: unknown."""
         if self._margin < 0:
             return None
         known = self._contents.get(key) or self._before.get(key)
-        if known is None and receiver.hands_on is not None:
-            self.publish(key, receiver.hands_on, place)
-        elif receiver.doubted and key in receiver.doubted:
+        if known is None and receiver.forwards_as is not None:
+            self.publish(key, receiver.forwards_as, place)
+        elif receiver.ambiguous and key in receiver.ambiguous:
             return None
         elif isinstance(known, Repeated):
             known = None if self.lossy else known.next(receiver, key)
             if known is None:
-                receiver.gets_all = False  # it got what cannot be counted
+                receiver.gets_all = False  # its messages can no longer be counted
                 return None
         elif self.lossy and key[0] in self._repeating:
-            return None  # another publish of the same may be lost
+            return None  # an equal publish may be lost
         if known is None:
-            receiver.doubt(key)
+            receiver.mark_ambiguous(key)
             return None
         publisher, original = known
         last = receiver.last
         if original[0] <= last.get(publisher, receiver.since):
-            receiver.doubt(key)
+            receiver.mark_ambiguous(key)
             return None
         if len(last) >= MAX_LAST:
             last.clear()
@@ -336,7 +336,7 @@ MAX_REQUESTS = 20_000
 MAX_HOPS = 16
 """Connections on which one request was seen."""
 REQUEST_SECONDS = 30
-"""A message on a request's reply subject within this time is an answer."""
+"""A message on the reply subject within this time is a reply."""
 GATEWAY_PREFIX = re.compile(r"_GR_\.[^.]{6}\.[^.]{6}\.|\$GR\.[^.]{4}\.")
 """Prefixes of reply subjects by gateways, in the new and the old form."""
 
@@ -347,16 +347,16 @@ class RequestHops:
 
     subject: str
     digest: int
-    """CRC of the content: the same in every process, as another one may continue with the state."""
+    """CRC of the payload, the same in every process."""
     hops: list[Hop]
     published_ns: int | None
-    """When its client sent it; None: the first hop that was seen is a later one."""
+    """When its client sent it, ns; None: the first captured hop is a later one."""
     answer: tuple[int, int] | None = None
-    """First frame and digest of the last answer."""
+    """First frame and digest of the last reply."""
 
 
 def plain_subject(subject: str) -> str:
-    """The subject without what a gateway put before it."""
+    """The subject without the prefix of a gateway."""
     if subject.startswith(("_GR_.", "$GR.")):
         return GATEWAY_PREFIX.sub("", subject, count=1)
     return subject
@@ -369,22 +369,19 @@ class Memory:
     requests: Newest[str, RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))
     copies: Copies = field(default_factory=Copies)
     stored: Newest[tuple[str, int], RequestHops] = field(default_factory=lambda: Newest(MAX_REQUESTS))
-    """Publishes by the stream of JetStream that keeps them and their number there."""
+    """Publishes by JetStream's stream and sequence."""
     carried: CarriedSessions = field(default_factory=lambda: CarriedSessions(carried_by("nats"), plain_subject))
     """State of the protocols inside payloads."""
 
     def ask(self, frame: Frame, values: Mapping[str, Any], *, first: bool) -> int | None:
-        """Take a message with a reply subject. ``first``: it comes from a client, so it is no copy of another.
-
-        The result: when it was published, ns, if this is a first delivery, and that is known.
-        """
+        """Take a request, or a hop of one; ``first``: it comes from a client. Return its publish time, ns, if known."""
         reply, digest = plain_subject(values["reply"]), crc32c(values.get("data") or b"")
         hop = Hop(frame.id, frame.time_ns, frame.connection.number, frame.side)
         frame.expects_response = True
         published_ns = self._delivered(frame, reply, values["subject"], digest) if reply.startswith(ACK) else None
         known = self.requests.get(reply)
         same = known is not None and known.subject == values["subject"] and known.digest == digest
-        if same and known is not None and self.copies.lossy:  # of the same again the publish may be lost
+        if same and known is not None and self.copies.lossy:  # its publish may be lost
             same = not any((each.connection, each.side) == (hop.connection, hop.side) for each in known.hops)
         if known is not None and same and not first and recent(known.hops[-1], frame):
             if "copy_of" not in frame.generated:
@@ -396,7 +393,7 @@ class Memory:
         return published_ns
 
     def _delivered(self, frame: Frame, reply: str, subject: str, digest: int) -> int | None:
-        """A consumer of JetStream gets a published message: its reply subject contains the place in the stream."""
+        """Find the publish of a delivery by JetStream, by stream and sequence in its reply subject; return its time."""
         place = acknowledged(reply)
         stored = self.stored.get((place.stream, place.sequence)) if place else None
         if place is None or stored is None or (stored.subject, stored.digest) != (subject, digest):
@@ -405,7 +402,7 @@ class Memory:
         return stored.published_ns if place.delivered == 1 else None
 
     def refused(self, frame: Frame, subject: str) -> None:
-        """The server refuses a publish to ``subject``, and names no reply subject: link the oldest that has none."""
+        """-ERR refuses a publish to ``subject``: link the oldest one without a reply."""
         found: RequestHops | None = None
         for known in islice(reversed(self.requests.values()), MAX_WAITING):
             hop = known.hops[0]
@@ -416,12 +413,12 @@ class Memory:
             link(frame, found.hops[0])
 
     def answered(self, frame: Frame, values: Mapping[str, Any], *, first: bool, between: bool = False) -> None:
-        """Take a message; if it answers a request, link them. ``between``: it passes from server to server."""
+        """Link a message with the request that it replies to, if any. ``between``: sent from server to server."""
         subject = values["subject"]
         known = self.requests.get(subject) or self.requests.get(plain_subject(subject))
         if known is None:
             return
-        hop = best_hop(known, frame)
+        hop = hop_of_answer(known, frame)
         if frame.time_ns < hop.time_ns or not recent(hop, frame):
             return  # if packets were lost, an older request may wait after a gap
         if values.get("status") == names.NO_RESPONDERS:
@@ -435,19 +432,19 @@ class Memory:
         else:
             frame.generate("copy_of", known.answer[0])
             if between and hop.connection != frame.connection.number:
-                return  # on its way: the request will be linked to what its sender gets
+                return  # on its way: the requester gets another copy
         link(frame, hop)
         asking = frame.connection.directions[1 - frame.side]
         if hop.connection == frame.connection.number and asking.lost_between(hop.time_ns, frame.time_ns, frame.ready):
-            frame.latency_ns = None  # pulls share a reply subject: this may answer a later one that was not captured
+            frame.latency_ns = None  # it may answer a later pull, not captured
 
 
 def recent(hop: Hop, frame: Frame) -> bool:
     return frame.time_ns - hop.time_ns <= REQUEST_SECONDS * 1_000_000_000
 
 
-def best_hop(request: RequestHops, frame: Frame) -> Hop:
-    """The passage that an answer belongs to: on its own connection from the other side, else the first one."""
+def hop_of_answer(request: RequestHops, frame: Frame) -> Hop:
+    """The hop that a reply answers: on its own connection from the other side, else the first one."""
     number, side = frame.connection.number, frame.side
     for hop in reversed(request.hops):
         if hop.connection == number and hop.side != side:
