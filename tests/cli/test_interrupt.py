@@ -56,7 +56,7 @@ def test_an_interrupt_that_was_swallowed_comes_again(captures: Path) -> None:
 import signal, sys
 from wiredecode.cli import interrupt
 interrupt.AGAIN_SECONDS = 0.05
-interrupt.begin()
+interrupt.install_handlers()
 class Loses:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
@@ -65,7 +65,7 @@ try:
     signal.pause()
     signal.pause()
 except KeyboardInterrupt:
-    interrupt.arrived()
+    interrupt.acknowledge()
     print("arrived")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -1,6 +1,6 @@
 """The command line: one module per command, which only turns options into calls.
 
-Heavy imports wait until a command runs; this module imports next to nothing, so that Ctrl-C finds somebody at home.
+This module imports next to nothing, so that Ctrl-C is handled from the start; heavy imports wait for a command.
 """
 
 import io
@@ -13,12 +13,12 @@ from wiredecode.cli import interrupt
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
-    Without arguments they are those of the process, and Ctrl-C ends it at any moment, with exit code 130.
+    ``None``: the arguments of the process, in which Ctrl-C exits with code 130 at any time.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the start
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - stays open, and pathlib takes a while
-    if isinstance(sys.stdout.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: what a signal interrupts would be cut short
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - stays open; pathlib imports slowly
+    if isinstance(sys.stdout.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: a signal would truncate a write
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
         sys.stdout = open(1, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 - stays open
     if arguments is not None:
@@ -26,18 +26,18 @@ def main(arguments: list[str] | None = None) -> int:
 
         return run(arguments)
     try:
-        interrupt.begin()
+        interrupt.install_handlers()
         from wiredecode.cli.app import run
 
         code = run(sys.argv[1:])
-        interrupt.end()
-    except BaseException:  # an import can make another exception of an interrupt
-        if not interrupt.came():
+        interrupt.ignore_signals()
+    except BaseException:  # an import can turn an interrupt into another exception
+        if not interrupt.is_interrupted():
             raise
         code = interrupt.exit_code()
-    if code and interrupt.came():
-        interrupt.end()
+    if code and interrupt.is_interrupted():
+        interrupt.ignore_signals()
         if (atomic := sys.modules.get("wiredecode.export.atomic")) is not None:
             atomic.discard_all()
-        interrupt.leave(interrupt.exit_code())
+        interrupt.exit_now(interrupt.exit_code())
     return code

@@ -20,7 +20,7 @@ from wiredecode.extras import version_number
 from wiredecode.frames.escape import escape
 
 OK, USAGE, BUG = 0, 2, 70
-"""Exit codes besides 1: worked, but found what it was asked to look for."""
+"""Exit codes; 1: worked, and found what it should look for."""
 DEBUG = "WIREDECODE_DEBUG"
 """Environment variable: show the traceback of a failure."""
 
@@ -50,7 +50,7 @@ def common(
 
 
 def command_line() -> Any:
-    """click's tree of commands: for the man page, and for tests that go through every option."""
+    """click's tree of commands, for the man page and for tests of every option."""
     return typer.main.get_command(app)
 
 
@@ -58,9 +58,9 @@ _tree = cache(command_line)
 
 
 def run(words: list[str]) -> int:
-    """Run the command line; return the exit code. Never a traceback, unless asked for."""
+    """Run the command line; return the exit code. Print no traceback, unless asked for."""
     gc.disable()  # until a command has imported what it needs
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start unused threads
     name_the_shell(words)
     try:
         tree = _tree()
@@ -83,14 +83,14 @@ def run(words: list[str]) -> int:
         complain(escape(reason_of(error) if error.strerror else str(error)))
         return USAGE
     except Exception as error:
-        return INTERRUPTED if interrupt.came() else _failure(error, words)
+        return INTERRUPTED if interrupt.is_interrupted() else _failure(error, words)
     finally:
         gc.enable()
     return code or OK
 
 
 def _usage(error: Exception) -> int:
-    """A wrong command line: one line, unless it is empty and help is due."""
+    """Report a wrong command line in one line; show help for an empty one."""
     text = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -98,17 +98,17 @@ def _usage(error: Exception) -> int:
         typer.echo(TREE["first"] if alone else text, err=True)
         return USAGE
     command = context.command_path if context is not None else "wiredecode"
-    text = " ".join(text.split()).replace("Value error, ", "")  # typer's validator speaks of itself
+    text = " ".join(text.split()).replace("Value error, ", "")  # prefix of typer's validator
     complain(f"{escape(text).rstrip('.')} (see {command} --help)")
     return USAGE
 
 
 NO_MEMORY = "failed to map segment"
-"""Error text of the loader if a library finds no room."""
+"""Error text of the loader if memory is short."""
 
 
 def _failure(error: Exception, words: list[str]) -> int:
-    """No memory, a package that is not installed or not usable, or a mistake of ours."""
+    """Report a lack of memory, a missing package, or a bug of ours; return the exit code."""
     if isinstance(error, MemoryError) or NO_MEMORY in str(error):
         complain("there is not enough memory (it takes 150 to 400 MB): give more, or less at a time (--gap-buffer)")
         return USAGE

@@ -115,7 +115,7 @@ def export(settings: ExportOptions) -> int:
         job = settings.job
     except ValueError as error:
         raise options.UsageError(str(error)) from None
-    interrupt.begin_at(signal.SIGTERM)  # so that it, too, removes unfinished files
+    interrupt.raise_on(signal.SIGTERM)  # so that it, too, removes unfinished files
     stream = text_bytes() if job.form.is_text else sys.stdout.buffer
     try:
         return run(settings, kind_of_export(job)(job, stream))
@@ -157,7 +157,7 @@ def run(settings: ExportOptions, export: Export) -> int:
             return code
         export.finish()
     except KeyboardInterrupt:
-        interrupt.end()  # removing what was written is not interrupted again
+        interrupt.ignore_signals()  # removing what was written is not interrupted again
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         export.discard()

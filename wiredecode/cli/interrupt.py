@@ -1,7 +1,7 @@
-"""Ctrl-C at any moment, and likewise the end of the terminal or a polite kill.
+"""Ctrl-C (SIGINT), SIGTERM and SIGHUP end a command with KeyboardInterrupt.
 
-Python raises KeyboardInterrupt wherever it is just then. Destructors, callbacks and some imports lose what is raised in
-them, so it is raised again until it has arrived.
+Python raises it wherever it is. Destructors, callbacks and some imports lose exceptions, so it is raised again every
+second until :func:`acknowledge` is called.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ INTERRUPTED = 130
 """Exit code."""
 AGAIN_SECONDS = 1.0
 
-_came = 0
-"""The signal that came."""
+_signal = 0
+"""Number of the signal received; 0: none."""
 _own = False
 
 
 def is_own_process() -> bool:
-    """Whether the process is the command's own, not that of a program that calls it: its rights may be given up."""
+    """Whether the process runs only the command, not a program that calls it: then it may drop its rights."""
     return _own
 
 
-def begin() -> None:
-    """From now on SIGINT raises KeyboardInterrupt, again after a while until :func:`arrived` is called."""
+def install_handlers() -> None:
+    """From now on signals raise KeyboardInterrupt, until :func:`acknowledge` is called."""
     global _own
     _own = True
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in the background
@@ -42,40 +42,40 @@ def begin() -> None:
     sys.unraisablehook = _unraisable
 
 
-def begin_at(number: signal.Signals) -> None:
-    """Where a program calls a command: a signal that would end it raises KeyboardInterrupt."""
+def raise_on(number: signal.Signals) -> None:
+    """Let a signal that would end the process raise KeyboardInterrupt, also if a program calls the command."""
     if signal.getsignal(number) is signal.SIG_DFL:
         signal.signal(number, signal.default_int_handler)
 
 
-def arrived() -> None:
-    """The interrupt is being dealt with: it is not raised again."""
-    if _came and hasattr(signal, "setitimer"):
+def acknowledge() -> None:
+    """The interrupt is handled: do not raise it again."""
+    if _signal and hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def came() -> bool:
-    """Whether an interrupt was raised."""
-    return _came > 0
+def is_interrupted() -> bool:
+    """Whether a signal was received."""
+    return _signal > 0
 
 
 def exit_code() -> int:
     """Exit code that a shell gives a process that the signal ended: 130 for Ctrl-C."""
-    return 128 + _came
+    return 128 + _signal
 
 
-def end() -> None:
-    """The work is done: what comes now does not change the exit code."""
+def ignore_signals() -> None:
+    """The work is done: further signals do not change the exit code."""
     if _own:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is not signal.SIG_DFL:
                 signal.signal(number, signal.SIG_IGN)
-    arrived()
+    acknowledge()
 
 
-def leave(code: int) -> NoReturn:
-    """End the process immediately: modules whose import was interrupted could complain at its end, or wait for ever."""
+def exit_now(code: int) -> NoReturn:
+    """End the process without cleanup: modules whose import was interrupted could fail or hang in it."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # its reader is gone
             stream.flush()
@@ -83,14 +83,14 @@ def leave(code: int) -> NoReturn:
 
 
 def _raise(number: int, _frame: FrameType | None) -> None:
-    global _came
+    global _signal
     if number != getattr(signal, "SIGALRM", None):
-        _came = number
+        _signal = number
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
     raise KeyboardInterrupt
 
 
 def _unraisable(lost: sys.UnraisableHookArgs) -> None:
-    if not _came:  # else it is the interrupt, which comes again
+    if not _signal:  # else the interrupt, which is raised again
         sys.__unraisablehook__(lost)

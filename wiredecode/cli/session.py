@@ -153,7 +153,7 @@ class Session:
         except CaptureError as error:
             failure = error
         except KeyboardInterrupt:
-            interrupt.arrived()
+            interrupt.acknowledge()
             self.interrupted, how = True, "interrupted"
         finally:
             self._bar.end()

@@ -73,11 +73,11 @@ def run(options: SparkOptions) -> int:
                     run.follow(spark)
                 accounts = run.work(spark)
             finally:
-                interrupt.arrived()  # the session may take a while to end, and must not be interrupted in that again
+                interrupt.acknowledge()  # ending the session takes a while
     except AlreadyThere as there:
         return nothing_to_do(options, there)
     except (KeyboardInterrupt, Exception) as error:
-        interrupt.arrived()
+        interrupt.acknowledge()
         run.discard()
         return run.failed(error)
     return run.show_totals(accounts)
@@ -302,7 +302,9 @@ class SparkRun:
 
     def failed(self, error: BaseException) -> int:
         """Report in a line why there is no result; return the exit code."""
-        if isinstance(error, KeyboardInterrupt) or interrupt.came():  # tasks fail too, when the signal reaches all
+        if (
+            isinstance(error, KeyboardInterrupt) or interrupt.is_interrupted()
+        ):  # tasks fail too, when the signal reaches all
             complain(self.undone("interrupted"))
             return INTERRUPTED
         if self.options.verbosity.verbose:
