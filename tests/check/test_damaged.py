@@ -64,6 +64,24 @@ def test_what_was_not_captured_accuses_nobody(capture: Path) -> None:
     assert more_accused(capture, turns=1) == []
 
 
+@pytest.mark.parametrize("capture", SMALL, ids=lambda path: path.stem)
+def test_a_packet_that_two_interfaces_captured_was_not_sent_again(capture: Path) -> None:
+    packets = damage.read(capture)
+    twice = damage.chosen(packets, [place for place in range(len(packets)) for _ in range(2)])
+    twice.time_ns[1::2] += 20_000
+    assert accused(twice) <= accused(packets)
+
+
+@pytest.mark.parametrize("capture", SMALL, ids=lambda path: path.stem)
+def test_neighbours_that_a_queue_captured_in_the_wrong_order_were_not_sent_again(capture: Path) -> None:
+    packets = damage.read(capture)
+    places = [*range(len(packets))]
+    for place in range(2, len(packets) - 1, 5):
+        if packets.time_ns[place + 1] - packets.time_ns[place] < 100_000:
+            places[place : place + 2] = place + 1, place
+    assert "tcp.loss" not in accused(damage.in_time(damage.chosen(packets, places)))
+
+
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96")
 """Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [

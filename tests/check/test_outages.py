@@ -190,6 +190,29 @@ TABLE = (
         ("capture.loss",),
     ),
     Outage("o_crashloop.pcap", "rabbitmq_stream.consumer-crash-loop", ("poisoned", "offset 0 8 times")),
+    Outage("nats_proxy_idle.pcap", "tcp.idle-closed", ("10.78.0.1:14222 ended 8 connections after 3.0 s",)),
+    Outage(
+        "nats_no_descriptors.pcap",  # INFO comes after the clients have left
+        *("tcp.nothing-said", ("accepted 17 connections and sent nothing", "open files was reached")),
+    ),
+    Outage("nats_no_inbox.pcap", "nats.permissions", ("shop (#2), user shop", "it gets no answer to any request")),
+    Outage("nats_may_not_answer.pcap", "nats.permissions", ("pricing (#1), user svc", "no allow_responses")),
+    Outage("nats_step_down.pcap", "nats.not-stored", ("stream ORD is away", "stored the subject again from 6.332 s")),
+    Outage("nats_streams_limit.pcap", "nats.jetstream", ("maximum number of streams reached", "a limit of the server")),
+    Outage(
+        "nats_no_client_certificate.pcap",
+        *("tls.not-finished", ("ended 3 TLS handshakes of clients without a certificate", "mutual TLS")),
+    ),
+    Outage(
+        "kafka_permission_revoked.pcap", "kafka.denied", ("4 kinds of requests had no permission: TOPIC_AUTHORIZATION",)
+    ),
+    Outage("kafka_quota.pcap", "kafka.throttled", ("throttled writer (#2)", "9.141 s in all"), ("kafka.throttled",)),
+    Outage("kafka_handler_hangs.pcap", "kafka.consumer-stopped", ("only sends heartbeats since", "came later")),
+    Outage("kafka_pod_killed.pcap", "kafka.rebalance-storm", ("pod-bad ended 5 times without leaving group gtfl",)),
+    Outage(
+        "kafka_brokers_stopped.pcap",  # and answer when the capture is nearly over
+        *("server.stalled", ("9292 accepted 3 connections and answered nothing there", "paused, stopped or blocked")),
+    ),
 )
 
 
@@ -214,6 +237,7 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     [
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
         *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "rabbit_healthy_close.pcap"),
+        "nats_healthy_resets.pcap",
     ],
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
@@ -229,6 +253,20 @@ def test_dropped_messages_last_until_the_last_of_them() -> None:
     (found,) = problems("nats_ids_again.pcap")
     assert found.first_ns is not None and found.last_ns is not None
     assert 2_600_000_000 < found.last_ns - found.first_ns < 2_700_000_000
+
+
+def test_a_stream_that_stores_again_was_only_without_a_leader() -> None:
+    (found,) = problems("nats_step_down.pcap")
+    assert (found.severity, found.likely) == (
+        "warning",
+        "it had no leader for a moment: an election, a step-down or a restart",
+    )
+
+
+def test_messages_that_a_quota_held_back_are_a_consequence() -> None:
+    first, *_ = problems("kafka_quota.pcap")
+    assert first.severity == "error"
+    assert {each.name for each in first.effects} >= {"publish.unconfirmed", "publish.incomplete", "server.stalled"}
 
 
 def test_a_server_that_is_back_is_a_warning() -> None:

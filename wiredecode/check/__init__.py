@@ -119,7 +119,7 @@ class Checker:
     def finish(self) -> list[Problem]:
         """The capture is over: all problems by cause, the worst first."""
         for connection, _ in self._ended:
-            self._reach(connection)
+            self.report.learn(connection)
         while self._ended:
             self._end(*self._ended.popleft())
         for rule in self._rules():
@@ -130,13 +130,8 @@ class Checker:
         """All problems as if the capture ended here; more may follow. It takes some ten milliseconds."""
         return deepcopy(self).finish()
 
-    def _reach(self, connection: Connection) -> None:
-        """The capture lasts at least until the last packet of a connection."""
-        if connection.health is not None:
-            self.report.last_ns = max(self.report.last_ns, connection.health.last_ns)
-
     def _end(self, connection: Connection, other: str | None) -> None:
-        self._reach(connection)
+        self.report.learn(connection)
         self.coverage.end(connection, other)
         if len(self._over) < MOST_OVER:
             self._over.append(connection)

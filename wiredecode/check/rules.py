@@ -150,7 +150,10 @@ class Findings(Rule):
                 name = f"{frame.protocol}.{finding.code}"
                 key = (finding.severity, finding.message if finding.group == "response" else None)
                 code = code_of(finding.code, finding.group)
-                self.report.add(code, finding.message, key, frame=frame, severity=finding.severity, name=name)
+                said = finding.message.lower() if finding.group == "response" else ""
+                likely = next((text for word, text in code.likely.items() if word in said), "")
+                severity = "warning" if likely else finding.severity
+                self.report.add(code, finding.message, key, frame=frame, severity=severity, name=name).likely = likely
 
     def _gap(self, frame: Frame, finding: Finding) -> None:
         """Bytes that are not in the capture, or frames that cannot be decoded for that reason."""
@@ -253,6 +256,8 @@ def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
 
 MOST_SERVERS = 10_000
 """Addresses of servers that are remembered."""
+NO_CERTIFICATE = 30
+"""Bytes of the record with which a client of TLS 1.3 says that it has no certificate."""
 LEAST_FINISHED = 58
 """Bytes of the record with which a client finishes a handshake of TLS 1.3; in older versions there are more."""
 MOST_BYTES = 512 * 1024
@@ -270,16 +275,20 @@ class OtherProtocols(Rule):
     _others: list[tuple[Connection, str]] = field(default_factory=list)
     _hellos: Newest[int, tuple[FrameRef, int, bool]] = field(default_factory=lambda: Newest(MOST_SERVERS))
     """By connection: ClientHello, the offset of its end, and whether the server answered it."""
+    _bare: Newest[int, int] = field(default_factory=lambda: Newest(MOST_SERVERS))
+    """Connections whose client has no certificate though it was asked for one, and when it said so."""
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
-        number = frame.connection.number
+        number, known = frame.connection.number, self._hellos.get(frame.connection.number)
         if frame.type == "ClientHello":
             self._hellos.put(number, (ref_of(frame), frame.offset + frame.length, False))
-        elif frame.type == "ServerHello" and number in self._hellos:
-            self._hellos[number] = *self._hellos[number][:2], True
-        elif frame.type == "Alert":
+        elif known and frame.type == "ServerHello":
+            self._hellos[number] = *known[:2], True
+        elif known and frame.type == "Alert":
             self._hellos.pop(number, None)  # it says why
+        elif known and frame.length == NO_CERTIFICATE and (frame.side, frame.offset - known[1]) == (known[0].side, 6):
+            self._bare.put(number, frame.time_ns)  # after ChangeCipherSpec, of 6 bytes
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
@@ -287,9 +296,13 @@ class OtherProtocols(Rule):
         end = connection.health.end if connection.health is not None else None
         if hello is None or not answered or end is None or not whole(connection):
             return
+        server = connection.endpoints[1 - hello.side]
+        if end.side != hello.side and end.time_ns - (self._bare.get(connection.number) or 0) <= PATIENCE_NS:
+            problem = self.report.add(CODES["frame.tls"], "", (server, end.side), frame=hello, name="tls.not-finished")
+            problem.what = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
+            problem.likely = "the server requires certificates of clients (mutual TLS), and the clients are given none"
         more = connection.directions[hello.side].captured - sent  # an alert, or nothing before it ends the connection
         if (more or end.side == hello.side) and more < LEAST_FINISHED:
-            server = connection.endpoints[1 - hello.side]
             problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
             times = counted(problem.count, "TLS handshake")
             problem.what = f"clients ended {times} with {server} after they got its certificate"

@@ -169,10 +169,10 @@ class Silences:
             server.held = {}
         if server.late:
             found = self._delivered(server, frame)
-        if waiting.count and waiting.heard_ns and now - waiting.since_ns >= LEAST_NS:
+        if waiting.count and now - waiting.since_ns >= (LEAST_NS if waiting.heard_ns else LEAST_END_NS):
             found = Silence(
                 *(frame.source, waiting.since_ns, now, waiting.connection, waiting.count, waiting.published),
-                *(False, frame.number, waiting.frames),
+                *(False, frame.number, waiting.frames, bool(waiting.heard_ns)),
             )
         waiting.count = 0
         if now - waiting.heard_ns >= LEAST_NS // 2:

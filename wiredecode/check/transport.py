@@ -102,6 +102,8 @@ class Health(Rule):
             self._window(connection, side, direction)
 
     def finish(self) -> None:
+        for endpoint, known in self._ended.items():
+            self._closed_idle(endpoint, known)
         ended = [connection for known in self._ended.values() for connection, _ in known]
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
@@ -116,7 +118,7 @@ class Health(Rule):
                     problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
                 elif (host, 0, 0) in self._heard_ns:
                     problem.severity, problem.likely = "note", "only one direction was captured"
-            known = self._ended.pop(endpoint, ())
+            known = self._ended.pop(endpoint, deque())
             problem.users |= {user for connection, _ in known for user in users_of(connection)}
             self._accepted_again(problem, [connection.first_ns for connection, _ in known])
             ends = [time_ns for _, time_ns in known if time_ns is not None]
@@ -127,8 +129,9 @@ class Health(Rule):
                 connections = "the connection" if len(at_once) == 1 else f"{len(at_once):,} connections"
                 at = self.report.seconds(min(at_once))
                 problem.detail(f"the server ended {connections} at {at}")
-                problem.likely = "the server went down"
-                problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
+                if name == CODES["tcp.refused"].code:  # no answer at all: perhaps the path
+                    problem.likely = "the server went down"
+                    problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)
 
@@ -140,8 +143,22 @@ class Health(Rule):
             problem.detail(f"it accepted connections again from {self.report.seconds(again)} on")
             if min(begun) == again and last_ns < self.report.first_ns + STARTS_NS:
                 problem.severity, problem.likely = "note", "the server was starting"
-            elif problem.count <= FEW_REFUSED:
+            elif problem.count <= FEW_REFUSED and problem.severity == "error":
                 problem.severity = "warning"
+
+    def _closed_idle(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
+        """The server, or a proxy, ended several connections after the same time without data."""
+        ends = [
+            (one, end_ns, end_ns - one.health.payload_ns)
+            for one, end_ns in known
+            if end_ns and one.health and one.directions[1 - client_side(one)].captured
+        ]
+        ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
+        times = [idle_ns for _, _, idle_ns in ends]
+        if len(ends) >= LEAST_REPEATED and max(times) <= min(times) * 11 // 10:
+            what = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
+            for connection, end_ns, _ in ends:
+                self.report.add(CODES["tcp.idle-closed"], what, endpoint, frame=Place(connection, end_ns))
 
     def _all_ended(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
         """A server ended all connections that it had at that time."""
@@ -184,7 +201,10 @@ class Health(Rule):
         """A client opened a connection, waited, and closed it without data of either side."""
         health, client = connection.health, connection.initiator
         end = health.end if health is not None and health.accepted else None
-        if end is None or health is None or end.side != client or any(side.payload for side in health.directions):
+        if end is None or health is None or end.side != client:
+            return
+        late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
+        if not all(late) or (not late and any(side.payload for side in health.directions)):
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
         if waited_ns < WAITED_NS:
@@ -192,6 +212,10 @@ class Health(Rule):
         what, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
         problem = self.report.add(CODES["tcp.nothing-said"], what, key, frame=begin_of(connection), severity="note")
         problem.detail(f"neither side sent a byte; the client closed it after {waited_ns / 1e9:.3f} s")
+        if late:
+            problem.likely = (
+                "the server's limit of connections or open files was reached, or it hangs: it answered later"
+            )
         if problem.count > 1:
             problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
             problem.severity = problem.code.severity
@@ -265,7 +289,10 @@ class Health(Rule):
         repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
-        many = repeated >= LEAST_REPEATED and repeated >= LEAST_SHARE * direction.packets
+        share = (
+            LEAST_SHARE if connection.directions[1 - side].captured else 5 * LEAST_SHARE
+        )  # without the needless ones
+        many = repeated >= LEAST_REPEATED and repeated >= share * direction.packets
         endpoint = connection.endpoints[side]
         first_ns, last_ns = direction.repeated_ns
         key, severity = (endpoint, None) if many else (None, "note")

@@ -37,6 +37,8 @@ TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
 """Of these only the first: the sender's timer ran out."""
 FAST_NS = 20_000_000
 """A retransmission within this time after the second duplicate ACK is a fast one (as Wireshark)."""
+COPY_NS = 200_000
+"""A segment so soon after itself, or after a later one, is a copy or was captured out of order: no timer is so fast."""
 REORDERED_NS = 3_000_000
 """A segment within this time after a later one is out of order, if the handshake does not give the round trip."""
 
@@ -158,11 +160,16 @@ class ConnectionAnalysis:
             backward.to_be_acked = backward.next
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
-        if kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.answered_ns:
-            end = segment.seq + segment.length & MASK
-            first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), 0)
-            forward.health.timeout(backward.answered_ns, segment.time_ns, segment.packet, segment.length, first_ns)
-        self._measure(segment, forward, backward, kinds)
+        copied = False
+        if kinds & TIMED_OUT == RETRANSMISSION:
+            end, now = segment.seq + segment.length & MASK, segment.time_ns
+            first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), None)
+            copied = now - (forward.next_ns if first_ns is None else first_ns) < COPY_NS
+            if copied and len(forward.health.needless) < REMEMBERED:
+                forward.health.needless.add(segment.packet)
+            elif not copied and segment.length and backward.answered_ns:
+                forward.health.timeout(backward.answered_ns, now, segment.packet, segment.length, first_ns or 0)
+        self._measure(segment, forward, backward, 0 if copied else kinds, copied=copied)
         _remember(segment, forward, kinds)
         if kinds:
             forward.health.count(kinds, segment.packet)
@@ -200,10 +207,11 @@ class ConnectionAnalysis:
             health.refused = True
         if flags & (FIN | RST) and health.end is None:
             how = "RST" if flags & RST else "FIN"
-            left = _unacknowledged(forward, backward), _unacknowledged(backward, forward)
+            last = segment.ack if flags & ACK else forward.ack
+            left = _unacknowledged(forward, backward.ack), _unacknowledged(backward, last)
             health.end = FirstEnd(how, side, segment.packet, segment.time_ns, *left)
 
-    def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int) -> None:
+    def _measure(self, segment: SegmentHeader, forward: Side, backward: Side, kinds: int, *, copied: bool) -> None:
         """Round trips, idle times, and how long a window was closed."""
         now, health = segment.time_ns, forward.health
         self.health.last_ns = max(self.health.last_ns, now)
@@ -221,7 +229,7 @@ class ConnectionAnalysis:
                 health.repeated_ns = health.repeated_ns[0] or now, now
             if kinds & (RETRANSMISSION | OUT_OF_ORDER):
                 forward.unacked = deque(((at, 0) for at, _ in forward.unacked), maxlen=UNACKED_SEGMENTS)
-            elif not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
+            elif not copied and not kinds & (KEEP_ALIVE | ZERO_WINDOW_PROBE):
                 forward.unacked.append((end, now))
         if segment.flags & ACK:
             sent = None
@@ -242,17 +250,15 @@ class ConnectionAnalysis:
     def finish(self) -> None:
         """Nothing more comes: a window that is still closed stays so up to the last packet."""
         for side, other in (self.sides, self.sides[::-1]):
-            side.health.unacknowledged = _unacknowledged(side, other)
+            side.health.unacknowledged = _unacknowledged(side, other.ack)
             if side.zero_since is not None:
                 side.health.closed_window(side.zero_since, self.health.last_ns)
                 side.zero_since = None
 
 
-def _unacknowledged(sender: Side, receiver: Side) -> int:
-    """Bytes that ``sender`` has sent and ``receiver`` has not acknowledged, as far as both are known."""
-    if sender.next is None or receiver.ack is None:
-        return 0
-    return max(distance(receiver.ack, sender.next), 0)
+def _unacknowledged(sender: Side, ack: int | None) -> int:
+    """Bytes that ``sender`` has sent and the last ACK of the other side does not cover, as far as both are known."""
+    return 0 if sender.next is None or ack is None else max(distance(ack, sender.next), 0)
 
 
 def _window_kinds(segment: SegmentHeader, forward: Side, backward: Side) -> int:

@@ -10,8 +10,7 @@ KINDS = (
     *("ack_lost_segment", "duplicate_ack", "keep_alive", "keep_alive_ack", "zero_window", "zero_window_probe"),
     *("zero_window_probe_ack", "window_update", "window_full"),
 )
-"""Kinds of segments, by bit; Wireshark's ``tcp.analysis`` names. Fast and spurious retransmissions are
-retransmissions too."""
+"""Kinds of segments, by bit (``tcp.analysis`` of Wireshark). Fast and spurious retransmissions have both bits."""
 BITS = [1 << bit for bit in range(len(KINDS))]
 RETRANSMISSION, FAST_RETRANSMISSION, SPURIOUS_RETRANSMISSION, OUT_OF_ORDER, LOST, ACK_LOST, DUPLICATE_ACK = BITS[:7]
 KEEP_ALIVE, KEEP_ALIVE_ACK, ZERO_WINDOW, ZERO_WINDOW_PROBE, ZERO_WINDOW_PROBE_ACK, WINDOW_UPDATE, WINDOW_FULL = BITS[7:]
@@ -81,7 +80,7 @@ class DirectionHealth:
     kinds: dict[int, int] = field(default_factory=dict)
     """Packet number to kinds, of the last :data:`REMEMBERED` segments that have any."""
     needless: set[int] = field(default_factory=set)
-    """Packets of retransmissions that a D-SACK of the receiver shows to be spurious, and their ACKs do not."""
+    """Packets of retransmissions that a D-SACK shows to be spurious, and those captured again or out of order."""
     control: dict[int, int] = field(default_factory=dict)
     """Packet number to the flags of TCP, of the first :data:`REMEMBERED` segments with SYN, FIN or RST."""
     repeated_ns: tuple[int, int] = (0, 0)

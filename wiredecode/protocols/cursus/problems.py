@@ -39,13 +39,6 @@ def topic_request(frame: Frame) -> Iterator[Change]:
     yield Change(STREAM, frame.generated["topic"], f"a client asks to {did} topic {frame.generated['topic']}")
 
 
-CHANGES = {
-    **dict.fromkeys(("JOIN_GROUP", "LEAVE_GROUP"), membership),
-    "SYNC_GROUP": new_generation,
-    **dict.fromkeys(("CREATE", "DELETE"), topic_request),
-}
-
-
 # For plots.
 
 
@@ -74,9 +67,6 @@ def _committed(frame: Frame) -> Iterator[Measurement]:
     for each in commits.removesuffix(",...").split(","):
         partition, offset = map(int, each.split(":"))
         yield Measurement(POSITION, f"{topic}[{partition}], group {group}", offset, (topic, partition, offset - 1))
-
-
-GAUGES = (Commits,)
 
 
 # Rules.
@@ -108,8 +98,8 @@ class Member:
     """Refusals for its generation in a row ..."""
     since_ns: int = 0
     """... and when they began."""
-    ended_ns: int = 0
-    """Time at which its client ended a connection on which it consumed."""
+    ended: Connection | None = None
+    """The last connection on which it consumed, if its client ended it."""
 
 
 @dataclass(eq=False)
@@ -215,12 +205,13 @@ class Groups(Rule):
         place, end = self._reading.pop(connection.number, None), connection.health.end if connection.health else None
         member = None if place is None else self._members.get(place)
         if member is not None and end is not None and end.side == client_side(connection):
-            member.ended_ns = end.time_ns
+            member.ended = connection
 
     def finish(self) -> None:
         for (group, _), member in self._members.items():
-            if member.ended_ns > member.last_frame_ns and not member.left:
-                self._groups.crashed(group)
+            health = None if member.left or member.ended is None else member.ended.health
+            if member.ended and health and health.end and health.end.time_ns > member.last_frame_ns:
+                self._groups.crashed(group, member.ended)
         self._groups.finish()
 
 
@@ -326,8 +317,12 @@ class Advertised(AdvertisedHost):
 
 
 CHECKS = Checks(
-    changes=CHANGES,
-    gauges=GAUGES,
+    changes={
+        **dict.fromkeys(("JOIN_GROUP", "LEAVE_GROUP"), membership),
+        "SYNC_GROUP": new_generation,
+        **dict.fromkeys(("CREATE", "DELETE"), topic_request),
+    },
+    gauges=(Commits,),
     codes=CODES,
     rules=(Groups, Admission, Acks, Unanswered, Advertised),
     waits=READING,

@@ -79,6 +79,9 @@ STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 LONG_OPEN_NS = 5_000_000_000
 """A transaction that readers wait for this long, until the end of the capture, is reported."""
+HEARTBEATS = frozenset({"HeartbeatRequest", "ConsumerGroupHeartbeatRequest"})
+STOPPED_NS = 8_000_000_000
+"""A consumer that neither fetches nor commits for this long has stopped."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
 
 
@@ -150,10 +153,39 @@ class Members(Rule):
         if member is not None and member.left is not None and last_ns - member.left.time_ns >= STAYED_NS:
             self._report_slow(connection, member, last_ns)
         elif member is not None and member.left is None and connection.closed:
-            self._groups.crashed(member.group)
+            self._groups.crashed(member.group, connection)
 
     def finish(self) -> None:
         self._groups.finish()
+
+
+@dataclass(eq=False)
+class Stopped(Rule):
+    """Consumers that only heartbeat, though their partitions get new records: the application does not poll."""
+
+    types = HEARTBEATS | {"FetchRequest", "OffsetCommitRequest", "ProduceRequest"}
+    _works: Newest[tuple[str, str], tuple[FrameRef, str]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """By name and host of a consumer: its last request that is no heartbeat, and the partitions that it fetches."""
+    _times: Newest[Any, int] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """Of the last heartbeat of a consumer, and of the last records for partitions."""
+
+    def frame(self, frame: Frame) -> None:
+        named, who = frame.generated.get("topics_named", ""), frame.connection.identity.get("name", "")
+        client = who, frame.source.rpartition(":")[0]
+        if frame.type == "ProduceRequest" or frame.type in HEARTBEATS:
+            self._times.put(client if frame.type in HEARTBEATS else named, frame.time_ns)
+        elif frame.type == "FetchRequest" or client in self._works:
+            self._works.put(client, (ref_of(frame), named if frame.type == "FetchRequest" else self._works[client][1]))
+
+    def finish(self) -> None:
+        for client, (last, named) in self._works.items():
+            until_ns, since_ns = self._times.get(client) or 0, last.time_ns + STOPPED_NS
+            written = (key for key, time_ns in self._times.items() if isinstance(key, str) and time_ns > since_ns)
+            late = any(not set(named.split()).isdisjoint(each.split()) for each in written)
+            if late and until_ns > since_ns and not last.connection.directions[last.side].lossy:
+                what = f"{short(last.connection)} only sends heartbeats since {self.report.seconds(last.time_ns)}"
+                problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=until_ns)
+                problem.detail(f"records for {named} came later")
 
 
 @dataclass(eq=False)

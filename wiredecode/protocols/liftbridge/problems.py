@@ -30,6 +30,10 @@ from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, inner_values, ref_of, whole
 
 CODES = codes_of("liftbridge")
+OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
+"""By field of the request: kind of the change, field of who changes, and what holds from now on."""
+MOST_FOLLOWERS = 4096
+"""Requests of followers that are remembered until they are answered."""
 
 # For the timeline.
 
@@ -53,10 +57,6 @@ def partition_of(frame: Frame, said: Mapping[str, Any]) -> Partition:
     return Partition(cluster_of(frame), named(said, "stream"), said.get("partition", 0))
 
 
-OPERATIONS: dict[str, tuple[str, str, str]] = names.NAMES["changes"]
-"""By field of the request: kind of the change, field of who changes, and what holds from now on."""
-
-
 def votes(frame: Frame) -> Iterator[Change]:
     values = inner_values(frame)
     candidate, term = spelled_in(cluster_of(frame), named(values, "candidate")), values["term"]
@@ -70,17 +70,7 @@ def leads(frame: Frame) -> Iterator[Change]:
     yield Change(LEADER, metadata, f"{named(values, 'leader')} leads the cluster's {metadata}, term {values['term']}")
 
 
-CHANGES = {
-    "PropagatedRequest": requested_change,
-    "RequestVote": votes,
-    "AppendEntries": leads,
-}
-
-
 # For plots.
-
-MOST_FOLLOWERS = 4096
-"""Requests of followers that are remembered until they are answered."""
 
 
 class ReplicaLag(Gauge):
@@ -117,9 +107,6 @@ class Cursors(Gauge):
         stream, partition, offset = values["stream"], values.get("partition", 0), values.get("offset", 0)
         of = f"{printable(stream)}[{partition}], cursor {printable(values.get('cursor_id', ''))}"
         yield Measurement(POSITION, spelled_in(cluster_of(frame), of), offset, (stream, partition, offset - 1))
-
-
-GAUGES = (ReplicaLag, Cursors)
 
 
 # Rules.
@@ -287,11 +274,11 @@ class Cluster(Rule):
 
 
 CHECKS = Checks(
-    changes=CHANGES,
-    gauges=GAUGES,
+    changes={"PropagatedRequest": requested_change, "RequestVote": votes, "AppendEntries": leads},
+    gauges=(ReplicaLag, Cursors),
     codes=CODES,
     rules=(Cluster, Metadata, Refusals, Replicas, Silence),
-    answered=frozenset({"Publish"}),
+    answered=frozenset({"Publish", "ReplicationRequest"}),
     publishes={"Publish": Publishing(("stream", "subject"))},
     covered=frozenset({"refused"}),
 )

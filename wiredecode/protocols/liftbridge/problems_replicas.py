@@ -19,6 +19,8 @@ from wiredecode.protocols.shared.problems import FrameRef, Problem, Report, Rule
 
 CODES = codes_of("liftbridge")
 
+IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
+"""By operation: field of the replica, and its new state."""
 MOST_PARTITIONS = 10_000
 MOST_CLUSTERS = 64
 MAX_REQUESTS = 10_000
@@ -189,10 +191,6 @@ class Partition(NamedTuple):
 
 def named(said: Mapping[str, Any], name: str) -> str:
     return printable(str(said.get(name) or "?"))
-
-
-IN_SYNC = {"shrink_isr_op": ("replica_to_remove", "removed"), "expand_isr_op": ("replica_to_add", "back in sync")}
-"""By operation: field of the replica, and its new state."""
 
 
 def report_sync(report: Report, frame: Frame, name: str, operation: Mapping[str, Any], partition: Partition) -> None:

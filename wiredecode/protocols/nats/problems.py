@@ -1,5 +1,6 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,9 @@ SOON_NS = 1_000_000_000
 """A crash ends the connection at most this long after the delivery."""
 MANY, MANY_UNCERTAIN = 3, 4
 """Ends of one client that are worth reporting; the second if messages differ and have no ack of JetStream."""
+MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
+PULL = "pull"
+"""A request for the next messages of a JetStream consumer: it waits until there are some."""
 MOST_DELIVERIES = 100
 """A connection that got more did not crash on its first messages."""
 
@@ -124,10 +128,6 @@ def info(frame: Frame) -> Iterator[Change]:
         yield Change(STATE, f"servers of {server}", f"{server} knows these servers: {known}")
 
 
-CHANGES = {"INFO": info}
-MESSAGES = ("PUB", "HPUB", "MSG", "HMSG", "RMSG", "LMSG")
-
-
 # For plots.
 
 
@@ -148,9 +148,6 @@ class ConsumerPlaces(Gauge):
         return (Measurement(POSITION, acked.of, acked.sequence),)
 
 
-GAUGES = (ConsumerPlaces,)
-
-
 # Rules.
 
 CLOSING = frozenset({"authentication", "stale", "slow-consumer", "max-payload", "server-error", "lame-duck"})
@@ -162,6 +159,7 @@ LEAST_CLOSED_NS = 200_000_000
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING immediately; a client may be busy with a message."""
 MANY_PINGS = 2
+REPLIES = re.compile(re.escape(INBOX) + r"[^\"]*")
 
 
 def kind_of(text: str) -> str:
@@ -196,10 +194,6 @@ class Reader:
     plain: FrameRef | None = None
     """CONNECT, while the server requires TLS and has said nothing more than so."""
     tls_required: bool = False
-
-
-PULL = "pull"
-"""A request for the next messages of a JetStream consumer: it waits until there are some."""
 
 
 @dataclass(eq=False)
@@ -266,6 +260,7 @@ class Clients(Rule):
         elif name == "authentication":
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
         elif name == "permissions":
+            text = REPLIES.sub(INBOX, text)
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
         elif name == "lame-duck":
@@ -278,6 +273,7 @@ class Clients(Rule):
             harmless = text.lower().startswith(names.HARMLESS_ERRORS)
             severity = "warning" if harmless else None
         problem = self.report.add(CODES[name], what, key, frame=frame, severity=severity)
+        problem.likely = next((said for word, said in CODES[name].likely.items() if word in text), "")
         if name == "stale":
             self.report.cite(problem, *reader.pings[frame.side])
 
@@ -391,7 +387,7 @@ def refused_publish(frame: Frame) -> str | None:
 
 CHECKS = Checks(
     alone=alone,
-    changes=CHANGES,
+    changes={"INFO": info},
     called=(
         Called(PULL, "$JS.", ".API.CONSUMER.MSG.NEXT."),
         Called("JetStream API", "$JS.", ".API."),
@@ -402,7 +398,7 @@ CHECKS = Checks(
     refuses=refused_publish,
     waits=frozenset({PULL}),
     passes_on=("subject", "data"),
-    gauges=GAUGES,
+    gauges=(ConsumerPlaces,),
     codes=CODES,
     rules=(Clients, Crashes, Requests, Pulls, Consumers),
     answered=frozenset({"PING", *MESSAGES}),

@@ -149,6 +149,8 @@ class Stored:
         self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
         """Client that deleted a stream, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
+        self._away: Newest[str, Problem] = Newest(MOST_KNOWN)
+        """Problems of publishes that were not stored, by subject, until one is stored."""
 
     def stream_of(self, subject: str) -> str:
         """The stream that stored a subject, if one did."""
@@ -166,6 +168,10 @@ class Stored:
         if not stream or SEQUENCE not in frame.generated:
             return
         self._streams.put(subject, stream)
+        if (problem := self._away.pop(subject, None)) is not None:
+            problem.severity = "warning"
+            problem.likely = "it had no leader for a moment: an election, a step-down or a restart"
+            problem.detail(f"it stored the subject again from {self.report.seconds(frame.time_ns)} on")
         if publish is None or publish.id is None:
             return
         key, known = (stream, publish.id), self._digests.get((stream, publish.id))
@@ -198,7 +204,8 @@ class Stored:
             what = f"publishes of {who} to {subject} were not stored: {why}"
             key = frame.connection.number, subject
             problem = self.report.add(CODES["not-stored"], what, key, frame=frame)
-            problem.weight = problem.count
+            problem.weight, problem.severity = problem.count, problem.code.severity
+            self._away.put(subject, problem)
             if stream is not None:
                 problem.detail(f"stream {stream} stored the subject before")
                 problem.likely = "its servers are down or without a leader, or it was deleted elsewhere"

@@ -28,8 +28,7 @@ MOST_CLOSED = 4096
 MOST_KNOWN = 1024
 """Subjects, services and consumers that are kept separate."""
 PATIENCE_NS, STUCK_NS = 1_000_000_000, 3_000_000_000
-"""A request is unanswered, and a consumer whose limit is known is stuck, after the first; one of unknown limit after
-the second."""
+"""A request is unanswered, and a consumer of known limit stuck, after the first; of unknown limit after the second."""
 MANY_LATE, MANY_QUICK = 5, 10
 """Late answers of a service that is too slow; one that answered more in time is expected to do so."""
 MANY_REQUESTS = 3
@@ -143,8 +142,9 @@ class Requests(Rule):
             self._closed.pop(reply, None)
             known = Asked(ref_of(frame), printable(subject), reply.startswith(INBOX), [], publish_of(values))
             self._stored.request(frame, subject)
+            is_new = reply not in self._open  # else another interface captured it, too
             self._open.put(reply, known)
-            if known.subject in self._asked or len(self._asked) < MOST_KNOWN:
+            if is_new and (known.subject in self._asked or len(self._asked) < MOST_KNOWN):
                 self._asked[known.subject] = self._asked.get(known.subject, 0) + 1
         if delivered and frame.sender == "server":
             known.delivered.append(ref_of(frame))
@@ -174,9 +174,10 @@ class Requests(Rule):
         problem = self.report.add(CODES["no-responders"], what, key, frame=frame)
         problem.detail(detail)
         served = self._served.get(subject)
-        if served is not None and served.connection.health is not None and served.connection.health.end is not None:
-            end = self.report.seconds(served.connection.health.end.time_ns)
-            problem.detail(f"{short(served.connection)} answered them; its connection ended at {end}")
+        end = served and served.connection.health and served.connection.health.end
+        if served and end and end.time_ns <= (problem.first_ns or 0):
+            ended = f"its connection ended at {self.report.seconds(end.time_ns)}"
+            problem.detail(f"{short(served.connection)} answered them; {ended}")
             problem.likely = "the service ended"
         if problem.count >= MANY_REQUESTS and not carries and not subject.startswith("$"):
             problem.severity = "warning"
@@ -248,7 +249,8 @@ class Requests(Rule):
 
     def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
         inboxes = sum(each.inbox for each in several)
-        certain = inboxes >= MANY_SILENT or 1 < len(several) < self._asked.get(subject, 0)
+        waits = sum(each.subject == subject for each in self._open.values())  # also those that could still be answered
+        certain = inboxes >= MANY_SILENT or (len(several) > 1 and waits < self._asked.get(subject, 0))
         severity = None if certain and all(whole(each.place.connection) for each in several) else "note"
         places = [each.place for each in several]
         problem = self.report.about(CODES["unanswered"], what, subject, places, severity=severity)

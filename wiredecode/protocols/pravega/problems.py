@@ -29,9 +29,6 @@ def segment_done(frame: Frame) -> Iterator[Change]:
     yield Change(STREAM, name, f"segment {name} is {DONE[frame.type or '']}")
 
 
-CHANGES = dict.fromkeys(DONE, segment_done)
-
-
 # For plots.
 
 
@@ -69,9 +66,6 @@ class Readers(Gauge):
     def _grew(self, segment: str, end: int) -> None:
         if segment in self._ends or len(self._ends) < MOST_KNOWN:
             self._ends[segment] = max(self._ends.get(segment, 0), end)
-
-
-GAUGES = (Readers,)
 
 
 # Rules.
@@ -368,8 +362,8 @@ class Transactions(Rule):
 
 
 CHECKS = Checks(
-    changes=CHANGES,
-    gauges=GAUGES,
+    changes=dict.fromkeys(DONE, segment_done),
+    gauges=(Readers,),
     codes=CODES,
     rules=(Refusals, Sealed, Setups, Transactions, Reads),
     waits=frozenset({"ReadSegment"}),

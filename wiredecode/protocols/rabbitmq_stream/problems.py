@@ -42,13 +42,6 @@ def active(frame: Frame) -> Iterator[gauges.Change]:
     yield gauges.Change(gauges.GROUP, of, f"#{frame.connection.number} is {what} of {of}")
 
 
-CHANGES = {
-    "MetadataUpdate": moved,
-    "ConsumerUpdate": active,
-    **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made),
-}
-
-
 # For plots.
 
 Subscription = tuple[int, int]
@@ -105,9 +98,6 @@ def name_of(frame: Frame) -> str:
     """``orders, subscription 1 of #3``."""
     stream = frame.values.get("stream") or frame.generated.get("stream") or "unknown stream"
     return f"{stream}, subscription {frame.values.get('subscription_id')} of #{frame.connection.number}"
-
-
-GAUGES = (CreditGauge, LagGauge, Stored)
 
 
 # Rules.
@@ -288,8 +278,7 @@ class Deletion:
 
 @dataclass(eq=False)
 class MissingStreams(problems.Rule):
-    """Streams that were asked for, did not exist and did not appear later; and those that others still used when they
-    were deleted."""
+    """Streams that were asked for and did not appear later, and those that others still used when they were deleted."""
 
     types = frozenset(names.NAMES["types"]["missing-streams"])
     _missing: dict[tuple[str, str], problems.FrameRef] = field(default_factory=dict)
@@ -399,7 +388,7 @@ class Routes(problems.Rule):
         if frame.request is None:
             key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
             self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
-        elif (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
+        elif not frame.is_cut and (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
             problem = self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame, severity="note")
             if problem.count >= MANY_ROUTES:
                 problem.severity = problem.code.severity
@@ -474,8 +463,12 @@ class Heartbeats(problems.Rule):
 
 
 CHECKS = problems.Checks(
-    changes=CHANGES,
-    gauges=GAUGES,
+    changes={
+        "MetadataUpdate": moved,
+        "ConsumerUpdate": active,
+        **dict.fromkeys(("Create", "Delete", "CreateSuperStream", "DeleteSuperStream"), made),
+    },
+    gauges=(CreditGauge, LagGauge, Stored),
     codes=CODES,
     rules=(
         *(Advertised, Credits, PublishErrors, Admission, MissingStreams, Heartbeats),

@@ -175,6 +175,7 @@ class AdvertisedHost(Rule):
         if self.works_elsewhere:
             return self._unusable(advertised, self.report.last_ns)
         ended = (self.leaves and advertised.left_ns is not None) or advertised.times >= MIN_ANSWERS
+        ended &= all(side.captured for side in advertised.place.connection.directions)
         return ended and self._worked.get(client, 0) < advertised.place.time_ns
 
     def _report(self, advertised: Advertised, what: str, attempts: Attempts) -> None:

@@ -26,8 +26,7 @@ MOST_EVIDENCE = 8
 RESENT_NS = 1_000_000_000
 """Bytes without an ACK are sent again before that; later where round trips are long."""
 FAREWELL_NS, LAST = 1_000_000_000, (1 << 63) - 1
-"""A farewell is said within this time of the end, and a greeting of the beginning; the last moment, and time, that
-there can be."""
+"""A farewell is said within this time of the end, a greeting of the beginning; the last time that there can be."""
 MOST_PROBLEMS = 1000
 """Problems that are kept separately; beyond it only the number is known."""
 MOST_MEMBERS = 10_000
@@ -148,6 +147,8 @@ class Report:
         """... By server: from when to when it confirmed nothing for that reason."""
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
+        self.holes: list[tuple[int, int]] = []
+        """Times, from and to, in which the capture lost packets, as gaps of some connections show."""
 
     def seconds(self, time_ns: int) -> str:
         """A time as seconds since the first packet."""
@@ -223,9 +224,23 @@ class Report:
         late_ns = FAREWELL_NS if frame.sender == "server" else 0
         return frame.time_ns < max(self.last_ns, frame.connection.first_ns + late_ns)
 
-    def lost(self, connection: Connection) -> bool:
-        """Whether its last packets were not captured: one side got no ACK, and did not send again (RFC 6298)."""
+    def learn(self, connection: Connection) -> None:
+        """A connection is over: the capture lasts at least that long, and may have lost packets of it."""
         health = connection.health
+        if health is not None:
+            self.last_ns = max(self.last_ns, health.last_ns)
+            for direction in connection.directions:
+                for _, shown_ns, _ in direction.losses[: MOST_PROBLEMS - len(self.holes)]:
+                    quiet = health.directions[direction.side].quiet
+                    begins = (begin for begin, end in quiet if begin < shown_ns <= end + FAREWELL_NS)
+                    self.holes.append((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))
+
+    def lost(self, connection: Connection) -> bool:
+        """Whether its last packets were not captured: others have a gap then, or one side got no ACK and did not send
+        again (RFC 6298)."""
+        health = connection.health
+        if health is not None and health.end is None and any(one <= health.last_ns <= end for one, end in self.holes):
+            return True
         for each in health.directions if health is not None and health.end is None else ():
             until_ns = self.last_ns - max(RESENT_NS, 3 * each.rtt.largest)
             if each.unacknowledged and each.repeated_ns[1] < each.last_ns <= until_ns:

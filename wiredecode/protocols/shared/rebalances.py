@@ -1,18 +1,20 @@
 """Consumer groups that rebalance again and again, and members that crash and begin at the same offset again."""
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 from wiredecode.frames.frame import Frame
-from wiredecode.frames.identity import short
+from wiredecode.frames.identity import client_side, short
+from wiredecode.net.types import Connection
 from wiredecode.protocols.shared.codes import Code
 from wiredecode.protocols.shared.pairing import Newest
-from wiredecode.protocols.shared.problems import Report
+from wiredecode.protocols.shared.problems import MOST_PROBLEMS, Report, begin_of
 
 STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
 MANY_CRASHES = 3
 """Members that ended without leaving the group, and began at the same offset."""
+CRASHED = "it crashes or is killed, and others get its partitions only after its session timeout"
 MOST = 10_000
 """Groups, and partitions of one, that are remembered."""
 Place = tuple[str, int | None]
@@ -29,8 +31,8 @@ class Rebalances:
     """Number and time of the latest generations."""
     _starts: Newest[str, dict[Place, tuple[int, int]]] = field(default_factory=lambda: Newest(MOST))
     """By group and partition: the offset that its members began at, and how many times in a row."""
-    _crashes: Counter[str] = field(default_factory=Counter)
-    """By group: members that ended without leaving it."""
+    _crashes: Newest[str, list[Connection]] = field(default_factory=lambda: Newest(MOST))
+    """By group: connections of members that ended without leaving it."""
 
     def generation(self, frame: Frame, group: str, number: int) -> None:
         """A generation of a group, perhaps a new one."""
@@ -53,14 +55,23 @@ class Rebalances:
         if place in starts or len(starts) < MOST:
             starts[place] = offset, times + 1 if offset == before else 1
 
-    def crashed(self, group: str) -> None:
-        """A member ended without leaving the group."""
-        self._crashes[group] += len(self._crashes) < MOST
+    def crashed(self, group: str, connection: Connection) -> None:
+        """A member may have ended without leaving the group."""
+        end, ends = connection.health and connection.health.end, self._crashes.get_or_make(group, list)
+        if end and end.side == client_side(connection) and len(ends) < MOST_PROBLEMS:
+            ends.append(connection)
 
     def finish(self) -> None:
         """Explain the rebalances of groups whose members crashed."""
-        for group, crashes in self._crashes.items():
+        for group, ends in self._crashes.items():
             problem, starts = self.report.problems.get((self.code.code, group)), self._starts.get(group) or {}
+            crashes, names = len(ends), [each.identity.get("name", "") for each in ends]
+            for name in dict.fromkeys(names) if problem is None else ():
+                if name and names.count(name) > MANY_CRASHES:
+                    what = f"{name} ended {names.count(name):,} times without leaving group {group}"
+                    self.report.add(
+                        self.code, what, (group, name), frame=begin_of(ends[names.index(name)])
+                    ).likely = CRASHED
             place, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"

@@ -25,9 +25,6 @@ def created_topic(frame: Frame) -> Iterator[Change]:
     yield Change(STREAM, name, f"topic {name} is created" if not result else f"topic {name} was not created")
 
 
-CHANGES = {"CreateTopicResponse": created_topic}
-
-
 # For plots.
 
 
@@ -46,9 +43,6 @@ class Consumers(Gauge):
                 of = f"{topic['topic']}[{each['partition']}] of #{frame.connection.number}"
                 yield Measurement(POSITION, of, begin)
                 yield Measurement(LAG, of, max(last + 1 - begin, 0))
-
-
-GAUGES = (Consumers,)
 
 
 # Rules.
@@ -160,8 +154,8 @@ def place(topic: str, partition: int | None) -> str:
 
 
 CHECKS = Checks(
-    changes=CHANGES,
-    gauges=GAUGES,
+    changes={"CreateTopicResponse": created_topic},
+    gauges=(Consumers,),
     codes=CODES,
     rules=(Results,),
     waits=frozenset({"Consume"}),

@@ -188,8 +188,7 @@ BODY = 5
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One kind of section. ``codes``: constructors its value may have; ``fields``: names of a list's
-    items."""
+    """One kind of section. ``codes``: constructors its value may have; ``fields``: names of a list's items."""
 
     descriptor: int
     name: str
