@@ -388,7 +388,7 @@ class Routes(problems.Rule):
         if frame.request is None:
             key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
             self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
-        elif not frame.is_cut and (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
+        elif not frame.is_partial and (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
             problem = self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame, severity="note")
             if problem.count >= MANY_ROUTES:
                 problem.severity = problem.code.severity

@@ -38,8 +38,7 @@ _SNAPPY_MAX_CHUNK = 65_536
 _SNAPPY_IDENTIFIER = b"sNaPpY"
 _NO_IDENTIFIER = "does not start with the snappy stream identifier"
 _LZ4_MAX_RATIO = 255
-"""An LZ4 sequence byte gives at most 255 bytes: keeps lz4 from allocating the whole limit for a small
-input."""
+"""An LZ4 sequence byte gives at most 255 bytes: keeps lz4 from allocating the whole limit for a small input."""
 
 
 class Status(StrEnum):
@@ -245,8 +244,7 @@ def _lz4_head(front: bytes) -> bytes:
 
 
 _per_thread = threading.local()
-"""Holds one zstd decompressor: making one costs more than decompressing a small message, and threads cannot
-share it."""
+"""Holds one zstd decompressor: to make one costs more than a small message, and threads cannot share it."""
 
 
 def _zstd(data: bytes, limit: int) -> Decompressed:
