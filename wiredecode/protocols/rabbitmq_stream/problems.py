@@ -385,10 +385,11 @@ class Routes(problems.Rule):
 
     def frame(self, frame: Frame) -> None:
         values = frame.values
+        none = values.get("streams") in (0, []) and not frame.is_partial
         if frame.request is None:
             key = f" for routing key {printable(values['routing_key'])}" if "routing_key" in values else ""
             self._asked.put(frame.id, f"{printable(values.get('super_stream', ''))} has no stream{key}")
-        elif not frame.is_partial and (what := self._asked.pop(frame.request, None)) and values.get("streams") in (0, []):
+        elif (what := self._asked.pop(frame.request, None)) and none:
             problem = self.report.add(CODES["no-route"], f"super stream {what}", what, frame=frame, severity="note")
             if problem.count >= MANY_ROUTES:
                 problem.severity = problem.code.severity
