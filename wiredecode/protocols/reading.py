@@ -1,4 +1,4 @@
-"""Reading the fields of a frame with the compiled decoders of its layer: the same for every protocol."""
+"""Reads the fields of frames with the compiled decoders of their layers, and reports malformed ones."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from wiredecode.protocols.base import Generated
 
 
 def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Generated]]:
-    """The fields of a layer inside the bytes of a field, as generated ones."""
+    """The fields of a layer that is inside the bytes of another field, as generated fields."""
     for kind in map(plain, layer.fields_desc):
         name, inner = f"{prefix}.{kind.name}", kind.element if isinstance(kind, Array) else kind
         if isinstance(inner, Struct):
@@ -26,7 +26,7 @@ def generated_inside(layer: type[Layer], prefix: str) -> Iterator[tuple[str, Gen
 
 
 def values_of(frame: Frame) -> Mapping[str, Any]:
-    """All values of a frame's layer, those of bulk arrays too."""
+    """All values of the layer of a frame, also the elements of bulk arrays."""
     if frame.layer is None or not (frame.layer.has_bulk or frame.is_partial):
         return frame.values
     return compiler.readable(frame.layer, frame.buffer, frame.start, frame.stop)[0]
@@ -34,10 +34,10 @@ def values_of(frame: Frame) -> Mapping[str, Any]:
 
 @dataclass(eq=False)
 class FrameDecoder:
-    """Reader of frames of one message type: its layer, and the handler of its conversation.
+    """Decodes frames of one message type.
 
-    ``handler`` is called by the protocol with the decoded frame. ``surplus_note`` says why bytes after the last field
-    are nothing unusual, where that is so.
+    ``handler``: for the conversation, which calls it with the decoded frame. ``surplus_note``: why bytes after the last
+    field are usual; None: they are malformed.
     """
 
     layer: type[Layer]
@@ -48,7 +48,7 @@ class FrameDecoder:
     _style: Style | None = field(default=None, init=False)
 
     def read(self, frame: Frame, style: Style | None) -> None:
-        """Fill in ``frame.values``, with a style also its record, and findings about its fields."""
+        """Fill in type, values, with a ``style`` the record, and findings about fields."""
         frame.layer, frame.type = self.layer, self.type
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
@@ -95,7 +95,7 @@ class FrameDecoder:
 
 
 def report_problem(frame: Frame, problem: Truncated | None) -> None:
-    """Make a finding of the careful decoder's problem; without a problem it may have been text that is not UTF-8."""
+    """Add a finding for a problem of the careful decoder; None: perhaps a text that is not UTF-8."""
     if problem is None:
         if has_surrogates(frame.values):
             frame.find("warning", "malformed", "invalid-utf8", "a string is not UTF-8")
@@ -110,7 +110,7 @@ def report_problem(frame: Frame, problem: Truncated | None) -> None:
 
 
 def has_surrogates(value: Any) -> bool:
-    """Whether a text among the values was not UTF-8; fast decoders also give up on what is unusual but right."""
+    """Whether a text was not UTF-8. (Fast decoders also fail for other reasons.)"""
     if isinstance(value, str):
         return not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""The protocols that are spoken: those of this package, and those that other packages add.
+"""All protocols: those of this package, and those that other packages add.
 
 Another package adds one by an entry point in the group ``wiredecode.protocols`` whose value is its
 :class:`~wiredecode.protocols.base.Protocol` class; see docs/add-a-protocol.md. A protocol of this package is imported
-when bytes have to be held against it: each costs some 20 ms, and most captures hold one.
+when it is first tried on bytes: each costs 20 ms, and most captures have one.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ T = TypeVar("T")
 GROUP = "wiredecode.protocols"
 
 BUILT_IN = (rabbitmq_stream, pravega, tank, nats, cursus, kafka)
-"""The least mistakable first."""
+"""In the order in which they are tried: the most certain first."""
 CARRIED = (liftbridge,)
-"""Those that others carry."""
+"""Protocols inside messages of others."""
 CARRIED_GROUP = "wiredecode.carried"
 
 
@@ -53,7 +53,7 @@ class DecodeAs:
 
 
 def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
-    """Additions of other packages, each as ``convert`` gives it; raises :class:`Unusable`."""
+    """Protocols of other packages, converted by ``convert``. Raises :class:`Unusable`."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
@@ -66,7 +66,7 @@ def _added(group: str, convert: Callable[[Any], T]) -> list[T]:
 
 
 def _place(error: Exception, package: str) -> str:
-    """The last line of a package that an error went through."""
+    """File and line of a package in the traceback of an error."""
     lines = traceback.extract_tb(error.__traceback__)
     own = [line for line in lines if package in (*Path(line.filename).parts[:-1], Path(line.filename).stem)]
     return f" ({'/'.join(Path(own[-1].filename).parts[-2:])}:{own[-1].lineno})" if own else ""
@@ -95,7 +95,7 @@ def carried() -> tuple[CarriedProtocol, ...]:
 
 
 def as_known(protocol: Protocol) -> Known:
-    """A protocol that is there already."""
+    """Wrap a protocol that is imported already."""
     return Known(protocol.name, tuple(protocol.ports), partial(_itself, protocol))
 
 
@@ -111,7 +111,7 @@ def by_name(name: str) -> Protocol | None:
 
 @cache
 def named(name: str) -> Protocol | CarriedProtocol | None:
-    """The protocol of that name, or the one that another carries, imported; or None."""
+    """The protocol of that name, also a carried one, imported; or None."""
     return by_name(name) or next((one for one in carried() if one.name == name), None)
 
 
@@ -129,13 +129,13 @@ def summary_keys(name: str) -> tuple[str, ...]:
 
 
 def requests() -> dict[str, frozenset[str]]:
-    """Message types that always ask for an answer, by protocol."""
+    """Message types that always ask for a response, by protocol."""
     return {name: types for one in protocols() for name, types in one.requests.items()}
 
 
 @cache
 def requests_of(name: str) -> frozenset[str]:
-    """The same of one protocol."""
+    """Message types of one protocol that always ask for a response."""
     found = named(name)
     of_all = {} if found is None else found.requests
     return of_all if isinstance(of_all, frozenset) else of_all.get(name, frozenset())
@@ -156,7 +156,7 @@ def decoding(names: Mapping[int, str]) -> dict[int, DecodeAs]:
 
 
 def session_ports(decode_as: Mapping[int, DecodeAs]) -> dict[int, str]:
-    """Ports whose connections know of each other, so that they are decoded in one place, and their protocol."""
+    """Ports of protocols with a session, whose connections must be decoded in one place; and the protocol."""
     ports = {port: one.name for one in known() if one.load().has_session for port in one.ports}
     return ports | {port: choice.protocol.name for port, choice in decode_as.items() if choice.protocol.has_session}
 

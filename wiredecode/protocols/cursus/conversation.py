@@ -120,7 +120,7 @@ class CursusConversation(Conversation):
         self.next_offset[frame.side] = frame.offset + frame.length
         if not frame.offset and not frame.connection.directions[frame.side].started:
             self.uncertain = True  # what this side said first may be lost, with its SYN
-        if (expected is not None and frame.offset != expected) or self.losses.news(frame):
+        if (expected is not None and frame.offset != expected) or self.losses.any_before(frame):
             self.outstanding.clear()
             self.uncertain = True
         if frame.is_partial and frame.offset == expected:

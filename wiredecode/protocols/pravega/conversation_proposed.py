@@ -93,7 +93,7 @@ class Proposed(DialectReader):
             self.sides[frame.side].parts = None
             if frame.sender != "server":
                 self.block, self.blind = None, True
-        if self.losses.news(frame) or lost or frame.is_partial or frame.overtakes:
+        if self.losses.any_before(frame) or lost or frame.is_partial or frame.overtakes:
             self.outstanding.forget_repeatable()
         handler = self.HANDLERS.get(name)
         if handler is not None:

@@ -84,7 +84,7 @@ class Shipped(DialectReader):
         self.events, self.single, self.raw = None, None, None
         if lost and frame.sender != "server":
             self.block, self.blind = None, True
-        news, damaged = self.losses.news(frame), lost or frame.is_partial
+        news, damaged = self.losses.any_before(frame), lost or frame.is_partial
         self.damage[frame.side] += damaged
         self.damage[1 - frame.side] += news
         if news or damaged or frame.overtakes:

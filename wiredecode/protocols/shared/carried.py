@@ -1,4 +1,4 @@
-"""A protocol that another one carries in its messages: how to identify it, and its state for a capture.
+"""A protocol inside the messages of another one: how to recognise it, and its state for a capture.
 
 NATS carries Liftbridge. Another package adds a carried protocol by an entry point in the group ``wiredecode.carried``.
 """
@@ -21,10 +21,10 @@ PREFIX_BYTES = 4
 
 
 class CarriedProtocol(Offers):
-    """Facts about a carried protocol before any of its messages was found: cheap to import.
+    """A carried protocol; cheap to import.
 
-    A message is its own if the payload begins with ``prefix``, or else if the subject has one of ``subject_parts`` in
-    it or is one of :attr:`CarriedSession.subjects`.
+    Its messages have a payload that begins with ``prefix``, or a subject that contains one of ``subject_parts`` or is
+    in :attr:`CarriedSession.subjects`.
     """
 
     carrier: ClassVar[str]
@@ -33,57 +33,57 @@ class CarriedProtocol(Offers):
     """:data:`PREFIX_BYTES` bytes."""
     subject_parts: ClassVar[tuple[str, ...]] = ()
     client_names: ClassVar[str] = ""
-    """Prefix of client names that :meth:`CarriedSession.client_named` gets; empty: it gets none."""
+    """Prefix of client names for :meth:`CarriedSession.client_named`; empty: none."""
     generated: ClassVar[Mapping[str, Generated]] = {}
     """As :attr:`Protocol.generated`."""
     requests: ClassVar[frozenset[str]] = frozenset()
-    """Message types that always ask for an answer."""
+    """Message types that always ask for a response."""
 
     @abstractmethod
     def session(self) -> CarriedSession:
-        """Made when the first message of a capture is met."""
+        """Make the state for a capture, at its first message."""
 
 
 class CarriedMessage(NamedTuple):
     """A message of the carrier with a payload that a carried protocol decodes."""
 
     payload: bytes
-    """Of a frame with missing bytes: what was captured of its front."""
+    """Of a partial frame: the captured front."""
     start: int
     """Where the payload starts in the frame."""
     subject: str | None
     reply: str | None
-    """The subject that answers go to."""
+    """The subject for replies."""
 
 
 class CarriedSession(ABC):
     """State of one capture, bounded; it can be pickled."""
 
     plain_subject: Callable[[str], str] = str
-    """Removes what the carrier adds to a subject on its way; the carrier sets it."""
+    """Removes prefixes that the carrier adds to subjects; set by the carrier."""
 
     subjects: Container[str] = ()
-    """Subjects of which it learned on the way."""
+    """Subjects learned from messages."""
 
     @abstractmethod
     def decode(self, frame: Frame, message: CarriedMessage, style: Style | None) -> None:
-        """Decode the payload of a message: its layers and findings join the frame; others are left alone."""
+        """Decode the payload of a message: add its layers and findings to the frame, if it is of the protocol."""
 
     def client_named(self, name: str, connection: int) -> Mapping[str, str]:
-        """The client of a connection gave its name; returns generated fields."""
+        """Note the name of the client of a connection; return generated fields."""
         return {}
 
     def interrupt(self, connection: int, side: int, time_ns: int) -> None:
-        """Messages that ``side`` of a connection sent before a time were lost: what they began cannot be continued."""
+        """Messages that ``side`` of a connection sent before a time, ns, were lost."""
         return
 
     def messages(self, frame: Frame, operation: str, subject: str, out: Messages) -> bool:
-        """Add what the payload of a message holds; False: nothing that counts as messages."""
+        """Add the messages in a payload; False: there are none."""
         return False
 
 
 class CarriedSessions:
-    """The sessions of the protocols that one protocol carries; part of its own state of a capture."""
+    """The sessions of all protocols that one protocol carries."""
 
     def __init__(self, protocols: Iterable[CarriedProtocol], plain_subject: Callable[[str], str]) -> None:
         self._plain_subject = plain_subject
@@ -94,7 +94,7 @@ class CarriedSessions:
         self.sessions: dict[str, CarriedSession] = {}
 
     def session(self, name: str) -> CarriedSession:
-        """That of a protocol, made on first use."""
+        """The session of a protocol, made on first use."""
         session = self.sessions.get(name)
         if session is None:
             session = self.sessions[name] = self._protocols[name].session()
@@ -102,7 +102,7 @@ class CarriedSessions:
         return session
 
     def of_message(self, subject: str | None, payload: bytes) -> CarriedSession | None:
-        """Whose a message is."""
+        """The session of the protocol of a message, or None."""
         name = self._prefixes.get(payload[:PREFIX_BYTES])
         if name is not None:
             return self.sessions.get(name) or self.session(name)

@@ -1,4 +1,4 @@
-"""Requests that wait for their response, and the link between the two: one bounded table for every protocol."""
+"""Open requests of a connection, their responses, and the losses that can hide these: the same for every protocol."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -9,27 +9,27 @@ from typing import Any, Generic, TypeVar
 from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 
 MAX_OUTSTANDING = 10_000
-"""Requests remembered per connection until their response comes; beyond it the oldest is forgotten."""
+"""Open requests remembered per connection; beyond it the oldest is dropped."""
 MAX_WEIGHT = 500_000
-"""Values held by these requests, all together; beyond it the oldest request is forgotten."""
+"""Sum of their :attr:`Request.weight`; beyond it the oldest is dropped."""
 
 
 @dataclass(slots=True)
 class Request:
-    """A request that waits for its response; protocols add facts that the response needs."""
+    """An open request; protocols add facts that its response needs."""
 
     frame: int
     time_ns: int
 
     @property
     def weight(self) -> int:
-        """Number of values that it holds: one for itself, and the elements of the lists that it names."""
+        """Number of values in it: 1, plus the elements of its lists."""
         return 1
 
 
 @dataclass(slots=True)
 class Hop(Request):
-    """One passage of a request that several connections carry: on which connection, sent by which side."""
+    """One passage of a request that several connections carry: a connection, and the side that sent it."""
 
     connection: int
     side: int
@@ -41,14 +41,14 @@ R = TypeVar("R", bound=Request)
 
 
 class Newest(OrderedDict[K, V]):
-    """A dictionary of the ``most`` keys that were put last: bounded for any capture."""
+    """A bounded dict: keeps the ``most`` keys that were put last."""
 
     def __init__(self, most: int = 0) -> None:
         super().__init__()
         self.most = most
 
     def put(self, key: K, value: V) -> bool:
-        """Remember a value; whether the oldest one was forgotten for it."""
+        """Put a value; return whether the oldest one was dropped."""
         before = len(self)
         self[key] = value
         if len(self) == before:
@@ -59,7 +59,7 @@ class Newest(OrderedDict[K, V]):
         return False
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key; a new one where there is none."""
+        """The value of a key, made if it is missing."""
         if key not in self:
             self.put(key, make())
         return self[key]
@@ -82,11 +82,11 @@ class Outstanding(Generic[K, R]):
         return iter(self._requests.items())
 
     def get(self, key: K) -> R | None:
-        """The request of a key, which continues to wait."""
+        """The request of a key, which stays open."""
         return self._requests.get(key)
 
     def add(self, frame: Frame, key: K, request: R) -> R | None:
-        """Remember the request of a frame; returns the earlier request with the key, which will get no answer."""
+        """Add the request of a frame; return the earlier open request with this key, if any."""
         replaced = self.pop(key)
         self._wait(key, request)
         frame.expects_response = True
@@ -102,7 +102,7 @@ class Outstanding(Generic[K, R]):
         self._weight += request.weight
 
     def pop(self, key: K) -> R | None:
-        """The request of a key, which is then no longer outstanding."""
+        """Remove and return the request of a key."""
         request = self._requests.pop(key, None)
         if request is not None:
             self._weight -= request.weight
@@ -117,15 +117,15 @@ class Outstanding(Generic[K, R]):
 
 
 class Losses:
-    """Bytes of the other side that were not captured, as the frames of a connection come."""
+    """Tells, frame by frame of a connection, which bytes were lost."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]
         self._later: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
-        """Of each side, those that no frame was late enough for: since when they show, and their offsets."""
+        """By side: losses that are later than its last frame; time, ns, and stream offset."""
 
-    def news(self, frame: Frame) -> bool:
-        """Whether something was lost since the last frame of its direction: perhaps what this one answers."""
+    def any_before(self, frame: Frame) -> bool:
+        """Whether the other side lost bytes since the last frame of this direction, perhaps the request of this one."""
         later, found = self._given_up(1 - frame.side, frame), False
         while later and later[0][0] <= frame.time_ns:
             heappop(later)
@@ -133,12 +133,12 @@ class Losses:
         return found
 
     def inside(self, frame: Frame) -> None:
-        """Bytes lost up to here in the direction of ``frame`` lie inside it, and hide no other frame."""
+        """Drop losses inside ``frame`` itself, which hide no other frame."""
         later = self._given_up(frame.side, frame)
         later[:] = sorted(each for each in later if each[1] >= frame.offset + frame.length)
 
     def _given_up(self, side: int, frame: Frame) -> list[tuple[int, int]]:
-        """Losses of a side that are known at ``frame``, a heap; batches may show later losses too early."""
+        """Losses of a side that are known at ``frame``, a heap; later ones depend on batches."""
         losses, later = frame.connection.directions[side].losses, self._later[side]
         while self._seen[side] < len(losses) and losses[self._seen[side]][0] <= frame.ready:
             heappush(later, losses[self._seen[side]][1:])
@@ -147,32 +147,29 @@ class Losses:
 
 
 def outcome_of(response: Frame) -> str:
-    """Whether a response says no: then it has a finding about that. "": not all of it was captured, so it may."""
+    """Refused if a response has a finding of that group, else answered; "" for a partial one, which may refuse."""
     if response.findings and any(finding.group == "response" for finding in response.findings):
         return REFUSED
     return "" if response.is_partial else ANSWERED
 
 
 def refusal_of(response: Frame) -> str:
-    """Why a response says no."""
+    """The reason of a refusal."""
     return next((finding.message for finding in response.findings if finding.group == "response"), REFUSED)
 
 
 def link(frame: Frame, request: Request) -> None:
-    """Tie a response to its request."""
+    """Link a response with its request."""
     frame.request = request.frame
     latency_ns = frame.time_ns - request.time_ns
-    frame.latency_ns = latency_ns if latency_ns >= 0 else None  # packets in another order than they were sent
+    frame.latency_ns = latency_ns if latency_ns >= 0 else None  # captured out of order
 
 
 def reply_captured(request: Any) -> bool:
-    """Whether an answer would have been captured; ``request`` has a connection, a side and a time, as a frame has.
+    """Whether a response would have been captured; ``request`` has a connection, a side and a time, as a frame has.
 
-    So it is from the time on from which everything that could answer it was captured, and everything asked before.
-
-    Bytes after a gap wait until it is given up, so their answer may come earlier, and find no request. If a
-    capture begins in the middle, the first answers may have been sent before it. An answer of which it is not known
-    what it answers may be the one.
+    False if bytes of either side were lost, if a later response has no known request (it may be this one's), or if the
+    request was sent before the first captured byte of the other side, in a capture that begins in mid-stream.
     """
     asking, answering = request.connection.directions[request.side], request.connection.directions[1 - request.side]
     if answering.lossy or asking.lossy or request.time_ns <= answering.unlinked_ns:
