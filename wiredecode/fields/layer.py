@@ -20,8 +20,7 @@ from wiredecode.fields.numbers import Number, group_bits
 from wiredecode.fields.sized import Binary, Sized, redacted
 
 MADE_BY_SCAPY = type(Packet).__module__
-put = object.__setattr__
-"""Scapy's looks for fields first."""
+put = object.__setattr__  # Scapy's looks for fields first
 Range = tuple[int, int]
 """First byte and byte after the last, counted from the start of the frame."""
 

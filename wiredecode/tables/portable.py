@@ -5,7 +5,7 @@ have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ def portable_schema(schema: pa.Schema) -> pa.Schema:
         if field.type == pa.uint64():
             fields += [pa.field(field.name, pa.int64()), pa.field(field.name + LARGE, WIDER[field.type])]
             continue
-        fields.append(field.with_type(_portable(field.type, field.name)).remove_metadata())
+        fields.append(field.with_type(_type(field.type, field.name)).remove_metadata())
         if field.name == TIME:
             fields.append(TIME_NS)
     table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
@@ -58,36 +58,23 @@ def in_file(schema: pa.Schema) -> pa.Schema:
     fields = []
     for field in schema:
         kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
-        fields.append(pa.field(field.name, _bare(field.type), metadata=kept))
+        fields.append(pa.field(field.name, _type(field.type, ""), metadata=kept))
     return pa.schema(fields, schema.metadata)
 
 
-# Kept, since frames have more than a thousand fields.
-
-
-@lru_cache(maxsize=64)
-def _portable(kind: pa.DataType, name: str) -> pa.DataType:
-    return _type(kind, name, _commented, WIDER)
-
-
-@lru_cache(maxsize=64)
-def _bare(kind: pa.DataType) -> pa.DataType:
-    return _type(kind, "", lambda member, path: pa.field(member.name, member.type), {})
-
-
-def _type(
-    kind: pa.DataType, path: str, change: Callable[[pa.Field, str], pa.Field], leaves: dict[pa.DataType, pa.DataType]
-) -> pa.DataType:
-    """A type with changed members of structures, of these paths, and other types of leaves."""
+@lru_cache(maxsize=8192)  # frames have more than a thousand fields
+def _type(kind: pa.DataType, path: str) -> pa.DataType:
+    """A type as it is outside, with comments on members of structures, by their paths; without a path only bare."""
     if pa.types.is_struct(kind):
-        paths = [f"{path}.{field.name}" for field in kind]
-        members = (
-            field.with_type(_type(field.type, place, change, leaves)) for field, place in zip(kind, paths, strict=True)
-        )
-        return pa.struct([*map(change, members, paths)])
+        members = []
+        for field in kind:
+            below = path and f"{path}.{field.name}"
+            member = field.with_type(_type(field.type, below))
+            members.append(_commented(member, below) if path else pa.field(member.name, member.type))
+        return pa.struct(members)
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_type(kind.value_type, path, change, leaves)).remove_metadata())
-    return leaves.get(kind, kind)
+        return pa.list_(kind.value_field.with_type(_type(kind.value_type, path)).remove_metadata())
+    return WIDER.get(kind, kind) if path else kind
 
 
 # Meanings of columns.

@@ -10,7 +10,7 @@ from typing import Any
 from wiredecode.capture import CaptureError, PacketBatch, open_capture
 from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.fields import compiler
-from wiredecode.fields.layer import Layer, Style
+from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.protocols.base import Protocol
@@ -70,13 +70,10 @@ def careful_values(frame: Frame) -> dict[str, Any]:
     """Every field of the frame as numbers, text and bytes."""
     if frame.layer is None:
         return dict(frame.values)
-    return _careful(frame.layer, frame.data, frame.is_partial)
+    return _careful(frame.layer, frame.data, 0, frame.stop - frame.start, cut=frame.is_partial).values
 
 
-@lru_cache(maxsize=4096)
-def _careful(layer: type[Layer], data: bytes, cut: bool) -> dict[str, Any]:
-    """The same frames come again and again, in other segments."""
-    return compiler.careful(layer, data, 0, len(data), cut=cut).values
+_careful = lru_cache(maxsize=4096)(compiler.careful)  # the same frames come again and again, in other segments
 
 
 def identity(frame: Frame) -> tuple[Any, ...]:
