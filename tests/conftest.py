@@ -44,7 +44,18 @@ TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/ch
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
-FIRST = ("tests/spark/", "tests/live/", "tests/secrets/", "tests/export/", "tests/report/", "tests/cli/", "tests/ui/")
+FIRST = (
+    *("tests/spark/", "tests/live/", "tests/check/", "tests/ui/", "tests/secrets/", "tests/cli/", "tests/export/"),
+    *(
+        "tests/report/",
+        "tests/metrics/",
+        "tests/wireshark/",
+        "tests/faults/",
+        "tests/docs/",
+        "tests/test_hash_seeds.py",
+    ),
+    *("tests/protocols/test_kafka_parity.py", "tests/test_connection_alone.py", "tests/bench/"),
+)
 """Files of few tests that take long begin first, so that no process waits for another one at the end."""
 
 
