@@ -37,8 +37,7 @@ def readers_agree(
     ``steps``: decoders that step over elements do so by their sizes alone, and do not see what is wrong inside.
     ``damaged``: numbers may have more bytes than they need, as a varint can: built again they are shorter.
     """
-    # Scapy takes no bytes for none to dissect. Of damaged frames the rest of a packet is not made, which takes long.
-    packet = layer(raw) if raw and not damaged else layer.within(raw, 0, len(raw))
+    packet = layer(raw) if raw and not damaged else layer.within(raw, 0, len(raw))  # a Scapy packet takes long
     decoded = compiler.careful(layer, FRONT + raw + BACK, len(FRONT), len(FRONT) + len(raw))
     same(decoded.values, packet.values(), "careful values", layer, raw)
     same(decoded.ranges, packet.flat_ranges(), "careful ranges", layer, raw)
