@@ -44,12 +44,10 @@ TOGETHER = ("tests/spark/test_kill.py", "tests/spark/", "tests/live/", "tests/ch
 """Tests below these stay in one process of ``pytest -n``: they share a Spark session, interfaces, what was checked."""
 
 
-FIRST = tuple(
-    f"tests/{each}"
-    for each in (
-        "spark/ live/ check/ ui/ secrets/ cli/ export/ report/ metrics/ wireshark/ faults/ docs/ test_hash_seeds.py "
-        "protocols/test_kafka_parity.py test_connection_alone.py bench/"
-    ).split()
+FIRST = (
+    *(f"tests/{each}/" for each in ("spark", "live", "check", "ui", "secrets", "cli", "export", "report", "metrics")),
+    *(f"tests/{each}/" for each in ("wireshark", "faults", "docs", "bench")),
+    *("tests/test_hash_seeds.py", "tests/protocols/test_kafka_parity.py", "tests/test_connection_alone.py"),
 )
 """Files of few tests that take long begin first, so that no process waits for another one at the end."""
 
