@@ -44,14 +44,14 @@ class Packet:
     interface: int
     linktype: int
     wire: int
-    """Its length on the wire."""
+    """Payload bytes on the wire."""
     was: bytes
     now: bytearray
     place: StreamPosition | None = None
     at: int = 0
     """Where the payload lies in its flow: see :class:`Streams`."""
     done: bytearray = field(default_factory=bytearray)
-    """Of each byte of the payload, whether it has been replaced."""
+    """1 for each byte of the payload that has been replaced."""
     written: int | None = None
     """Where in the output its bytes are, once they are."""
 

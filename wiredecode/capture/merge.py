@@ -21,7 +21,7 @@ from wiredecode.capture.info import Interface
 from wiredecode.capture.source import FIRST_BATCH_BYTES
 
 CaptureFile = Any
-"""That of :mod:`wiredecode.capture.reader`, which imports this module."""
+"""The class of :mod:`wiredecode.capture.reader`, which imports this module."""
 
 
 class _Waiting(NamedTuple):

@@ -44,7 +44,7 @@ class CaptureFile:
         self.idle_seconds: float | None = None
         """Live input: an empty batch means that nothing came for this long."""
         self.follow = False
-        """Its end is not the end: it grows, and is read on for ever."""
+        """Whether to wait at its end for more, as the file grows."""
         self.shift_ns = 0
         """Added to all its times: its clock was slow by this much."""
         self._raw: RawSource | None = None

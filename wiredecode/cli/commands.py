@@ -87,7 +87,7 @@ class Entry(NamedTuple):
     """Module in ``wiredecode.cli``, and function."""
     short_help: str
     bare: bool = False
-    """It does something without arguments."""
+    """Whether it works without arguments."""
     examples: str = ""
 
     def load(self, name: str) -> Any:

@@ -286,13 +286,13 @@ class DecodingWithoutNames:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The same as arguments of ``Dissector`` and ``TableReader``."""
+        """These options as arguments of ``Dissector`` and ``TableReader``."""
         return {"decode_as": self.ports, "limits": self.limits}
 
 
 @group
 class Decoding(DecodingWithoutNames):
-    """The same, for commands that show addresses."""
+    """Options for decoding captures, for commands that show addresses."""
 
     resolve: Literal["none", "capture"] = Option(
         "none", help="Names for addresses, from DNS answers and name blocks of the capture. No queries are sent."

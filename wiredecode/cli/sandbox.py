@@ -60,7 +60,7 @@ class NoSandbox(Exception):
 
 
 def version() -> int:
-    """Of landlock; 0: there is none."""
+    """Version of landlock in the kernel; 0: none."""
     if sys.platform != "linux":
         return 0
     return max(0, _call(_CREATE_RULESET, None, 0, _VERSION))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wiredecode.tables.reader import TableReader
 STANDARD_INPUT = STANDARD_OUTPUT = "-"
 MAX_ROWS = 1_000
-"""Of a table on a terminal."""
+"""Most rows of a table on a terminal."""
 
 SHOWN = ("table", "vertical", "markdown")
 """Formats for people."""

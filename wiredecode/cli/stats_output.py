@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TABLES = ("frames", "latency", "confirms", "throughput", "findings", "connections", "deliveries", "consumers")
 MAX_ROWS = 40
-"""Of a table on a terminal."""
+"""Most rows of a table on a terminal."""
 MOST_NAMED = 6
 """Columns without room that are named; of more the number is said."""
 MESSAGE = "message"

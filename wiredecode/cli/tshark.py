@@ -28,7 +28,7 @@ AS = re.compile(r"tcp\.port==(\d+),(.+)")
 
 
 def translate(words: list[str], commands: Mapping[str, Any]) -> list[str]:
-    """The same command line in words of ours; ``commands``: click's, by name. Raises ``UsageError`` with the way."""
+    """Translate a command line of tshark. ``commands``: click's, by name. Raises ``UsageError`` with advice."""
     if not words:
         return words
     first = words[0]

@@ -35,7 +35,7 @@ class Accounts:
         self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
         """Those that wait for a frame, a heap: logical time, number, note."""
         self._many: dict[Direction, None] = {}
-        """Where more of them wait than one frame gets."""
+        """Directions with more notes than one frame gets."""
 
     def note(self, note: Note) -> None:
         """Keep a note until the frame comes that it is about."""

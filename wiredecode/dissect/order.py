@@ -123,7 +123,7 @@ class FrameOrder:
 
 
 class BlockOrder(FrameOrder):
-    """The same with blocks: each is yielded before the next frame of its connection."""
+    """A :class:`FrameOrder` with blocks: each is yielded before the next frame of its connection."""
 
     def __init__(self, connections: Sequence[list[Item]], number: int) -> None:
         items = [each for each in connections if each]

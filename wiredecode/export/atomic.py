@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 NAME_BYTES = 200
-"""Of the target's name in the name of its part: file systems take 255 bytes."""
+"""Bytes of the target's name in the name of its part: file systems allow 255."""
 STREAMS = {"stdout": 1, "stderr": 2}
 INTERRUPTS = {
     number for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM") if (number := getattr(signal, name, None)) is not None

@@ -83,7 +83,7 @@ class PlainFile:
 
 
 class WideFile:
-    """The same bytes, in little memory. Raises UnknownFormError before anything is written."""
+    """Copies a Parquet file in little memory. Raises UnknownFormError before it writes."""
 
     def __init__(self, stream: BinaryIO, make: Make) -> None:
         self._stream, self._make, self._written = stream, make, len(MAGIC)

@@ -128,7 +128,7 @@ class PacketFile:
         return counted(self.written, "packet")
 
     def passing(self, batches: Iterable[PacketBatch], info: CaptureInfo) -> Iterator[PacketBatch]:
-        """The same batches, all of whose packets are written."""
+        """Pass on batches, and write all their packets."""
         for batch in batches:
             self._writer.write(batch, info.interfaces)
             self.written += len(batch)

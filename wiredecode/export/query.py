@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MEMORY = "256MiB"
-"""Of DuckDB; sorts and groups that need more go to temporary files."""
+"""Memory limit of DuckDB; larger sorts and groups use temporary files."""
 BATCH_ROWS = 8_192
 """Rows of a batch of the answer."""
 TIME, TIME_NS = "time", "time_ns"

@@ -106,7 +106,7 @@ class TableExport(Export):
         self.columns = job.columns
         self.writer: Writer | None = None
         self.portable: pa.Schema | None = None
-        """Of rows that go to Parquet."""
+        """Schema of rows in Parquet."""
 
     def begin(self, source: Pass) -> TableReader:
         """Open the output; return the reader of rows. Raises ValueError, FileExistsError, NotADirectoryError."""

@@ -29,7 +29,7 @@ COMPRESSIONS: dict[str, tuple[str, ...]] = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
     **dict.fromkeys(("arrow", "arrows"), ("lz4", "zstd", "none")),
 }
-"""Of each format; what is written when nothing is said: Parquet zstd, everything else as it is."""
+"""Codecs of each format. Default: zstd for Parquet, none for others."""
 
 
 class Unclear(ValueError):

@@ -36,12 +36,12 @@ class Settings:
     show: Callable[[bytes], str] = bytes.hex
     """Form of bytes in JSON and CSV."""
     compression: str | None = None
-    """Of Parquet (None: zstd) and Arrow (None: zstd for frames); text is compressed by its stream."""
+    """Codec of Parquet (None: zstd) and Arrow (None: zstd for frames); the stream compresses text."""
     row_group: int = ROW_GROUP
     guard_formulas: bool = False
     """CSV: an apostrophe precedes text that a spreadsheet would run as a formula."""
     order: str | None = None
-    """Of Parquet: the column of integers by which the rows of a row group are sorted."""
+    """Parquet: sort the rows of a row group by this column of integers."""
 
 
 FORMULA = r"\A([=+\-@\t\r])"

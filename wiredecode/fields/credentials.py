@@ -12,7 +12,7 @@ from importlib.resources import files
 
 TABLES = tomllib.loads((files(__package__) / "credentials.toml").read_text("utf-8"))
 PREFIXES = sum(TABLES["providers"].values(), list[str]())
-"""Of keys that providers issue."""
+"""Prefixes of keys that providers issue."""
 
 
 def joined(pieces: list[str]) -> str:

@@ -33,7 +33,7 @@ def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Ran
 
 
 def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
-    """The same of a dissected layer, whose fields are then absent, and so are those that are not ``known``."""
+    """:func:`forget_cut` for a dissected layer; also removes fields that are not ``known``."""
     forget_cut(type(layer), layer.fields, layer.flat_ranges(), data)
     for name in layer.fields.keys() - known.keys():
         del layer.fields[name]

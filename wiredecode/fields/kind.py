@@ -32,7 +32,7 @@ class Truncated(TruncatedField):
         self.field, self.needed, self.had, self.start, self.partial = field, needed, had, start, partial
 
     def inside(self, field: str, partial: Any = None, front: int = 0) -> "Truncated":
-        """The same problem, as the structure or array around the field reports it, counted from ``front``."""
+        """The problem as reported by the structure or array around the field, counted from ``front``."""
         problem = Truncated(field, self.needed, self.had, self.start - front, partial)
         problem.reason = self.reason
         return problem

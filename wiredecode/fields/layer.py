@@ -69,11 +69,11 @@ class Layer(Packet):
     defaults: ClassVar[Mapping[str, Any]] = {}
     """The values of fields that the wire leaves out: they have no byte range."""
     numbered_by: ClassVar[str] = ""
-    """Of an element of a bulk array: the field by which what comes later refers to it."""
+    """Elements of bulk arrays: the field by which later frames refer to an element."""
     marked_by: ClassVar[str] = ""
-    """Of an element of a bulk array: the optional field that asks for a closer look at the element."""
+    """Elements of bulk arrays: the optional field whose presence needs the element itself."""
     remade: ClassVar[tuple[Callable[..., Any], tuple[Any, ...]]]
-    """Of a layer that has no name in its module: what gives it again, called with what; for pickle."""
+    """For pickle, if the layer has no name in its module: function and arguments that return it."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
         self.begin()
@@ -413,7 +413,7 @@ class TaggedLayer(Layer):
 
     @classmethod
     def read_plainly(cls, b: bytes, p: int, e: int, target: dict[str, Any], style: Style | None) -> int:
-        """These fields, where no faster code is generated."""
+        """Read the fields without generated code."""
         reader = cls.bare()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:

@@ -49,7 +49,7 @@ class Script:
     tables: Callable[[Writer], Mapping[str, Any]] = lambda writer: {}
     """Members of the table ``P`` that the source finds: layers by code, names."""
     kinds: Mapping[type[fields.Kind], Spell] = field(default_factory=dict)
-    """Its own kinds."""
+    """Writers of the protocol's own kinds."""
     types: Mapping[type[fields.Kind], str] = field(default_factory=dict)
     """Types in Wireshark of its own kinds, where they differ from those of their bases."""
     added: Mapping[str, str] = field(default_factory=dict)

@@ -33,7 +33,7 @@ MAX_DIGITS = 9
 """Longest decimal number, as text protocols bound it; a declaration may say otherwise."""
 LINE_END = re.compile(rb"([ \t\r]*\n)")
 SHOWN_CHARACTERS = 40
-"""Of a value that does not fit its field, in a finding."""
+"""Characters of a bad value in a finding."""
 
 
 class Piece(Kind):

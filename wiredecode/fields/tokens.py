@@ -20,7 +20,7 @@ def token_pattern(blanks: bytes, least: int = 0) -> re.Pattern[bytes]:
 
 @cache
 def number_pattern(blanks: bytes, digits: int) -> re.Pattern[bytes]:
-    """The same for a token of at most this many decimal digits."""
+    """:func:`token_pattern` for a token of at most ``digits`` decimal digits."""
     return re.compile(rb"[%s]+([0-9]{1,%d})(?=[%s\n]|\r?\Z|\r\n)" % (re.escape(blanks), digits, re.escape(blanks)))
 
 

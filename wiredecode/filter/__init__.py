@@ -132,7 +132,7 @@ class Filter:
         return any(map(is_copy, self.names))
 
     def watch(self, packets: Iterable[PacketBatch]) -> Iterator[PacketBatch]:
-        """The same packets; the time of the first sets the clock."""
+        """Pass on packets; the first one sets the start of relative times."""
         unset = True
         for batch in packets:
             if unset and len(batch):

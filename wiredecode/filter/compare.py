@@ -25,7 +25,7 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }
 SAME = {"==": (operators.eq, False), "!=": (operators.ne, True)}
 SAME |= {"===": (operators.eq, True), "!==": (operators.ne, False)}
-"""Of each equality: what it asks of one value, and whether of all values."""
+"""By operator: comparison of one value, and whether all values must pass."""
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 ORDERED = (Type.NUMBER, Type.STRING, Type.BYTES, Type.TIME, Type.DURATION, Type.ADDRESS, Type.ENUM, Type.ANY)
 HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)

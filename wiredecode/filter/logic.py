@@ -21,11 +21,11 @@ class Atom:
     level: Level
     complete: bool = False
     comparison: tuple[Callable[[Any, Any], Any], int | float] | None = None
-    """The same on a column of numbers: how it is compared, and with what; None: frame by frame only."""
+    """Comparison and constant for a column of numbers; None: only frame by frame."""
     names: frozenset[str] = frozenset()
     """The fields it is about."""
     spelled: tuple[tuple[str, str], ...] = ()
-    """These names, each with the user's spelling."""
+    """Names of fields, with the user's spelling."""
 
 
 @dataclass(frozen=True)

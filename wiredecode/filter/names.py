@@ -147,7 +147,7 @@ MOST_HINTS = 5
 
 
 def _depth(name: str) -> tuple[int, bool]:
-    """Of messages before what is in them, of frames before protocols."""
+    """Sort key: fields of frames before those of protocols, outer before inner."""
     return name.count("."), name not in {entry.name for entry in FRAME_ENTRIES}
 
 

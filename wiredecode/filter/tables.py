@@ -28,7 +28,7 @@ FRAME: dict[str, tuple[str, ...]] = {
 for _name in ("frame.packets", "finding"):
     del FRAME[_name]
 OF_FRAMES = ("frame", "time", "connection", "src", "dst", "sender", "protocol", "type")
-"""Of messages: the columns that are about the frame; offset, for example, is not."""
+"""Columns of messages that describe the frame."""
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "messages": {name: columns for name, columns in FRAME.items() if set(columns) <= {*OF_FRAMES}},
     "packets": {

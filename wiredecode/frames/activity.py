@@ -26,7 +26,7 @@ class Activity:
     client: int | None = None
     """The endpoint that is the client, if the protocol shows it."""
     protocols: dict[str, None] = field(default_factory=dict)
-    """Of its frames, in the order in which they came."""
+    """Protocols of its frames, in order of appearance."""
     frames: list[int] = field(default_factory=lambda: [0, 0])
     """By side."""
     length: list[int] = field(default_factory=lambda: [0, 0])

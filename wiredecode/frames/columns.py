@@ -17,7 +17,7 @@ class FrameColumn:
 
     name: str
     attribute: str
-    """Of :class:`Frame`."""
+    """Attribute of :class:`Frame`."""
     kind: str
     """Type of the column, as declarations of fields spell it; empty: tables of frames have no such column."""
     comment: str
@@ -36,7 +36,7 @@ class FrameName:
     """Since when: a level of filters."""
     column: FrameColumn | None = None
     attribute: str = ""
-    """Of :class:`Frame`, if it is another than that of the column."""
+    """Attribute of :class:`Frame`, if it differs from that of the column."""
     comparable: bool = True
     """Whether the column has the value that filters compare."""
 
@@ -57,13 +57,13 @@ NAMES = tuple(_names())
 """In the order of the reference page."""
 
 TUNNEL_COLUMNS = ("tunnel", "outer_src", "outer_dst")
-"""Of frames that came through tunnels: records of others have no such keys."""
+"""Columns of frames in tunnels; records of other frames omit them."""
 KEYS = (
     *("frame", "time", "time_ns", "connection", "src", "dst", "sender", "packets", "offset", "length"),
     *("protocol", "dialect", "type", "code", "status", "layers", "request", "response", "latency_ns", "findings"),
     "outcome",
 )
-"""Of records, in their order; tables have :data:`TUNNEL_COLUMNS` after them."""
+"""Keys of records, in order; tables have :data:`TUNNEL_COLUMNS` after them."""
 _BY_NAME = {each.column.name: each.column for each in NAMES if each.column is not None}
 _BY_NAME["layers"] = FrameColumn("layers", "layers", "layers", "fields of the message, by layer")
 COLUMNS = [_BY_NAME[key] for key in (*KEYS, *TUNNEL_COLUMNS)]

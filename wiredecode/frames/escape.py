@@ -40,7 +40,7 @@ def terminal_safe(text: str) -> str:
 
 
 def terminal_bytes(text: str, encoding: str) -> bytes:
-    """The same, encoded; characters missing in the encoding become others that look like them, or are escaped."""
+    """Encode text; characters missing in the encoding become similar ones, or are escaped."""
     data = text.encode("utf-8", "backslashreplace")
     safe = _is_safe(data)
     if safe and encoding == "utf-8":

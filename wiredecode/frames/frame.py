@@ -30,7 +30,7 @@ MASK = (1 << 64) - 1
 STEP, PLACE = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 """Odd, so that multiples of them differ in 64 bits."""
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-"""Of the finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit."""
+"""Factors of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit."""
 
 
 def connection_id(endpoints: tuple[str, str], first_ns: int) -> int:
@@ -138,7 +138,7 @@ class Inner(NamedTuple):
     start: int | None
     """Where it starts in the frame; None when it had to be decompressed or put together first."""
     values: Mapping[str, Any] | None = None
-    """Its values, where they were read already: of bulk arrays only the count."""
+    """Its values, if they were read already; of bulk arrays only the count."""
 
 
 @dataclass(slots=True, eq=False)

@@ -80,7 +80,7 @@ class Span:
     captured: int = 0
     missing: int = 0
     left: int = 0
-    """Of a frame: bytes still to come."""
+    """Missing bytes at the end of a frame of known length."""
     packets: list[int] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
     """Stream offset of the first byte of each of these packets."""

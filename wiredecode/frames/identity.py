@@ -21,7 +21,7 @@ FACTS = (
 )
 """Columns of connections, whose meanings ``tables/columns.toml`` has."""
 MOST_CHARACTERS = 256
-"""Of one value that are kept."""
+"""Most characters of a value."""
 HANDSHAKE, REFUSED, NO_ANSWER, BEFORE = "handshake", "refused", "no answer", "before the capture"
 """Beginnings of connections."""
 LABELS = {"user": "user", "virtual_host": "virtual host", "group": "in group", "server_name": "asks for"}
@@ -64,7 +64,7 @@ def label(connection: Connection) -> str:
 
 
 def short(connection: Connection) -> str:
-    """Its name, or else its number: ``"billing (#4)"``."""
+    """Name and number of a connection: ``"billing (#4)"``."""
     name = label(connection)
     return f"{name} (#{connection.number})" if name else f"connection #{connection.number}"
 

@@ -44,7 +44,7 @@ class FrameMessages(MessagePart):
     """Stream, topic, subject or segment."""
     partition: int | None = None
     compression: str | None = None
-    """Of the data that held the messages."""
+    """Codec of the data with the messages."""
     keys: Sequence[bytes | None] | None = None
     offsets: Sequence[int | None] | None = None
     """Places in the broker's log."""
@@ -58,7 +58,7 @@ class FrameMessages(MessagePart):
     chunk: int | None = None
     """First offset of the chunk that they were delivered in."""
     namespace: str | None = None
-    """Of the cluster, where several share a network."""
+    """Namespace of the cluster, if several share a network."""
     published_ns: int | None = None
     """When their publisher was seen to send what is delivered here for the first time."""
 

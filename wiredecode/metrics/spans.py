@@ -68,7 +68,7 @@ def parent_of(message: Message) -> SpanContext | None:
 
 
 def _number(size: int, sighting: Sighting) -> int:
-    """The same id whenever the capture is read."""
+    """A reproducible id."""
     where = *sighting.connection.endpoints, sighting.time_ns, sighting.frame, sighting.index, size
     return int.from_bytes(blake2b(repr(where).encode(), digest_size=size).digest(), "big")
 

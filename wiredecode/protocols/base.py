@@ -50,12 +50,12 @@ class Undecided:
 
     position: int = 0
     sure: bool = False
-    """It is this protocol; only the dialect is unknown."""
+    """Whether it is certainly this protocol, of an unknown dialect."""
 
 
 @dataclass(slots=True, frozen=True)
 class Rejected:
-    """These bytes are not of this protocol."""
+    """The bytes are of another protocol."""
 
 
 class Generated(NamedTuple):

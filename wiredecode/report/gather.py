@@ -90,9 +90,9 @@ SENDERS = {"client": FROM_CLIENT, "server": FROM_SERVER, None: FROM_UNKNOWN}
 MOST_CONNECTIONS = 20_000
 """Connections of which anything is kept; of more, those that said the least are left out."""
 MOST_STREAMS = 4_096
-"""The same of streams, topics and subjects."""
+"""Most streams, topics and subjects."""
 MOST_SERIES = 256
-"""The same of subscriptions, partitions and the like whose credit or lag is known."""
+"""Most series of credit or lag: subscriptions, partitions and the like."""
 
 
 @dataclass(slots=True, eq=False)

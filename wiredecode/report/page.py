@@ -296,7 +296,7 @@ def cell(text: str) -> str:
 
 
 def connections(gathering: Gathering) -> Table:
-    """Those with findings first, then those that said most; in order of their numbers."""
+    """Table of connections: chosen by findings, then by bytes; ordered by number."""
     known = sorted(gathering.connections.values(), key=lambda each: (-(each.findings > 0), -sum(each.length)))
     concerned = {number for problem in gathering.problems for number in problem.connections}
     known.sort(key=lambda each: each.connection.number not in concerned)

@@ -27,7 +27,7 @@ class Accounts:
 
     totals: Totals = field(default_factory=Totals)
     sources: dict[str, Totals] = field(default_factory=dict)
-    """The same of each source."""
+    """Totals by source."""
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     """Source, file, and read error with its place."""
     apart: list[tuple[str, int]] = field(default_factory=list)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
-"""Of the folder of states; it changes with everything stored, pickled classes included."""
+"""Version of the folder of states; increase it if anything stored changes, also pickled classes."""
 CODEC = "zstd"
 OPTIONS = "the states were written with other options: repeat those, or name a new folder of states"
 VERSION = (
@@ -222,7 +222,7 @@ class ProcessedFiles:
                 return json.loads(file.read())
 
     def write(self, name: str, values: Any) -> None:
-        """It is there whole or not at all."""
+        """Write a file atomically."""
         part = f"{name}.part" if self._local else name
         with create_file(f"{self.place}/{part}") as file:
             file.write(json.dumps(values, indent=1).encode())

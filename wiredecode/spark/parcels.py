@@ -73,7 +73,7 @@ class File:
 
     name: str
     source: str
-    """Its capture point: files of one are one capture."""
+    """Capture point; files of one point are one capture."""
     first_ns: int
     """Time of the first packet of the whole file."""
     place: int = 0

@@ -188,7 +188,7 @@ class Metrics:
         )
 
     def counting(self, items: Iterator[Decoded]) -> Iterator[Decoded]:
-        """The same items; their reports are counted."""
+        """Pass on items, and count their reports."""
         for item in items:
             if isinstance(item, str):
                 report = json.loads(item)

@@ -33,7 +33,7 @@ JAVA_SECONDS = 30.0
 
 PYTHON = "spark.pyspark.python"
 LOCAL_MEMORY = "2g"
-"""Of the one Java process that runs on this machine, where nothing else is said."""
+"""Default memory of the Java process on this machine."""
 ARROW = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),

@@ -31,7 +31,7 @@ CHAIN_RECORDS, CHAIN_BYTES = 64, 256 << 10
 EARLIER_SECONDS, LATER_SECONDS = 86_400, 400 * 86_400
 """Largest distance of a packet from the first packet of the file."""
 LONGEST_BYTES = 64 << 20
-"""Of a packet on the wire."""
+"""Longest packet on the wire."""
 STEP_NS = NS_PER_SECOND
 """If time goes back further than this, the order of packets needs all that came before: parts do not know that."""
 WHOLE = "read the file in one piece (splitBytes 0)"
@@ -157,16 +157,16 @@ class Header(NamedTuple):
 
     raw: bytes
     order: str
-    """Of bytes: ``<`` or ``>``."""
+    """Byte order: ``<`` or ``>``."""
     unit_ns: int
     size: int
-    """Of a record's header."""
+    """Bytes of the header of a record."""
     longest: int
-    """Of a packet in the file."""
+    """Most captured bytes of a packet."""
 
     @classmethod
     def read(cls, file: BinaryIO) -> Header:
-        """Of an open pcap file."""
+        """Read the header of an open pcap file."""
         raw = file.read(FILE_HEADER_BYTES)
         order, (_, unit_ns, size) = MAGICS[raw[:4]]
         (snaplen,) = Struct(order + "I").unpack_from(raw, 16)

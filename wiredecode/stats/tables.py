@@ -59,7 +59,7 @@ def _statistic(name: str, table: dict[str, Any]) -> Statistic:
 
 _EVERY = tuple(_statistic(name, table) for name, table in _TABLES.items())
 STATISTICS = tuple(each for each in _EVERY if each.query)
-"""Those that Spark has, too."""
+"""The statistics that Spark has, too."""
 NAMES = tuple(statistic.name for statistic in STATISTICS)
 
 
@@ -97,7 +97,7 @@ MICROSECONDS = "_us"
 
 
 def shown_columns(table: pa.Table, columns: Sequence[str]) -> list[str]:
-    """These, and ``source`` only where there are several."""
+    """Columns to show: ``source`` only if there are several."""
     several = SOURCE in table.schema.names and len(table.column(SOURCE).unique()) > 1
     return [SOURCE] * several + [name for name in columns if name != SOURCE]
 

@@ -267,7 +267,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 """About this many bytes of message bodies make a batch; a frame that has more is a separate batch."""
 FRAME_ROWS = 16_384
 FRAME_BYTES = 4 * 1024 * 1024
-"""The same of frames, for until their batch is made they are Python objects, some 20 times their size on the wire."""
+"""Bytes of frames per batch: until then frames are Python objects, some 20 times as large."""
 ROW_BYTES = 256
 """Added to the length of each frame for what else is in its row."""
 

@@ -22,7 +22,7 @@ from wiredecode.protocols.catalogue import column_name, known_columns
 from wiredecode.protocols.registry import protocols
 
 VERSION = 2
-"""Of all schemas: a column may be added within a version, never removed or given another type or meaning."""
+"""Version of all schemas. A version may add columns; it never removes one or changes its type or meaning."""
 STABLE_IDS = {b"wiredecode.frames.frame": b"stable"}
 """Metadata of a table that calls connections and frames by ids, and packets by their times."""
 JSON_TEXT = {b"wiredecode.json": b"1"}

@@ -22,7 +22,7 @@ class Suite(NamedTuple):
     """Bytes of the key."""
     prf: type[hashes.HashAlgorithm] = hashes.SHA256
     mac: type[hashes.HashAlgorithm] | None = None
-    """Of CBC."""
+    """Hash of the MAC of CBC suites."""
 
 
 def _suites() -> dict[int, Suite]:
@@ -137,7 +137,7 @@ def expand_label(suite: Suite, secret: bytes, label: bytes, size: int) -> bytes:
 
 
 def opener_1_3(suite: Suite, secret: bytes) -> Opener:
-    """Of one direction, from its traffic secret."""
+    """Decryption of one direction, from its traffic secret."""
     key = expand_label(suite, secret, b"key", suite.key)
     return Aead(suite, key, expand_label(suite, secret, b"iv", 12), TLS_1_3)
 
@@ -148,7 +148,7 @@ def next_secret(suite: Suite, secret: bytes) -> bytes:
 
 
 def openers_1_2(suite: Suite, master: bytes, client: bytes, server: bytes, *, mac_last: bool) -> tuple[Opener, Opener]:
-    """Of the client and of the server, from the master secret and both randoms."""
+    """Decryption of client and server, from the master secret and both randoms."""
     mac = suite.mac().digest_size if suite.mac is not None else 0
     iv = 0 if suite.kind == CBC else 12 if suite.kind == CHACHA else 4
     block = _prf(suite, master, b"key expansion" + server + client, 2 * (mac + suite.key + iv))

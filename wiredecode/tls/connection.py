@@ -50,7 +50,7 @@ class TlsConnection:
         """The packet with which the keys were known."""
 
     def resume(self, side: int, session: Session, packet: int) -> None:
-        """It began before the capture: ``session`` opened the first record of ``side``, with ``packet``."""
+        """Resume a connection that began before the capture: ``session`` decrypted a first record of ``side``."""
         self.version, self.suite, self.known = TLS_1_3, session.suite, packet
         label = "SERVER_TRAFFIC_SECRET_0" if session.from_client else "CLIENT_TRAFFIC_SECRET_0"
         for half, secret in ((self.halves[side], session.secret), (self.halves[1 - side], self._secret(label))):

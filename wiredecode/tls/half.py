@@ -28,14 +28,14 @@ class Record:
 
     direction: Direction
     offset: int
-    """Of the record, on the wire."""
+    """Stream offset of the record."""
     data: bytes
     """Header and content; its length is that of the content."""
     decrypted: bool
     packets: list[int]
     """Packets that carried it."""
     times: list[int]
-    """Those of these packets."""
+    """Times of these packets."""
     first_ns: int
     """Time of the packet that carried its first byte."""
     ready: int

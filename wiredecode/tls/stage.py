@@ -92,7 +92,7 @@ def guess(keys: KeyLog, record: bytes, most: int) -> tuple[Session | None, int]:
 
 
 def known_at(events: list[Event], packet: int) -> list[Event]:
-    """The same events, none of them known before a packet."""
+    """Events with ``ready`` at logical time ``packet`` or later."""
     found: list[Event] = []
     for event in events:
         if isinstance(event, Chunk):

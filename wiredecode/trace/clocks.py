@@ -22,7 +22,7 @@ from wiredecode.net.segments import ACK, FIN, MASK, RST, SYN, FlowKey, Segments,
 MOST_FILES = 8
 """More files are the rotated files of one capture, on one clock."""
 MOST_SEGMENTS = 300_000
-"""Of each file that are looked at."""
+"""Segments per file that are compared."""
 ODD_SHARE = 0.01
 """This share of the closest pairs may be wrong, as when only a repeated segment was captured."""
 

@@ -72,7 +72,7 @@ class Sighting(InFrame):
     size: int | None
     digest: bytes | None
     body: bytes
-    """Its first bytes."""
+    """First bytes of the message."""
     publisher: int | None = None
     """Publisher on its connection, where numbers of messages are per publisher."""
     share: int = 0
@@ -82,13 +82,13 @@ class Sighting(InFrame):
     """Frame of the first sighting, if the protocol contains it."""
     outcome: str | None = None
     namespace: str | None = None
-    """Of the cluster, where several share a network."""
+    """Namespace of the cluster, if several share a network."""
     traceparent: str | None = None
     """W3C trace context that it carries, in a header or near its start (AMQP properties, CloudEvents)."""
     rests_on: str = ""
     """Evidence that it is the same message as in the sightings before."""
     is_duplicate: bool = False
-    """Its publisher had used its number before: the broker drops it."""
+    """Whether its publisher used the number before, so that the broker drops it."""
     answers: list[Reply] = field(default_factory=list)
 
     @property
@@ -273,7 +273,7 @@ def _again(sighting: Sighting, first: Sighting) -> bool:
 
 
 def _same_body(sighting: Sighting, known: list[Message]) -> tuple[Message | None, str]:
-    """Of published messages of the topic with the same body the first that did not pass here yet."""
+    """Find the first published message of the topic with the same body that was not seen here yet."""
     published = [
         each
         for each in known

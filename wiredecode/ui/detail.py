@@ -87,7 +87,7 @@ class TreePane(Lines):
     def __init__(self) -> None:
         super().__init__(id="tree")
         self.every: list[Branch] = []
-        """Those that are folded away, too."""
+        """All branches, also folded ones."""
         self.shown: list[Branch] = []
         self._folded: set[str] = set()
         """Paths of what stays folded in other frames, too."""

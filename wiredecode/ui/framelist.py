@@ -37,12 +37,12 @@ MOST_CHARACTERS = 60
 
 
 class Look(NamedTuple):
-    """Of one frame."""
+    """Style and field values of a frame in the list."""
 
     style: str
-    """Of the first rule that fits; empty: none does."""
+    """Style of the first colour rule that fits, or ""."""
     values: Mapping[str, str]
-    """Of columns that are fields, by name."""
+    """Values of columns that are fields, by name."""
 
 
 NOTHING = Look("", {})
@@ -94,7 +94,7 @@ class Painter:
         return self._known.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
-        """These are in view."""
+        """Ask for the looks of frames in view."""
         missing = tuple(number for number in numbers if number not in self._known)
         if missing != self._wanted:
             self._wanted = missing
@@ -149,7 +149,7 @@ class Column(NamedTuple):
     right: bool = False
 
     def cell(self, frames: FrameList, row: Row) -> str:
-        """Its text, as wide as the column."""
+        """Text of a frame, as wide as the column."""
         text = self.text(frames, row)
         if not self.width:
             return text
@@ -228,7 +228,7 @@ class FrameList(Lines):
         super().__init__(id="frames")
         self.model = model
         self.columns: tuple[str, ...] = ()
-        """Those that the user has chosen; empty: what fits the width."""
+        """Columns that the user chose; empty: as many as fit."""
         self._time: Column | None = None
         """Another time than seconds since the first packet."""
         self.looks = Looks(Settings(), ())
@@ -236,7 +236,7 @@ class FrameList(Lines):
         self.use(settings)
         self.numbers: array[int] | None = None
         self.outside: set[int] = set()
-        """Those of them that do not match the filter: jumps led to them."""
+        """Frames shown that do not match the filter, because a jump led to them."""
         self._here = 0
         """The frame under the cursor when it moved last."""
         self.marks: set[int] = set()
@@ -378,7 +378,7 @@ class FrameList(Lines):
         return text.append(latency, theme.GENERATED)
 
     def _when(self, row: Row) -> str:
-        """Its time, as the settings have it; but once ``t`` was pressed since that frame."""
+        """Time of a frame, in the form of the settings, or since the frame where ``t`` was pressed."""
         if self._time is not None and not self.zero:
             return self._time.cell(self, row)
         width = self._form.time

@@ -34,7 +34,7 @@ KEYS = tuple(Key(group, *row) for group, rows in _GROUPS.items() for row in rows
 
 
 def bindings(place: str | None = None) -> list[Binding]:
-    """Of a pane or another screen, by its name in ``keys.toml``, or of the main screen."""
+    """Bindings of a pane or screen, by its name in ``keys.toml``; by default of the main screen."""
     rows = [(key.keys, key.action, key.what) for key in KEYS] if place is None else _BINDINGS[place]
     return [Binding(names, action, what, show=False) for names, action, what in rows]
 

@@ -389,7 +389,7 @@ class CaptureModel:
 
 
 def _health(network: Network) -> dict[int, ConnectionHealth]:
-    """Of the connections that are over since the last call."""
+    """TCP analysis of the connections that ended since the last call."""
     return {each.number: each.health for each in network.pop_forgotten() if each.health is not None}
 
 

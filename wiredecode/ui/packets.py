@@ -112,7 +112,7 @@ class Growing:
 
     @property
     def files(self) -> list[str]:
-        """Those that are there."""
+        """Files that exist now."""
         return [str(path) for path in self._there()]
 
     @property

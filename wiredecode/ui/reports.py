@@ -307,4 +307,4 @@ MAKERS: dict[str, tuple[str, Maker]] = {
     "trace": ("Messages", trace),
 }
 OF_FRAME = ("follow", "diagram", "trace")
-"""Those that are of one frame; others are of the whole capture."""
+"""Reports about one frame; others are about the whole capture."""

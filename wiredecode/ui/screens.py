@@ -159,7 +159,7 @@ class ColumnsScreen(Screen[list[str]]):
 
     @property
     def names(self) -> list[str]:
-        """Those that are chosen, then the others."""
+        """All columns, the chosen ones first."""
         return self.chosen + [name for name in COLUMNS if name not in self.chosen]
 
     def _fill(self, name: str = "") -> None:

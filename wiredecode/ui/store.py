@@ -42,7 +42,7 @@ class Row(NamedTuple):
     sender: str | None
     protocol: str
     type: str
-    """Its type, or its status where it has none."""
+    """Type of the frame, or its status without one."""
     length: int
     packet: int
     request: int

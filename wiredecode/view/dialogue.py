@@ -174,7 +174,7 @@ class Dialogue:
         return text
 
     def _contents(self, frame: Frame) -> list[DetailLine]:
-        """Its key facts, and the bodies of the messages that it carries."""
+        """Key facts of a frame, and the bodies of its messages."""
         lines = [DetailLine(self._lines.facts(frame).strip())]
         bodies = [body for part in self._bodies.pop(frame.number, ()) for body in part.bodies]
         most = self._options.limit(SHOWN_BODIES)

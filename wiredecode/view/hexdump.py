@@ -120,7 +120,7 @@ def _may_follow(layer: Layer) -> bool:
 
 
 def inner_secrets(frame: Frame) -> list[Range]:
-    """The same of the layers that are inside the frame unchanged."""
+    """Ranges of secrets of the layers inside a frame."""
     found: list[Range] = []
     for inner in frame.inner:
         if inner.start is not None:

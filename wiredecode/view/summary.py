@@ -72,7 +72,7 @@ class SummaryLines:
         return text
 
     def pairs(self, frame: Frame) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """The same as names and values: those of the message itself, and those of the message that carries it."""
+        """Key facts as names and values: of the message, and of the message that carries it."""
         found = [[*facts_of(frame.layer).pairs(frame.values)] if frame.layer is not None else []]
         carried = ((facts_of(inner.layer), inner) for inner in frame.inner)
         found += [[*facts.pairs(facts.shown(inner, frame))] for facts, inner in carried if facts]
@@ -219,7 +219,7 @@ def _any(value: Any) -> str:
 
 
 def _count(value: Any) -> str:
-    """Of a bulk array only the count is known, of others the elements."""
+    """Number of elements; values of bulk arrays are counts already."""
     return str(value if value.__class__ is int else len(value))
 
 

@@ -38,11 +38,11 @@ class Times:
         return f"{second}.{rest // 1000:06d}{zone}"
 
     def column(self, time_ns: int, first_ns: int) -> str:
-        """The same, as wide as all of its form."""
+        """The text, padded to the width of its form."""
         return f"{self.text(time_ns, first_ns):>{self.width}}"
 
     def labelled(self, time_ns: int, first_ns: int) -> str:
-        """The same in a sentence: seconds say so."""
+        """The text for a sentence, with the unit of seconds."""
         text = self.text(time_ns, first_ns)
         if self.form == "delta" and not text.startswith("-"):
             text = f"+{text}"

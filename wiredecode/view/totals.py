@@ -132,7 +132,7 @@ def _frames(totals: Totals, width: int) -> list[tuple[str, str]]:
 
 
 def _protocols(totals: Totals) -> str:
-    """The same on one line, without the types."""
+    """Frames by protocol, on one line."""
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     for (protocol, _, status), number in totals.frames.items():
         kinds[protocol][status] += number

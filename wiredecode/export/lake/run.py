@@ -16,7 +16,7 @@ from wiredecode.capture.remote import open_file
 from wiredecode.export.target import Unclear
 
 DIGEST_BYTES = 12
-"""Of a token; two captures that differ have the same one once in 2**48 captures."""
+"""Bytes of a token: different captures collide once in 2**48 captures."""
 PIECE = 1 << 20
 WHOLE_BYTES = 4 << 20
 SAMPLES, SAMPLE_BYTES = 16, 64 << 10
@@ -25,7 +25,7 @@ captures of terabytes are not read twice. Packets have times, so two captures do
 THREADS = 32
 """Reading a few pieces of a file is mostly waiting."""
 RUN_BITS = 63
-"""Of the number of a run: Delta keeps it in a signed integer."""
+"""Bits of the number of a run, a signed integer in Delta."""
 
 
 class LakeError(Unclear):

@@ -25,7 +25,7 @@ TRIES, WAIT_SECONDS = 60, 0.2
 """Number of attempts of a commit while others commit to the same table, and the first wait."""
 MOST_WAIT_SECONDS = 3.0
 PREFIX = "wiredecode"
-"""Of everything that is remembered in a table."""
+"""Prefix of the properties of tables."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Places(Store):
     base: str
     """URI of the folder of tables that are not there yet."""
     known: Mapping[str, str]
-    """Those of tables that are."""
+    """Tables that exist, by name."""
     below: str
     """Where in a table the files are."""
     day: str | None
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
-    """Of the tables that were written to."""
+    """Schemas of the tables written, by name."""
 
     def prepare(self, name: str, schema: pa.Schema) -> None:
         """The committing process makes the table."""

@@ -31,7 +31,7 @@ PIECES = ("arguments", "words", "reply_fields", "details")
 MARKER = names.MARKER_PREFIX.encode()
 
 FIRST_WORD = re.compile(rb"\s*\w*")
-"""Of truncated text: its kind needs more than that."""
+"""A truncated text of one word, whose kind is unknown."""
 
 CLUSTER_AUTH = b"\0\7clusterAUTH "
 """Front of a discovery command with a token, which is not AUTH."""

@@ -166,7 +166,7 @@ class Body:
     codec: str | None = None
     inflated: Decompressed | None = None
     values: dict[str, Any] | None = None
-    """Those of a batch."""
+    """Values of a batch."""
 
 
 def classify(data: bytes, start: int, stop: int, sender: str | None, dialect: str | None = None) -> Body:

@@ -35,7 +35,7 @@ HARMLESS = (
     rb"|(?<=\smechanism=)(?i:plain|token|external|anonymous|oauthbearer|scram-sha-\d{1,3})(?=\s|\Z)"
 )
 CODE = rb"(?:(?!" + PROVIDER.encode() + rb")[\w.-]+(?=[\s:,;]|\Z))?"
-"""Of an error: a word that is no credential."""
+"""Code of an error: a word that is no credential."""
 QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"?|\S*'
 REPLY_VALUE = (
     rb"(?<=\sassignments=)\[[^\[\]]*\]|(?<=\s)\[[^\[\]]*\]|(?<=\ssnapshot=).*|(?<=\ssnapshots=).*|(?<=\sbrokers=).*"
@@ -84,7 +84,7 @@ class Body(Layer):
 
 @cache
 def body_of(layer: type[Layer], filter_name: str, /) -> type[Body]:
-    """The same declaration without the length."""
+    """A layer without the length in front."""
     members = {"fields_desc": layer.fields_desc[1:], "filter_name": filter_name, "facts": layer.facts}
     members |= {"__doc__": layer.__doc__, "remade": (body_of, (layer, filter_name))}
     return type(f"{layer.__name__}Body", (Body,), members)

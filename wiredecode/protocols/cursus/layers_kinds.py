@@ -19,7 +19,7 @@ CREDENTIAL = re.compile(
 """Signs that a text is or holds a credential: the forms all protocols know, a command that logs in, a word, a
 letter that was escaped for no reason."""
 STEMS = ("login", "hello", "\\u00", "//")
-"""Of what only Cursus hides."""
+"""Words of secrets that only Cursus has."""
 MAX_KEY_BYTES = 64
 
 

@@ -40,7 +40,7 @@ POSITIONAL: dict[str, tuple[str, ...]] = {name: tuple(keys) for name, keys in NA
 """Order of the words in the older document's commands."""
 
 POSITIONAL_2025 = POSITIONAL | {name: tuple(keys) for name, keys in NAMES["positional-2025"].items()}
-"""The same in the broker of 2025-11, which wanted them in an envelope with a topic; a message takes the rest."""
+"""Positional arguments in the broker of 2025-11, in an envelope with a topic; the message is the rest."""
 
 REPLY_INTEGERS = WORDS["reply-integers"]
 """Fields of OK, ERROR and STREAM_CONTROL replies that are numbers, where they look like numbers."""

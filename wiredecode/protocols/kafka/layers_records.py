@@ -171,7 +171,7 @@ class Contents(NamedTuple):
 
 
 def contents(raw: bytes, slot: Slot, values: Mapping[str, Any], budget: Budget, decode: Decode) -> Contents:
-    """Of the batch with these values; ``decode`` decodes its records, those of old formats are as they are sent."""
+    """Contents of the batch with these values; ``decode``: decodes records of the new format."""
     if slot.layer is Message:
         return old_contents(slot, values, budget)
     plain, problem = raw[slot.start + FRONT_BYTES : slot.stop], ""

@@ -31,11 +31,11 @@ def generated() -> Iterator[tuple[str, Generated]]:
 
 EVERY = (*REQUESTS.values(), *RESPONSES.values())
 MOST_KNOWN = 10_000
-"""Of a capture: topic ids with known names, and produced batches whose copies are found."""
+"""Topic ids with names, and produced batches, remembered per capture."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer."""
 LEAST_BYTES = 16
-"""Of two responses."""
+"""Least bytes of two responses."""
 FRONT = re.compile(
     rb"""(?=
     (?!\x00\x00\x00[\x00-\x07]) [\x00-\x0f].{3} \x00[\x00-\x60] \x00[\x00-\x18] [\x00-\x7f].{3}

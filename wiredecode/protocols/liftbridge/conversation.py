@@ -129,7 +129,7 @@ CHECKED_TYPES = (names.ACK, 5, 8, 9)
 
 
 def check_contents(message_type: int, reading: CarriedLayer) -> None:
-    """Of :data:`CHECKED_TYPES` and unusual messages: report refusals, operations without message, unknown fields."""
+    """Report refusals, operations without message, and unknown fields of :data:`CHECKED_TYPES` and unusual messages."""
     frame, fields = reading.frame, reading.fields
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")
@@ -260,7 +260,7 @@ def _stored(meaning: Meaning, start: int, reading: CarriedLayer) -> None:
 # The metadata group: bootstrap, dials, and the RPCs of Raft streams.
 
 NO_TYPE = -1
-"""Of a dial, which has no envelope."""
+"""Type of a dial, which has no envelope."""
 
 
 def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, memory: Memory) -> None:

@@ -62,7 +62,7 @@ class Meaning(NamedTuple):
 
     message_type: int | None = None
     namespace: str | None = None
-    """Of the cluster; None: not in the subject."""
+    """Namespace of the cluster; None: not in the subject."""
     facts: dict[str, Any] = {}
     tail: str = ""
     """The subject within the namespace."""

@@ -61,9 +61,9 @@ class RaftStream:
     counts: bool = True
     """No RPC and no answer is missing in ``outstanding``."""
     sent_ns: int = 0
-    """Of the last RPC."""
+    """Time of the last RPC."""
     answered_ns: int = 0
-    """Of the last answer, or of the loss after it."""
+    """Time of the last response, or of the loss after it."""
 
     @property
     def held(self) -> int:

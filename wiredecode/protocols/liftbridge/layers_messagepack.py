@@ -213,7 +213,7 @@ class MapLayer(TaggedLayer):
     def begin(self) -> None:
         self.pairs: list[Pair] = []
         self.codes = [0, 0]
-        """Of the error and of the map."""
+        """Codes of the error and of the map."""
         super().begin()
 
     @classmethod

@@ -28,7 +28,7 @@ class Item(NamedTuple):
     family: str
     """``nil``, ``bool``, ``number``, ``float``, ``raw``, ``extension``, ``array``, ``map``."""
     value: Any
-    """Of arrays and maps the count of members, of raws and extensions the bytes (with the type in front)."""
+    """Value; of arrays and maps the number of members, of raws and extensions the bytes (type first)."""
     code: int
     stop: int
 

@@ -84,7 +84,7 @@ class Reader(NamedTuple):
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256
 """Messages of one layer that are remembered, and the longest one."""
 READERS: dict[type[Layer], Reader] = {}
-"""Of the layers that were met."""
+"""Readers of layers that were used."""
 
 
 def read(

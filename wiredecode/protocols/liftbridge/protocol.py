@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Liftbridge(CarriedProtocol):
-    """It has no ports."""
+    """Liftbridge inside messages of NATS."""
 
     name = NAME
     carrier = "nats"

@@ -24,15 +24,15 @@ class SegmentRequest(Request):
     type: str
     segment: str | None
     offset: int | None
-    """Of a read: where; of an append: its last event number."""
+    """Offset of a read; last event number of an append."""
     group: Hashable
-    """Its request id, or where there is none its segment."""
+    """Request id, or the segment without one."""
     repeats: "deque[SegmentRequest]" = field(default_factory=lambda: deque(maxlen=MAX_LOOKED_AT))
     """Reads of the same place that were sent before it was answered: their replies come in turn."""
     writer: bytes | None = None
-    """Of an append."""
+    """Writer of an append."""
     events: int | None = None
-    """Of an append: how many event numbers it takes, if it says so."""
+    """Number of events of an append, if it is known."""
     damage: int = 0
     """Replies known to be lost or truncated before it."""
 

@@ -31,7 +31,7 @@ class Parts:
     """Stream offset of the first part."""
     data: bytearray
     tentative: bool = False
-    """It began with a 1, which is a Middle, or a Begin where parts count from 1."""
+    """Whether it began with a 1: a Middle, or a Begin if parts count from 1."""
 
     def event_size(self) -> int | None:
         """Size with header of the event that is being sent, once its header is here."""

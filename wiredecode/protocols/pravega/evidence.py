@@ -137,7 +137,7 @@ class MessageEvidence(Evidence):
 def evidence_of(
     code: int, end: int, layer: type[WireMessage], *, alone: bool = False, weak: bool = False
 ) -> MessageEvidence:
-    """That of a whole message; ``alone``: it decides alone; ``weak``: no printable name where there has to be one."""
+    """Evidence of a whole message. ``alone``: it is enough; ``weak``: a name is not printable."""
     name = layer.type_name
     level = SURE if alone else WEAK if weak or name in WEAK_TYPES else GOOD
     client = name in CLIENT_TYPES if name in CLIENT_TYPES | SERVER_TYPES else None

@@ -26,7 +26,7 @@ DECIDE_BYTES = 16 * 1024
 SEARCH_BYTES = 256 * 1024
 """While searching, a larger message is not waited for."""
 SEARCH_SMALL_BYTES = 8 * 1024
-"""The same for messages that hold no large blob, whose check takes time in proportion to their length."""
+"""Search limit for messages without a large blob, whose check takes time in proportion to their length."""
 
 CODES = b"".join(re.escape(bytes([code])) for code in sorted(evidence.KNOWN) if code > 0)
 NEGATIVE = b"".join(re.escape(bytes([code & 0xFF])) for code in sorted(evidence.KNOWN) if code < -2)

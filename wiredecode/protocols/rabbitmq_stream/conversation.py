@@ -449,7 +449,7 @@ def confirmed(frame: Frame) -> list[Numbers]:
 
 
 def _listed(frame: Frame, name: str) -> list[int]:
-    """Those of a frame that was not read for its numbers: out of its record, or what is whole of a damaged one."""
+    """Numbers of a frame from its record; of a damaged one those that are whole."""
     found: Any = frame.values.get(name)
     if isinstance(found, int) and frame.layers:
         found = next(iter(frame.layers.values())).get(name)

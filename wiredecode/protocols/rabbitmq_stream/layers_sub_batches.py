@@ -157,7 +157,7 @@ def _recorded(entries: Iterable[Any]) -> list[Seen]:
 
 
 def _listed(entries: Iterable[Any]) -> list[Seen]:
-    """Of values that were read with care."""
+    """The sub-batches of values that the careful decoder read."""
     seen, budget = [], new_budget()
     for index, entry in enumerate(entries):
         found = entry.get("sub_batch", {}) if isinstance(entry, dict) else {}

@@ -40,7 +40,7 @@ class Advertised:
     first_ns: int = 0
     """... and the first time."""
     unused: bool = False
-    """Its host did nothing for a while afterwards."""
+    """Whether its host was silent for a while afterwards."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ MAX_STREAMS = 4096
 INPUT_WINDOW = 16_384
 """Input bytes that a decompressor gets at a time: it copies those that it does not need yet."""
 SALVAGE_WINDOW = 256
-"""The same when a damaged stream is read again, to keep all that lies before the damage."""
+"""Window when a damaged stream is read again, to keep all bytes before the damage."""
 ENDS_EARLY = "the compressed data ends early"
 
 _SNAPPY_MAX_CHUNK = 65_536

@@ -21,7 +21,7 @@ class Measurement(NamedTuple):
     what: str
     """:data:`CREDIT`, :data:`LAG` or :data:`POSITION`."""
     of: str
-    """Of what: a subscription, a partition ...; text from the wire may be in it."""
+    """Subject of the value: a subscription, a partition ...; may contain text from the wire."""
     value: int
     covers: tuple[str, int | None, int] | None = None
     """Stream or topic, partition, and the last offset that a consumer has finished, if its position contains it."""

@@ -40,7 +40,7 @@ LEVELS = {1: "warning", 2: "fatal"}
 ALERTS = {int(number): (name, meaning) for number, (name, meaning) in NAMES["alerts"].items()}
 
 CIPHERS = numbered(NAMES["ciphers"])
-"""Those that are decrypted, and what clients offer beside them; others show their number."""
+"""Names of cipher suites: those that are decrypted, and common ones; others show their number."""
 
 SERVER_NAME, ALPN, SESSION_TICKET, PSK = 0, 16, 35, 41
 MOST_NAMES = 64
@@ -126,7 +126,7 @@ def certificate(data: bytes, *, new: bool) -> Facts:
 
 
 def _named(der: bytes) -> Facts:
-    """Of an X.509 certificate; nothing without the package that reads it."""
+    """Facts of an X.509 certificate; none without the package cryptography."""
     from wiredecode.extras import installed
 
     if not installed("cryptography"):

@@ -63,7 +63,7 @@ class TankConversation(Conversation):
             self.client = 1 if served[0] else 0
         self.outstanding: Outstanding[tuple[int, int], TopicsRequest] = Outstanding()
         self.style: Style | None = None
-        """Of the records that are made at the moment."""
+        """Style of the records being made."""
         self.contents: Contents | None = None
         """Contents of the frame just decoded."""
         self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)

@@ -56,7 +56,7 @@ class Contents:
         self.last: int | None = None
         """Lowest and highest sequence number of the frame, where they are known."""
         self.topic, self.partition = "", 0
-        """Of the bundle that comes next."""
+        """Topic and partition of the next bundle."""
         self.numbered: list[Numbered] = []
         """The bundles read."""
         self._budget = Budget()
@@ -228,7 +228,7 @@ def sparse_ends(bundle: Bundled, count: int) -> tuple[int, int]:
 
 
 def sparse_numbers(jumps: Iterable[tuple[bool, int]], count: int, first: int, last: int) -> Iterator[int]:
-    """The same from what each message says: whether it follows the one before it, and its gap."""
+    """Sequence numbers of a sparse bundle, from each message's flag (follows the one before) and gap."""
     number = first - 1
     for index, (follows, gap) in enumerate(jumps):
         if follows:

@@ -116,7 +116,7 @@ def _may_answer(code: int, length: int, data: bytes, position: int) -> bool:
 
 
 def _counts_records(data: bytes, start: int, end: int) -> bool:
-    """Of a DiscoverPartitions that could be either side's: it counts its records, so it is the response."""
+    """Whether a DiscoverPartitions counts its records, so that it is the response."""
     if data[start] != names.DISCOVER_PARTITIONS:
         return False
     values = compiler.head(RESPONSES[names.DISCOVER_PARTITIONS], data, start, end)
@@ -139,7 +139,7 @@ def _whole(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) 
 
 
 def _beginning(layer: type[Layer], answer: bool, data: bytes, start: int, end: int) -> bool | None:
-    """The same of a frame that has only begun."""
+    """Judge the beginning of a frame."""
     if layer is ProduceResponse:
         results = RESULTS_ONLY.match(data, start + HEADER.size + 4)
         return False if len(data) - (results.end() if results else start + HEADER.size + 4) < REDIRECT_BYTES else None
@@ -186,7 +186,7 @@ def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
 
 
 def _plausible_topics(values: Mapping[str, Any]) -> bool | None:
-    """The same of messages that list topics; what is cut off may be missing."""
+    """Judge messages that list topics; truncated ones may lack some."""
     for topic in values["topics"]:
         if not TOPIC.fullmatch(topic.get("topic", "-")):
             return None

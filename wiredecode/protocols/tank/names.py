@@ -19,7 +19,7 @@ STAND_ALONE = 0xFFFF
 
 BOUNDARY, SYSTEM_ERROR, REDIRECT, NO_LEADER, SPARSE_FIRST, UNKNOWN = 0x01, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF
 READ_ONLY = 0xFE
-"""Of Produce; the same number as SPARSE_FIRST of Consume."""
+"""Result of Produce; the same number as SPARSE_FIRST of Consume."""
 
 PRODUCE_RESULTS = numbered(NAMES["produce-results"])
 WHOLE_TOPIC = frozenset({READ_ONLY, UNKNOWN})

@@ -21,7 +21,7 @@ COLUMN_TYPES = {"tank.topic": "string", "tank.partition": "uint16"}
 """Fields of some messages that others have too, by their subjects."""
 
 WEAK_FRAMES_WHEN_SURE = 3
-"""The same where there is TANK before."""
+"""Weak frames that are enough after other frames of TANK."""
 SEARCH_BYTES = 256 * 1024
 """While searching, no frame is waited for that is longer and not strong from its beginning."""
 

@@ -48,7 +48,7 @@ class Node:
     name: str
     code: int
     value: Scalar = None
-    """Of a scalar; None where there are children. Timestamps are integers (ms), uuids and chars text."""
+    """Value of a scalar, else None. Timestamps are integers (ms), uuids and chars text."""
     start: int = 0
     end: int = 0
     children: "Sequence[Node]" = ()
@@ -399,7 +399,7 @@ def _payload(name: str, code: int, data: bytes, start: int, position: int) -> No
 
 
 def _items(data: bytes, position: int, count: int, is_map: bool) -> Sequence[Node]:
-    """Those of a list by their places, those of a map as keys and values, which have the names of their keys."""
+    """Items of a list, by index; of a map keys and values, both named by the key."""
     found: list[Node] = []
     for index in range(count):
         name = f"[{index}]"
