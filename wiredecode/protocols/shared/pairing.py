@@ -11,7 +11,7 @@ from wiredecode.frames.frame import ANSWERED, REFUSED, Frame
 MAX_OUTSTANDING = 10_000
 """Open requests remembered per connection; beyond it the oldest is dropped."""
 MAX_WEIGHT = 500_000
-"""Sum of their :attr:`Request.weight`; beyond it the oldest is dropped."""
+"""Values in these requests, such as topics; beyond it the oldest is dropped."""
 
 
 @dataclass(slots=True)
