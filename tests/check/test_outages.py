@@ -112,7 +112,7 @@ TABLE = (
     Outage("cursus_localhost.pcap", "cursus.advertised-host", ("to localhost:9000", "its own machine")),
     Outage("cursus_crash_loop.pcap", "cursus.rebalance", ("orders[0] began 3 times at offset 0", "ends its consumers")),
     Outage(
-        "kafka_hanging_transaction.pcap", "kafka.transaction-open", ("at offset 0 for 10.701 s", "stuck-writer (#5)")
+        "kafka_hanging_transaction.pcap", "kafka.transaction-open", ("at offset 0 for 10.701 s", "stuck-writer (#6)")
     ),
     Outage("pravega_sealed.pcap", "pravega.stream-sealed", ("cannot write to s/st0-9462: it is sealed",)),
     Outage("kafka_no_sasl.pcap", "kafka.sasl-failed", ("billing could not log in", "the listener has no SASL")),
@@ -236,8 +236,8 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
     "name",
     [
         *("nats_healthy_kv.pcap", "nats_healthy_pull.pcap", "nats_late_start.pcap", "rabbit_healthy_late_reader.pcap"),
-        *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "rabbit_healthy_close.pcap"),
-        "nats_healthy_resets.pcap",
+        *("kafka_healthy_admin.pcap", "kafka_healthy_new_topic.pcap", "kafka_healthy_long_transaction.pcap"),
+        *("nats_healthy_resets.pcap", "rabbit_healthy_close.pcap"),
     ],
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:

@@ -192,18 +192,20 @@ class Stopped(Rule):
 class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
 
-    types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "EndTxnRequest"})
+    types = frozenset({"FetchResponse", "AddPartitionsToTxnRequest", "ProduceRequest", "EndTxnRequest"})
     _waits: Newest[Place, tuple[FrameRef, FrameRef, int, int]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
     """First and latest answer without records, where the transaction begins, and the end of the partition."""
-    _open: Newest[int, FrameRef] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """Clients in a transaction, by connection."""
+    _open: Newest[str, FrameRef] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
+    """The last request in a transaction that has not ended, by transactional id."""
 
     def frame(self, frame: Frame) -> None:
-        place = ref_of(frame)
-        self._open.pop(frame.connection.number, None)
-        if frame.type == "AddPartitionsToTxnRequest":
-            self._open.put(frame.connection.number, place)
-        for topic, number, each in partitions(frame.values) if frame.type == "FetchResponse" else ():
+        values, place = frame.values, ref_of(frame)
+        writer = values.get("transactional_id") or values.get("v3_and_below_transactional_id")  # later ones: of brokers
+        if writer and frame.type == "EndTxnRequest":
+            self._open.pop(writer, None)
+        elif writer:
+            self._open.put(writer, place)
+        for topic, number, each in partitions(values) if frame.type == "FetchResponse" else ():
             stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
             first, _, before, _ = self._waits.pop((topic, number), (place, place, stable, end))
             committed = each.get("aborted_transactions") is not None  # null: uncommitted records were asked for, too
@@ -215,7 +217,11 @@ class Blocked(Rule):
             if (waited_ns := latest.time_ns - first.time_ns) >= LONG_OPEN_NS:
                 waited = f"for {waited_ns / 1e9:.3f} s, {end - stable:,} offsets before its end"
                 what = f"readers of {topic}[{number}] wait at offset {stable:,} {waited}: a transaction is open there"
-                problem = self.report.about(CODES["transaction-open"], what, (topic, number), [first, latest])
+                writers = list(self._open.values())
+                alive = bool(writers) and all(latest.time_ns - each.time_ns < LONG_OPEN_NS for each in writers)
+                how: Any = {"severity": "note" if alive else None}  # as Flink, with a transaction for each checkpoint
+                problem = self.report.about(CODES["transaction-open"], what, (topic, number), [first, latest], **how)
                 problem.to_end = True
-                for each in self._open.values():
-                    problem.detail(f"{short(each.connection)} began a transaction, and did not end it")
+                for each in writers:
+                    since = "still writes in one" if alive else "did not end it"
+                    problem.detail(f"{short(each.connection)} began a transaction, and {since}")
