@@ -40,7 +40,7 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
     owners: list[Owner] = []
     flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
     rows = zip(zip(*flows, strict=True), clock[s.row].tolist(), *rest, strict=True)
-    buffer, extra, find, touch = s.buffer, s.extra, connections.find, connections.touch
+    buffer, find, touch = s.buffer, connections.find, connections.touch
     streams: dict[Reassembler, None] = {}
     with_gap = connections.shared.with_gap
     for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, ready, ready_ns in rows:
@@ -59,31 +59,29 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
                 continue
         own = Clock(connections.gap_ns) if found is None else found[0].clock
         packet = FlowPacket(key, own, own.at(ready_ns), capture_ns, ready, ready_ns)
-        data = buffer[start : start + captured] if start >= 0 else extra[~start] if captured else b""
-        segment = Segment(seq, ack, flags, data, length)
-        origin = Origin(number, time_ns, logical_time(ready), ready_ns, packet.own_ns)
-        before_ns = int(clock[row - 1]) if row else None
-        owners.append(_place_segment(connections, found, packet, segment, origin, before_ns, streams, out))
+        before_ns = int(clock[row - 1]) if row and found is not None else None
+        columns = seq, ack, flags, start, captured, length, number, time_ns
+        owners.append(_place_segment(s, columns, packet, connections, found, before_ns, streams, out))
     for stream in streams:
         stream.flush(out)
     return owners
 
 
 def _place_segment(
+    s: Segments,
+    columns: tuple[int, ...],
+    packet: FlowPacket,
     connections: Connections,
     found: Owner | None,
-    packet: FlowPacket,
-    segment: Segment,
-    origin: Origin,
     before_ns: int | None,
     streams: dict[Reassembler, None],
     out: list[Event],
 ) -> Owner:
     """Put one segment, also with SYN, FIN, RST or a gap, into its stream; return connection and side.
 
-    ``before_ns``: the capture clock at the packet before, if there is one. ``streams`` gets the streams to flush.
+    ``columns``: its row of ``s``. ``before_ns``: the capture clock at the packet before. ``streams``: those to flush.
     """
-    seq, ack, flags, _, length = segment
+    seq, ack, flags, start, captured, length, number, time_ns = columns
     now = expired = packet.own_ns
     with_gap = connections.shared.with_gap
     if found is not None and before_ns is not None:  # packets of other connections may have ended its waits
@@ -93,11 +91,12 @@ def _place_segment(
     state, side = connections.find_or_open(packet, expired, out)
     if flags & (SYN | RST) == SYN:
         state, side = connections.synchronize(packet, state, side, seq, flags, ack, out)
-    if flags & SYN:
-        segment = segment._replace(seq=seq + 1 & MASK)
     if flags & (ACK | RST | SYN) == ACK:
         state.acks[side] = ack
     if length or flags & (FIN | RST):
+        data = s.buffer[start : start + captured] if start >= 0 else s.extra[~start]
+        segment = Segment(seq + 1 & MASK if flags & SYN else seq, ack, flags, data, length)
+        origin = Origin(number, time_ns, logical_time(packet.number), packet.time_ns, now)
         state.arrive(side, segment, origin, out)
         streams[state.streams[side]] = None
         if state.hold is not None:
