@@ -55,7 +55,9 @@ class Driver:
         await asyncio.sleep(max(0.0, began + least - monotonic()))
 
     def _busy(self) -> bool:
-        screen = self.app.screen
+        screen, main = self.app.screen, self.main
+        if not (main.model.live or self.holds_jobs) and any(job._thread.is_alive() for job in main._jobs):
+            return True
         if any(each.message_queue_size or each._next_callbacks for each in (self.app, *screen.walk_children())):
             return True
         if screen.message_queue_size or screen._next_callbacks:
@@ -63,12 +65,10 @@ class Driver:
         if screen._callbacks or screen._dirty_widgets or screen._layout_required or screen._repaint_required:
             screen._on_timer_update()  # draw now, not with the next tick
             return True
-        main = self.main
         if main.model.live:
             return False
         shown = not main.frames.count or (main.frame is not None and main.frame.number == self.number)
-        waited = [] if self.holds_jobs else main._jobs
-        return not (main.model.finished and shown) or any(job._thread.is_alive() for job in waited)
+        return not (main.model.finished and shown)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
