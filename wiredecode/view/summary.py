@@ -1,4 +1,4 @@
-"""One line per frame: plain strings, no rich, since millions of them are written."""
+"""One line per frame: plain strings without rich, as there can be millions."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -17,37 +17,36 @@ from wiredecode.view.times import USUAL, Times
 FACT_CHARACTERS = 60
 """Longest value of a key fact."""
 NOT_SHOWN = ("good", "liftbridge-default")
-"""Generated values that lines leave out: good checksums, and the namespace of a cluster that has no other."""
+"""Generated values that lines omit: good checksums, and the default namespace."""
 MAX_FINDINGS = 3
 """Findings named on a line."""
 STATUS_SEVERITY = {PARTIAL: "warning", UNDECODED: "warning", MALFORMED: "error"}
-MAX_WAYS = 16384
-"""Parts of lines kept ready."""
+MAX_DIRECTIONS = 16384
+"""Directions whose part of the line is remembered."""
 
 
 class SummaryLines:
     """Makes the lines of one capture; columns widen as addresses get longer.
 
-    The client is on the left, so that the arrow shows the sender: ``10.0.0.1:40000 → 10.0.0.2:5552`` is from the
-    client, ``←`` from the server.
+    The client is on the left: ``10.0.0.1:40000 → 10.0.0.2:5552`` is from the client, ``←`` from the server.
     """
 
     def __init__(self, *, color: bool = False, times: Times = USUAL) -> None:
         self.color = color
         self.times = None if times.is_usual else times
-        """Form of times; None: as seconds since the first packet, the fast way."""
+        """Form of times; None: seconds since the first packet, which is faster."""
         self._head = "%7d %11.6f%s%s  %-24s%s" if self.times is None else "%7d %s%s%s  %-24s%s"
-        self._ways: dict[tuple[int, int, str | None], str] = {}
+        self._directions: dict[tuple[int, int, str | None], str] = {}
         self._widths = [0, 0]
 
     def line(self, frame: Frame, first_ns: int) -> str:
-        """The line of ``frame``, with its newline; ``first_ns``: when the capture began."""
+        """The line of ``frame``, with its newline; ``first_ns``: time of the first packet."""
         times = self.times
-        way = frame.connection.number, frame.side, frame.sender
+        key = frame.connection.number, frame.side, frame.sender
         text = self._head % (  # half the time of an f-string
             frame.number,
             (frame.time_ns - first_ns) / 1e9 if times is None else times.column(frame.time_ns, first_ns),
-            self._ways.get(way) or self._way(frame),
+            self._directions.get(key) or self._direction(frame),
             frame.protocol or "-",
             frame.shown_type,
             self.facts(frame),
@@ -61,7 +60,7 @@ class SummaryLines:
         return text + "\n"
 
     def facts(self, frame: Frame) -> str:
-        """Key facts as `` name=value``, with those derived from other frames; escaped."""
+        """Key facts as `` name=value``, also generated ones; escaped."""
         text = facts_of(frame.layer).text(frame.values) if frame.layer is not None else ""
         for inner in frame.inner:
             facts = facts_of(inner.layer)
@@ -79,20 +78,20 @@ class SummaryLines:
         carrier = found.pop(0) if len(found) > 1 else []
         return [*chain.from_iterable(found), *generated_values(frame.generated)], carrier
 
-    def _way(self, frame: Frame) -> str:
-        """The common part of frames of one direction: connection and addresses."""
-        if len(self._ways) >= MAX_WAYS:
-            self._ways.clear()
+    def _direction(self, frame: Frame) -> str:
+        """Connection and addresses: the same for all frames of a direction."""
+        if len(self._directions) >= MAX_DIRECTIONS:
+            self._directions.clear()
         ends = frame.connection.named_endpoints
         left = left_side(frame)
         widths = [max(self._widths[0], len(ends[left])), max(self._widths[1], len(ends[1 - left]))]
         if widths != self._widths:
             self._widths = widths
-            self._ways.clear()
+            self._directions.clear()
         number, arrow = f"#{frame.connection.number}", "→" if frame.side == left else "←"
-        way = f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
-        self._ways[frame.connection.number, frame.side, frame.sender] = way
-        return way
+        text = f"  {number:<4} {ends[left]:>{widths[0]}} {arrow} {ends[1 - left]:<{widths[1]}}  "
+        self._directions[frame.connection.number, frame.side, frame.sender] = text
+        return text
 
     def _remarks(self, frame: Frame) -> str:
         found = remarks(frame, MAX_FINDINGS)
@@ -107,7 +106,7 @@ def left_side(frame: Frame) -> int:
 
 
 def values_of(inner: Inner) -> Mapping[str, Any]:
-    """The values of a layer inside a frame, of bulk arrays only the count, as far as they can be read."""
+    """The readable values of a layer inside a frame; of bulk arrays only the count."""
     try:
         return compiler.walk(inner.layer, inner.data, 0, len(inner.data))[0]
     except compiler.FAILED:
@@ -128,7 +127,7 @@ def remarks(frame: Frame, most: int | None = None) -> list[tuple[str, str]]:
 
 
 def worst_of(frame: Frame) -> str:
-    """The severity of the worst that is wrong with a frame; empty: nothing."""
+    """The worst severity of a frame's status and findings, or ""."""
     found = {finding.severity for finding in frame.findings} | {STATUS_SEVERITY.get(frame.status)}
     return next((severity for severity in theme.SEVERITY if severity in found), "")
 
@@ -140,7 +139,7 @@ def status_text(frame: Frame) -> str:
 class Facts:
     """The key facts of a layer (``Layer.facts``: paths of fields) as `` name=value name=value``.
 
-    Arrays show their number of elements, as a filter asks for it: `` count(messages)=20``.
+    Arrays show their number of elements, in the words of a filter: `` count(messages)=20``.
     """
 
     def __init__(self, layer: type[Layer]) -> None:
@@ -158,7 +157,7 @@ class Facts:
         return bool(self._fields)
 
     def shown(self, inner: Inner, frame: Frame) -> Mapping[str, Any]:
-        """The values of the layer inside a frame, with defaults that belong there."""
+        """The values of the layer inside a frame, with shown defaults."""
         values = values_of(inner) if inner.values is None else inner.values
         return self._defaults | dict(values) if self._defaults and frame.status == OK else values
 
@@ -166,7 +165,7 @@ class Facts:
         return "".join([f" {name}={value}" for name, value in self.pairs(values)])
 
     def pairs(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Names and values of those that are there."""
+        """Names and values of the facts that are present."""
         for name, path, show in self._fields:
             value: Any = values
             for step in path:
@@ -210,7 +209,7 @@ def _renderer(kind: Kind) -> Callable[[Any], str]:
 
 
 def _any(value: Any) -> str:
-    """A value of a kind that reads text, such as a decimal number, a list of tokens or a member of JSON."""
+    """A value of a textual kind, such as a decimal number, a list of tokens or a member of JSON."""
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list):
@@ -224,7 +223,7 @@ def _count(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """A number or truth value as JSON spells it; texts one after another."""
+    """A number or truth value as in JSON; texts joined by commas."""
     if value.__class__ is list and value and isinstance(value[0], str):
         return fact(", ".join(value))
     return str(value).lower() if value.__class__ is bool else str(value)
@@ -232,7 +231,7 @@ def words(value: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def fact(value: str | bytes | None) -> str:
-    """A value of the wire on a line: escaped, shortened, without credentials, in quotes where it is no single word."""
+    """A value for a line: escaped, shortened, without credentials, in quotes unless it is a single word."""
     if value is None:
         return "null"
     if isinstance(value, bytes):
