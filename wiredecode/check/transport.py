@@ -21,6 +21,7 @@ from wiredecode.protocols.shared.problems import (
     farewell_captured,
     hosts_of,
     users_of,
+    whole,
 )
 
 LEAST_REPEATED, LEAST_SHARE = 3, 0.01
@@ -148,14 +149,11 @@ class Health(Rule):
 
     def _closed_idle(self, endpoint: str, known: Iterable[tuple[Connection, int | None]]) -> None:
         """The server, or a proxy, ended several connections after the same time without data."""
-        ends = [
-            (one, end_ns, end_ns - one.health.payload_ns)
-            for one, end_ns in known
-            if end_ns and one.health and one.directions[1 - client_side(one)].captured
-        ]
+        ends = [(one, at, at - one.health.payload_ns) for one, at in known if at and one.health and whole(one)]
         ends = [each for each in ends if WAITED_NS <= each[2] < each[1]]
         times = [idle_ns for _, _, idle_ns in ends]
-        if len(ends) >= LEAST_REPEATED and max(times) <= min(times) * 11 // 10:
+        moments = {end_ns // WAITED_NS for _, end_ns, _ in ends}  # a server that goes down ends several at one
+        if len(moments) >= LEAST_REPEATED and max(times) <= min(times) * 11 // 10:
             what = f"{endpoint} ended {len(ends):,} connections after {min(times) / 1e9:.1f} s without data"
             for connection, end_ns, _ in ends:
                 self.report.add(CODES["tcp.idle-closed"], what, endpoint, frame=Place(connection, end_ns))
