@@ -164,28 +164,40 @@ class Stopped(Rule):
     """Consumers that only heartbeat, though their partitions get new records: the application does not poll."""
 
     types = HEARTBEATS | {"FetchRequest", "OffsetCommitRequest", "ProduceRequest"}
-    _works: Newest[tuple[str, str], tuple[FrameRef, str]] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """By name and host of a consumer: its last request that is no heartbeat, and the partitions that it fetches."""
-    _times: Newest[Any, int] = field(default_factory=lambda: Newest(MOST_REMEMBERED))
-    """Of the last heartbeat of a consumer, and of the last records for partitions."""
+    _last: dict[tuple[str | None, Any], tuple[FrameRef, str]] = field(default_factory=dict)
+    """By type and connection the last request and its partitions; those that publish by their partitions."""
 
     def frame(self, frame: Frame) -> None:
-        named, who = frame.generated.get("topics_named", ""), frame.connection.identity.get("name", "")
-        client = who, frame.source.rpartition(":")[0]
-        if frame.type == "ProduceRequest" or frame.type in HEARTBEATS:
-            self._times.put(client if frame.type in HEARTBEATS else named, frame.time_ns)
-        elif frame.type == "FetchRequest" or client in self._works:
-            self._works.put(client, (ref_of(frame), named if frame.type == "FetchRequest" else self._works[client][1]))
+        named = frame.generated.get("topics_named", "")
+        key = frame.type, named if frame.type == "ProduceRequest" else frame.connection.number
+        if key in self._last or len(self._last) < MOST_REMEMBERED:
+            place = FrameRef(frame.connection, frame.side, frame.number, frame.packets, frame.time_ns)
+            self._last[key] = place, named
 
     def finish(self) -> None:
-        for client, (last, named) in self._works.items():
-            until_ns, since_ns = self._times.get(client) or 0, last.time_ns + STOPPED_NS
-            written = (key for key, time_ns in self._times.items() if isinstance(key, str) and time_ns > since_ns)
-            late = any(not set(named.split()).isdisjoint(each.split()) for each in written)
-            if late and until_ns > since_ns and not last.connection.directions[last.side].lossy:
-                what = f"{short(last.connection)} only sends heartbeats since {self.report.seconds(last.time_ns)}"
-                problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=until_ns)
-                problem.detail(f"records for {named} came later")
+        clients: dict[tuple[str, str], dict[str | None, tuple[FrameRef, str]]] = {}
+        for (kind, _), (place, named) in self._last.items():
+            host = place.connection.endpoints[place.side].rpartition(":")[0]
+            known = clients.setdefault((place.connection.identity.get("name", ""), host), {})
+            if kind not in known or known[kind][0].time_ns < place.time_ns:
+                known[kind] = place, named
+        for client, known in clients.items():
+            works = [known[kind][0] for kind in ("FetchRequest", "OffsetCommitRequest") if kind in known]
+            beats = [place.time_ns for kind, (place, _) in known.items() if kind in HEARTBEATS]
+            if "FetchRequest" in known and beats:
+                last = max(works, key=lambda each: each.time_ns)
+                self._judge(client, last, known["FetchRequest"][1], max(beats))
+
+    def _judge(self, client: tuple[str, str], last: FrameRef, fetched: str, until_ns: int) -> None:
+        since_ns, partitions = last.time_ns + STOPPED_NS, set(fetched.split())
+        written = (
+            named for (kind, _), (at, named) in self._last.items() if kind == "ProduceRequest" and at.time_ns > since_ns
+        )
+        late = any(not partitions.isdisjoint(named.split()) for named in written)
+        if late and until_ns > since_ns and not last.connection.directions[last.side].lossy:
+            what = f"{short(last.connection)} only sends heartbeats since {self.report.seconds(last.time_ns)}"
+            problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=until_ns)
+            problem.detail(f"records for {fetched} came later")
 
 
 @dataclass(eq=False)
