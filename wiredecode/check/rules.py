@@ -170,7 +170,8 @@ class Findings(Rule):
         else:
             code = CODES["frame.malformed" if finding.code in GAP_CODES else "frame.other"]
             name = f"{frame.protocol}.{finding.code}"
-            severity = "note" if finding.code == CAPTURE_ENDS else finding.severity
+            ends = connection.closed is None and any(each.code == "header-cut" for each in frame.findings)
+            severity = "note" if ends or finding.code == CAPTURE_ENDS else finding.severity
             self.report.add(code, finding.message, frame=frame, severity=severity, name=name)
 
 

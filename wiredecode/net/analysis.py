@@ -37,8 +37,8 @@ TIMED_OUT = RETRANSMISSION | FAST_RETRANSMISSION | SPURIOUS_RETRANSMISSION
 """Of these only the first: the sender's timer ran out."""
 FAST_NS = 20_000_000
 """A retransmission within this time after the second duplicate ACK is a fast one (as Wireshark)."""
-COPY_NS = 200_000
-"""A segment so soon after itself, or after a later one, is a copy or was captured out of order: no timer is so fast."""
+COPY_NS, FASTEST_NS = 200_000, 20_000
+"""A segment so soon after itself, or a later one, is a copy or out of order: no timer, and no ACK, comes so soon."""
 REORDERED_NS = 3_000_000
 """A segment within this time after a later one is out of order, if the handshake does not give the round trip."""
 
@@ -161,19 +161,22 @@ class ConnectionAnalysis:
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
         copied = False
-        if kinds & TIMED_OUT == RETRANSMISSION:
+        fast = kinds & FAST_RETRANSMISSION
+        if kinds & TIMED_OUT in (RETRANSMISSION, RETRANSMISSION | FAST_RETRANSMISSION):
             end, now = segment.seq + segment.length & MASK, segment.time_ns
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), None)
-            copied = now - (forward.next_ns if first_ns is None else first_ns) < COPY_NS
+            again_ns = forward.repeated.get(segment.seq, (0, 0))[1]
+            sent_ns = again_ns or (forward.next_ns if first_ns is None else first_ns)
+            copied = now - sent_ns < (FASTEST_NS if fast else COPY_NS)
             if copied and len(forward.health.needless) < REMEMBERED:
                 forward.health.needless.add(segment.packet)
-            elif not copied and segment.length and backward.answered_ns:
+            elif not copied and not fast and segment.length and backward.answered_ns:
                 forward.health.timeout(backward.answered_ns, now, segment.packet, segment.length, first_ns or 0)
         self._measure(segment, forward, backward, 0 if copied else kinds, copied=copied)
         _remember(segment, forward, kinds)
         if kinds:
             forward.health.count(kinds, segment.packet)
-            if kinds & RETRANSMISSION and not kinds & SPURIOUS_RETRANSMISSION:
+            if kinds & RETRANSMISSION and not copied and not kinds & SPURIOUS_RETRANSMISSION:
                 forward.repeated[segment.seq] = segment.packet, segment.time_ns
                 if len(forward.repeated) > MOST_REPEATED:
                     del forward.repeated[next(iter(forward.repeated))]

@@ -79,7 +79,7 @@ STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 LONG_OPEN_NS = 5_000_000_000
 """A transaction that readers wait for this long, until the end of the capture, is reported."""
-HEARTBEATS = frozenset({"HeartbeatRequest", "ConsumerGroupHeartbeatRequest"})
+HEARTBEATS, WRITES = frozenset({"HeartbeatRequest", "ConsumerGroupHeartbeatRequest"}), "ProduceRequest"
 STOPPED_NS = 8_000_000_000
 """A consumer that neither fetches nor commits for this long has stopped."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
@@ -163,40 +163,32 @@ class Members(Rule):
 class Stopped(Rule):
     """Consumers that only heartbeat, though their partitions get new records: the application does not poll."""
 
-    types = HEARTBEATS | {"FetchRequest", "OffsetCommitRequest", "ProduceRequest"}
+    types = HEARTBEATS | {"FetchRequest", "OffsetCommitRequest", WRITES}
     _last: dict[tuple[str | None, Any], tuple[FrameRef, str]] = field(default_factory=dict)
     """By type and connection the last request and its partitions; those that publish by their partitions."""
 
     def frame(self, frame: Frame) -> None:
         named = frame.generated.get("topics_named", "")
-        key = frame.type, named if frame.type == "ProduceRequest" else frame.connection.number
+        key = frame.type, named if frame.type == WRITES else frame.connection.number
         if key in self._last or len(self._last) < MOST_REMEMBERED:
-            place = FrameRef(frame.connection, frame.side, frame.number, frame.packets, frame.time_ns)
-            self._last[key] = place, named
+            self._last[key] = FrameRef(frame.connection, frame.side, frame.number, [], frame.time_ns), named
 
     def finish(self) -> None:
-        clients: dict[tuple[str, str], dict[str | None, tuple[FrameRef, str]]] = {}
-        for (kind, _), (place, named) in self._last.items():
-            host = place.connection.endpoints[place.side].rpartition(":")[0]
-            known = clients.setdefault((place.connection.identity.get("name", ""), host), {})
-            if kind not in known or known[kind][0].time_ns < place.time_ns:
-                known[kind] = place, named
+        clients: dict[Any, dict[str | None, tuple[FrameRef, str]]] = {}
+        for (kind, _), (at, named) in sorted(self._last.items(), key=lambda each: each[1][0].time_ns):
+            client = at.connection.identity.get("name"), at.connection.endpoints[at.side].rpartition(":")[0]
+            clients.setdefault(client, {})["beat" if kind in HEARTBEATS else kind] = at, named
         for client, known in clients.items():
-            works = [known[kind][0] for kind in ("FetchRequest", "OffsetCommitRequest") if kind in known]
-            beats = [place.time_ns for kind, (place, _) in known.items() if kind in HEARTBEATS]
-            if "FetchRequest" in known and beats:
-                last = max(works, key=lambda each: each.time_ns)
-                self._judge(client, last, known["FetchRequest"][1], max(beats))
+            if "beat" in known and "FetchRequest" in known:
+                works = [known[kind][0] for kind in ("FetchRequest", "OffsetCommitRequest") if kind in known]
+                self._judge(client, max(works, key=lambda at: at.time_ns), known["FetchRequest"][1], known["beat"][0])
 
-    def _judge(self, client: tuple[str, str], last: FrameRef, fetched: str, until_ns: int) -> None:
-        since_ns, partitions = last.time_ns + STOPPED_NS, set(fetched.split())
-        written = (
-            named for (kind, _), (at, named) in self._last.items() if kind == "ProduceRequest" and at.time_ns > since_ns
-        )
-        late = any(not partitions.isdisjoint(named.split()) for named in written)
-        if late and until_ns > since_ns and not last.connection.directions[last.side].lossy:
+    def _judge(self, client: Any, last: FrameRef, fetched: str, beat: FrameRef) -> None:
+        since_ns, writes = last.time_ns + STOPPED_NS, [each for (kind, _), each in self._last.items() if kind == WRITES]
+        late = any(at.time_ns > since_ns and {*fetched.split()} & {*named.split()} for at, named in writes)
+        if late and beat.time_ns > since_ns and not last.connection.directions[last.side].lossy:
             what = f"{short(last.connection)} only sends heartbeats since {self.report.seconds(last.time_ns)}"
-            problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=until_ns)
+            problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=beat.time_ns)
             problem.detail(f"records for {fetched} came later")
 
 
