@@ -82,6 +82,21 @@ def test_neighbours_that_a_queue_captured_in_the_wrong_order_were_not_sent_again
     assert "tcp.loss" not in accused(damage.in_time(damage.chosen(packets, places)))
 
 
+@pytest.mark.parametrize(
+    ("name", "missing", "code"),
+    [
+        ("nats/60-limits.pcap", [(0.35, 0.6)], "nats.missed-ping"),
+        ("rabbitmq-stream/c43_basic.pcap", [(0.1, 0.3), (0.5, 0.8)], "tcp.no-answer"),
+        ("kafka/coordinators.pcap.gz", [(0.1, 0.3), (0.5, 0.8)], "request.unanswered"),
+    ],
+)
+def test_a_missing_file_of_a_ring_accuses_nobody(name: str, missing: list[tuple[float, float]], code: str) -> None:
+    packets = damage.read(CAPTURES / name)
+    number = len(packets)
+    places = [at for at in range(number) if not any(one * number <= at < end * number for one, end in missing)]
+    assert code not in accused(damage.chosen(packets, places))
+
+
 TRUE = ("advertised-refused", "14-cluster-routes", "snaplen96")
 """Captures of trouble, and of requests that are left without answer."""
 HEALTHY = [

@@ -234,3 +234,9 @@ def test_a_route_does_not_ask() -> None:
     passed = [(0.1 * step, SERVER, b"RMSG $G a.b _INBOX.%d 1\r\nx\r\n" % step) for step in range(1, 5)]
     found = talk(*passed, (9.0, CLIENT, b"PING\r\n"))
     assert not [problem.name for problem in found if "unanswered" in problem.name]
+
+
+def test_a_capture_that_ends_inside_a_line_is_not_malformed() -> None:
+    found = talk((1, CLIENT, b"SUB a 1\r\n"), (2, SERVER, b"MSG a 1 5\r\nhello\r\nMSG a"))
+    assert worse(found) == []
+    assert {each.name for each in found} >= {"nats.header-cut", "nats.no-frame"}

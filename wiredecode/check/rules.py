@@ -274,31 +274,29 @@ class OtherProtocols(Rule):
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)
-    _hellos: Newest[int, tuple[FrameRef, int, bool]] = field(default_factory=lambda: Newest(MOST_SERVERS))
-    """By connection: ClientHello, the offset of its end, and whether the server answered it."""
-    _bare: Newest[int, int] = field(default_factory=lambda: Newest(MOST_SERVERS))
-    """Connections whose client has no certificate though it was asked for one, and when it said so."""
+    _hellos: Newest[int, tuple[FrameRef, int, int]] = field(default_factory=lambda: Newest(MOST_SERVERS))
+    """By connection: ClientHello, the offset of its end, and 1 if it was answered, or when it had no certificate."""
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
         number, known = frame.connection.number, self._hellos.get(frame.connection.number)
         if frame.type == "ClientHello":
-            self._hellos.put(number, (ref_of(frame), frame.offset + frame.length, False))
+            self._hellos.put(number, (ref_of(frame), frame.offset + frame.length, 0))
         elif known and frame.type == "ServerHello":
-            self._hellos[number] = *known[:2], True
+            self._hellos[number] = *known[:2], 1
         elif known and frame.type == "Alert":
             self._hellos.pop(number, None)  # it says why
         elif known and frame.length == NO_CERTIFICATE and (frame.side, frame.offset - known[1]) == (known[0].side, 6):
-            self._bare.put(number, frame.time_ns)  # after ChangeCipherSpec, of 6 bytes
+            self._hellos[number] = *known[:2], frame.time_ns  # after ChangeCipherSpec, of 6 bytes
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
-        hello, sent, answered = self._hellos.pop(connection.number, (None, 0, False))
+        hello, sent, answered = self._hellos.pop(connection.number, (None, 0, 0))
         end = connection.health.end if connection.health is not None else None
         if hello is None or not answered or end is None or not whole(connection):
             return
         server = connection.endpoints[1 - hello.side]
-        if end.side != hello.side and end.time_ns - (self._bare.get(connection.number) or 0) <= PATIENCE_NS:
+        if end.side != hello.side and end.time_ns - answered <= PATIENCE_NS:
             problem = self.report.add(CODES["frame.tls"], "", (server, end.side), frame=hello, name="tls.not-finished")
             problem.what = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
             problem.likely = "the server requires certificates of clients (mutual TLS), and the clients are given none"

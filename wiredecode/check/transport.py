@@ -103,8 +103,6 @@ class Health(Rule):
             self._window(connection, side, direction)
 
     def finish(self) -> None:
-        for endpoint, known in self._ended.items():
-            self._closed_idle(endpoint, known)
         ended = [connection for known in self._ended.values() for connection, _ in known]
         for hosts, silences in self._silences.items():
             if (problem := self.report.problems.get((CODES["tcp.no-ack"].code, hosts))) is not None:
@@ -135,6 +133,7 @@ class Health(Rule):
                     problem.what = f"{endpoint} went down: it refused {counted(problem.count, 'connection')}"
         for endpoint, known in self._ended.items():
             self._all_ended(endpoint, known)
+            self._closed_idle(endpoint, known)
 
     def _accepted_again(self, problem: Problem, begun: list[int]) -> None:
         """Say when the server took connections again; a few refused ones are then an interruption."""

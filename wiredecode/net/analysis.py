@@ -161,16 +161,15 @@ class ConnectionAnalysis:
         if segment.length or segment.flags & (SYN | FIN):
             kinds |= _repeat_kind(segment, forward, backward, kinds, self.health.handshake_ns)
         copied = False
-        fast = kinds & FAST_RETRANSMISSION
         if kinds & TIMED_OUT in (RETRANSMISSION, RETRANSMISSION | FAST_RETRANSMISSION):
             end, now = segment.seq + segment.length & MASK, segment.time_ns
             first_ns = next((time_ns for at, time_ns in forward.unacked if at == end), None)
             again_ns = forward.repeated.get(segment.seq, (0, 0))[1]
             sent_ns = again_ns or (forward.next_ns if first_ns is None else first_ns)
-            copied = now - sent_ns < (FASTEST_NS if fast else COPY_NS)
+            copied = now - sent_ns < (FASTEST_NS if kinds & FAST_RETRANSMISSION else COPY_NS)
             if copied and len(forward.health.needless) < REMEMBERED:
                 forward.health.needless.add(segment.packet)
-            elif not copied and not fast and segment.length and backward.answered_ns:
+            elif not copied and kinds & TIMED_OUT == RETRANSMISSION and segment.length and backward.answered_ns:
                 forward.health.timeout(backward.answered_ns, now, segment.packet, segment.length, first_ns or 0)
         self._measure(segment, forward, backward, 0 if copied else kinds, copied=copied)
         _remember(segment, forward, kinds)

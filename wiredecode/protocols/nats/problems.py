@@ -1,6 +1,5 @@
 """Problems between NATS clients and servers, changes, and positions of consumers."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +158,6 @@ LEAST_CLOSED_NS = 200_000_000
 SERVER_PATIENCE_NS, CLIENT_PATIENCE_NS = 2_000_000_000, 10_000_000_000
 """A server answers PING immediately; a client may be busy with a message."""
 MANY_PINGS = 2
-REPLIES = re.compile(re.escape(INBOX) + r"[^\"]*")
 
 
 def kind_of(text: str) -> str:
@@ -260,7 +258,7 @@ class Clients(Rule):
         elif name == "authentication":
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
         elif name == "permissions":
-            text = REPLIES.sub(INBOX, text)
+            text = text.partition(INBOX)[0] + INBOX if INBOX in text else text
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
         elif name == "lame-duck":

@@ -14,7 +14,6 @@ STORM, STORM_NS = 6, 60_000_000_000
 """This number of generations of a group, in this time, is a storm."""
 MANY_CRASHES = 3
 """Members that ended without leaving the group, and began at the same offset."""
-CRASHED = "it crashes or is killed, and others get its partitions only after its session timeout"
 MOST = 10_000
 """Groups, and partitions of one, that are remembered."""
 Place = tuple[str, int | None]
@@ -69,9 +68,7 @@ class Rebalances:
             for name in dict.fromkeys(names) if problem is None else ():
                 if name and names.count(name) > MANY_CRASHES:
                     what = f"{name} ended {names.count(name):,} times without leaving group {group}"
-                    self.report.add(
-                        self.code, what, (group, name), frame=begin_of(ends[names.index(name)])
-                    ).likely = CRASHED
+                    self.report.add(self.code, what, (group, name), frame=begin_of(ends[names.index(name)]))
             place, (offset, times) = max(starts.items(), key=lambda each: each[1][1], default=(("", None), (0, 0)))
             if problem is not None and min(crashes, times) >= MANY_CRASHES:
                 at = f"offset {offset:,}" if offset >= 0 else "the beginning: nothing was committed"
