@@ -103,10 +103,10 @@ def note(owner: Connection, side: int, packet: int) -> Note:
 def test_a_frame_bears_the_notes_up_to_the_packet_that_completed_it(ready: int, borne: list[int]) -> None:
     owner, accounts = connection(), Accounts()
     for packet in (7, 8, 10):
-        accounts.note(note(owner, 0, packet))
+        accounts.add_note(note(owner, 0, packet))
     first, other, last = frame(owner, 0, ready), frame(owner, 1, 99), frame(owner, 0, 10)
     for each in (first, other, last):
-        accounts.frame(each)
+        accounts.count_frame(each)
     text = "noted at {0} (stream offset 16909060, packet {0})"
     assert [finding.message for finding in first.findings] == [text.format(packet) for packet in borne]
     rest = [packet for packet in (7, 8, 10) if packet not in borne]

@@ -1,4 +1,4 @@
-"""The accounts of a dissection: what became of every packet, byte and frame, and what reassembly noted."""
+"""Totals of a dissection, and the notes of reassembly until a frame gets them."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,38 +15,38 @@ from wiredecode.net.logical_time import logical_time, packet_of
 from wiredecode.net.types import Connection, Direction, Note
 
 MOST_NOTES = 64
-"""Notes of one direction that its next frame gets; further ones are only counted in the totals."""
+"""Most notes that a frame gets; further ones are only counted in the totals."""
 
 
 def note_finding(note: Note) -> Finding:
-    """Return a note of reassembly as a finding of a frame."""
+    """A note of reassembly as a finding of a frame."""
     group = "limit" if note.code == "limit-reached" else "reassembly"
     packet = f", packet {packet_of(note.ready)}" if note.direction.connection.stable_id is None else ""
     return Finding("warning", group, note.code, f"{note.message} (stream offset {note.offset}{packet})")
 
 
 class Accounts:
-    """Counts packets, frames and bytes into ``totals``; keeps notes until the frame comes that they are about."""
+    """Counts packets, frames and bytes into ``totals``; holds notes until a frame of their direction gets them."""
 
     def __init__(self) -> None:
         self.totals = Totals()
         self.sessions: set[tuple[str, int]] = set()
-        """Protocols whose connections know of each other, and the ports of their servers."""
+        """Protocols with a session, and the ports of their servers."""
         self._notes: dict[Direction, list[tuple[int, int, Note]]] = {}
         """Those that wait for a frame, a heap: logical time, number, note."""
         self._many: dict[Direction, None] = {}
         """Directions with more notes than one frame gets."""
 
-    def note(self, note: Note) -> None:
-        """Keep a note until the frame comes that it is about."""
+    def add_note(self, note: Note) -> None:
+        """Hold a note until a frame of its direction is ready."""
         self.totals.notes[note.code] += 1
         notes = self._notes.setdefault(note.direction, [])
         heappush(notes, (note.ready, self.totals.notes.total(), note))
         if len(notes) == MOST_NOTES + 1:
             self._many[note.direction] = None
 
-    def released(self, watermark: int | None) -> None:
-        """All frames up to a packet were decoded, or all: of the notes up to there the next frame gets the first."""
+    def limit_notes(self, watermark: int | None) -> None:
+        """Frames up to packet ``watermark`` (None: all) were decoded: keep only the first notes up to there."""
         for direction in list(self._many):
             notes = sorted(self._notes.get(direction, ()))
             later = len(notes) if watermark is None else bisect_right(notes, logical_time(watermark), key=itemgetter(0))
@@ -56,19 +56,19 @@ class Accounts:
                 del self._many[direction]
 
     def has_notes(self, connection: Connection, side: int) -> bool:
-        """Whether a note of a direction waits for a frame."""
+        """Whether a direction has notes for its next frame."""
         return connection.directions[side] in self._notes
 
-    def frame(self, frame: Frame) -> None:
-        """A frame was decoded: count it, and give it the notes of its direction."""
+    def count_frame(self, frame: Frame) -> None:
+        """Count a decoded frame, and add the notes of its direction."""
         if self._notes:
             self._attach_notes(frame)
-        self.skipped(frame, frame.status)
+        self.count_skipped(frame, frame.status)
         if frame.findings:
-            self.findings(frame.findings)
+            self.count_findings(frame.findings)
 
-    def skipped(self, frame: Frame, status: str = OK) -> None:
-        """A frame need not be decoded: it is only counted."""
+    def count_skipped(self, frame: Frame, status: str = OK) -> None:
+        """Count a frame that was not decoded."""
         counts, key = self.totals.frames, (frame.protocol, frame.type or "", status)
         counts[key] = counts.get(key, 0) + 1
         connection = frame.connection
@@ -76,24 +76,24 @@ class Accounts:
         if frame.protocol not in connection.protocols and frame.protocol:
             connection.protocols[frame.protocol] = None
 
-    def block(self, block: FrameBlock) -> None:
-        """A block was decoded."""
+    def count_block(self, block: FrameBlock) -> None:
+        """Count the frames of a decoded block."""
         counts = self.totals.frames
         for key, count in block.counted():
             counts[key] = counts.get(key, 0) + count
             block.connection.protocols[key[0]] = None
             block.connection.directions[block.side].frames += count
 
-    def findings(self, findings: Sequence[Finding]) -> None:
-        """Count the limits that were reached, and mistakes of our own."""
+    def count_findings(self, findings: Sequence[Finding]) -> None:
+        """Count reached limits, and bugs of ours."""
         for finding in findings:
             if finding.group == "limit":
                 self.totals.limits[finding.code] += 1
             elif finding.group == INTERNAL:
                 self.totals.failures[finding.message] += 1
 
-    def close(self, connection: Connection, tracker: Tracker | None) -> None:
-        """A connection is over: add up its bytes. ``tracker``: None where it had no payload."""
+    def close_connection(self, connection: Connection, tracker: Tracker | None) -> None:
+        """End of a connection: add up its bytes. ``tracker``: None if it had no payload."""
         totals = self.totals
         totals.connections += 1
         for direction in connection.directions:
@@ -115,20 +115,20 @@ class Accounts:
             totals.framed += framer.framed
             totals.undecoded += framer.undecoded
 
-    def forget(self, connection: Connection) -> None:
-        """No more frames of a connection will come, so no frame gets its notes."""
+    def drop_notes(self, connection: Connection) -> None:
+        """Drop the notes of a connection without further frames."""
         for direction in connection.directions:
             self._notes.pop(direction, None)
 
     def finish(self, network: Network) -> None:
-        """The capture is over: add up its packets."""
+        """End of the capture: add up its packets."""
         totals = self.totals
         totals.packets, totals.tcp_packets = network.packets, network.tcp_packets
         totals.not_decoded, totals.copies = network.not_decoded, network.copies
         totals.limits.update(network.limits_hit)
 
     def _attach_notes(self, frame: Frame) -> None:
-        """A note goes to the first frame of its direction that was complete with its packet, or after it."""
+        """Give a frame the notes that were known when it was ready."""
         direction = frame.connection.directions[frame.side]
         notes = self._notes.get(direction)
         if notes is None:

@@ -276,7 +276,7 @@ class Dissector:
         unknown: dict[Tracker, list[Event]] = {}
         for event in events:
             if isinstance(event, Note):
-                self.accounts.note(event)
+                self.accounts.add_note(event)
                 continue
             tracker = self._tracker(event.direction.connection)
             if self.demand.stable_ids and isinstance(event, Chunk):
@@ -319,7 +319,7 @@ class Dissector:
             if tracker is not None:
                 tracker.end()
                 self._note_pending(tracker)
-            self.accounts.close(connection, tracker)
+            self.accounts.close_connection(connection, tracker)
             if tracker is not None:
                 tracker.framers = None
             other = None if tracker is None else tracker.other
@@ -336,7 +336,7 @@ class Dissector:
             if tracker is not None:
                 for conversation in filter(None, (tracker.conversation, tracker.security)):
                     self._readers.pop(conversation, None)
-            self.accounts.forget(connection)
+            self.accounts.drop_notes(connection)
             if self._on_decoded is not None:
                 self._on_decoded(connection, other)
         self._ended.clear()
@@ -368,7 +368,7 @@ class Dissector:
                 yield inner
             conversation.inner_frames.clear()
         self._number = order.last
-        self.accounts.released(watermark)
+        self.accounts.limit_notes(watermark)
         self._forget_ended()
 
     def _order(self, watermark: int | None) -> FrameOrder:
@@ -406,7 +406,7 @@ class Dissector:
         if not block.bulk.decode(conversation, block, self.demand.messages):
             return False
         block.sender = conversation.sender(block)
-        self.accounts.block(block)
+        self.accounts.count_block(block)
         return True
 
     def _decode(self, frame: Frame, number: int, conversation: Conversation, readable: bool) -> None:
@@ -428,7 +428,7 @@ class Dissector:
         else:
             frame.sender = conversation.sender(frame)
             frame.layers = {} if self.demand.style is not None else None
-        self.accounts.frame(frame)
+        self.accounts.count_frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
         """Return the function that decodes frames of a conversation: with records, messages, or neither."""
@@ -459,7 +459,7 @@ class Dissector:
         if not (self.demand.skip_hidden and tracker.hidden) or tracker.protocol is None or tracker.protocol.has_session:
             if frame.status != OK or not conversation.skip(frame, connection_hidden=tracker.hidden):
                 return False
-            self.accounts.skipped(frame)
+            self.accounts.count_skipped(frame)
             self._ledger.skip(frame)
         self._number = number
         return True
