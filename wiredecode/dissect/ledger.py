@@ -25,7 +25,7 @@ HELD_FRAMES = 4096
 HELD_BYTES = 12 * 1024 * 1024
 """Their bytes."""
 LIMIT = "held-requests"
-"""Limit in the totals: requests whose answer came in time, but after these bounds."""
+"""Limit in the totals: requests whose response came in time, but after these bounds."""
 STEP_NS = 1_000_000_000
 """The clock of a capture may be set back by this much while a request waits."""
 MOST_OPEN = 1_000_000
@@ -42,7 +42,7 @@ class KnownOutcome(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenRequest:
-    """A request without its answer."""
+    """A request without its response."""
 
     id: int
     connection: Connection
@@ -84,15 +84,15 @@ class UnlinkedFrames(NamedTuple):
 
 
 def is_too_far(passed: WaitingConnection, request: OpenRequest) -> bool:
-    """Whether an answer would come after too many frames or bytes of the connection."""
+    """Whether a response would come after too many frames or bytes of the connection."""
     return passed.frames - request.own_frames > WAIT_FRAMES or passed.bytes - request.own_bytes > WAIT_BYTES
 
 
 class Ledger:
     """Takes all frames in order; :attr:`waiting` is the number of the last ones to hold back.
 
-    ``most_ns``: how long requests wait. ``known``: outcomes from an earlier pass. ``late``: collects the outcomes of
-    requests that could not be held back until their answer.
+    ``most_ns``: how long requests wait. ``known``: outcomes from the first pass of two. ``late``: collects, in the
+    first pass, the outcomes of requests that cannot be held back until their response.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Ledger:
     def add(self, frame: Frame) -> None:
         """Take the next frame; link a response with its request."""
         if frame.request is not None or frame.confirmations:
-            self._answer(frame)
+            self._add_response(frame)
         passed = self._passed.get(frame.connection)
         if frame.expects_response and frame.response is None:  # else its response was captured before
             if passed is None:
@@ -137,7 +137,7 @@ class Ledger:
             self.release(frame.time_ns)
 
     def add_unlinked(self, frames: UnlinkedFrames) -> None:
-        """Count the next frames, which are neither requests nor answers."""
+        """Count the next frames, which are neither requests nor responses."""
         passed = self._passed.get(frames.connection)
         if passed is not None:
             self._count(passed, frames.frames, frames.bytes)
@@ -146,13 +146,13 @@ class Ledger:
         self.release(frames.time_ns)
 
     def skip(self, frame: Frame) -> None:
-        """Count a frame of its connection that is not held back: it is not shown, and neither asks nor answers."""
+        """Count a frame that is neither shown nor a request or response."""
         passed = self._passed.get(frame.connection)
         if passed is not None:
             self._count(passed, 1, frame.length)
 
     def _count(self, passed: WaitingConnection, frames: int, size: int) -> None:
-        """Count frames of a connection; give up its requests that are too far back."""
+        """Count frames of a connection; give up its requests that are too old now."""
         passed.frames += frames
         passed.bytes += size
         while passed.requests and is_too_far(passed, passed.requests[0]):
@@ -167,7 +167,7 @@ class Ledger:
         if len(self._requests) > MOST_OPEN:
             self._requests.pop(next(iter(self._requests)))
 
-    def _answer(self, frame: Frame) -> None:
+    def _add_response(self, frame: Frame) -> None:
         for confirmation in confirmations(frame, self._requests):
             request = self._requests[confirmation.request]
             in_time = self._in_time(request, frame.time_ns)
@@ -195,7 +195,7 @@ class Ledger:
         return not is_too_far(self._passed[request.connection], request)
 
     def release(self, time_ns: int) -> None:
-        """Release requests that were held back for as long as the limits allow; ``time_ns``: of the newest frame."""
+        """Release requests that reached the limits; ``time_ns``: time of the newest frame."""
         longest, held, released = self._longest, self._held, self._released
         while held:
             head = held[0]
@@ -215,7 +215,7 @@ class Ledger:
             self._give_up(released.popleft())
 
     def tick(self, time_ns: int, most_ns: int) -> None:
-        """No frame came up to ``time_ns``."""
+        """Live capture: no frame came up to ``time_ns``; release requests older than ``most_ns``."""
         while self._held and time_ns - self._held[0].time_ns > most_ns:
             self._give_up(self._held.popleft())
 
@@ -241,7 +241,7 @@ class Ledger:
         if self._late is None:
             self._forget(request)
         else:
-            self._pass(request)
+            self._mark_past(request)
 
     def _settle(self, request: OpenRequest, outcome: str | None) -> None:
         frame, request.frame = request.frame, None
@@ -253,15 +253,15 @@ class Ledger:
             if self._known is not None:
                 known = self._known.get(request.id) or KnownOutcome(None, None, tuple(frame.answers))
                 frame.response, frame.outcome, frame.answers = known
-            elif outcome is not None and frame.connection.stable_id is None:  # a cluster's part does not know it
+            elif outcome is not None and frame.connection.stable_id is None:  # on a cluster another task may know it
                 frame.outcome = outcome
                 self.late += outcome == LATE
 
     def _forget(self, request: OpenRequest) -> None:
         self._requests.pop(request.id, None)
-        self._pass(request)
+        self._mark_past(request)
 
-    def _pass(self, request: OpenRequest) -> None:
+    def _mark_past(self, request: OpenRequest) -> None:
         request.is_past = True
         passed = self._passed.get(request.connection)
         if passed is not None:
@@ -272,13 +272,13 @@ class Ledger:
 
 
 def waits(request: Frame) -> bool:
-    """Whether a frame asks for an answer and has none; that of a copy may be linked with the original."""
+    """Whether a frame asks for a response and has none. Responses of copies can be linked with the original."""
     asks = request.response is None and request.outcome is None and request.expects_response
     return asks and "copy_of" not in request.generated
 
 
 def confirmations(frame: Frame, waiting: Container[int]) -> Iterator[Confirmation]:
-    """Return the confirmations in a frame; a plain answer says the same about all messages of its request."""
+    """The confirmations in a frame; a plain response is one of all messages of its request."""
     for each in frame.confirmations:
         if each.request in waiting:
             yield each
