@@ -77,7 +77,7 @@ MOST_COMMANDS = 10_000
 """Commands that wait for a reply at the same time."""
 MANY_REFUSALS, MANY_REBALANCES = 3, 5
 """Refusals, and rebalances, from which on there is a warning ..."""
-PATIENCE_NS = 1_000_000_000
+PATIENCE_NS = 5_000_000_000
 """... refusals of a member if they last at least this long."""
 FENCED = frozenset({"GEN_MISMATCH", "NOT_OWNER", "STALE_LEADER_EPOCH"})
 ELSEWHERE = frozenset({"NOT_LEADER", "NOT_PARTITION_LEADER", "NOT_COORDINATOR"})
