@@ -35,8 +35,6 @@ _SETTINGS = tempfile.TemporaryDirectory(prefix="wiredecode-settings-")
 os.environ["XDG_CONFIG_HOME"] = _SETTINGS.name  # what this user has settled for himself does not matter
 os.environ["WIRESHARK_CONFIG_DIR"] = "/nonexistent"  # tshark crashes if its folder is below a file
 
-gc.disable()  # until everything is collected: what is made until then stays
-
 CAPTURES = Path(__file__).parent.parent / "captures"
 
 
@@ -167,6 +165,10 @@ def leave_for_the_night(items: list[pytest.Item]) -> None:
         for at, item in enumerate(some):
             if at not in kept:
                 item.add_marker(pytest.mark.nightly)
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()  # until everything is collected: what is made until then stays
 
 
 def pytest_collection_finish() -> None:

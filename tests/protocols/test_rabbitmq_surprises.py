@@ -20,6 +20,7 @@ from tests.support import RABBITMQ, Part, Run, at, capture, careful_values, craf
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.rabbitmq_stream import layers as rs
+from wiredecode.protocols.rabbitmq_stream.conversation import DECODERS
 from wiredecode.protocols.rabbitmq_stream.layers_chunk import Chunk, ChunkEntry, SubBatch
 from wiredecode.protocols.shared import compression, pairing
 
@@ -778,3 +779,14 @@ def test_a_publish_of_no_messages(options: dict[str, Any]) -> None:
     run = play(*declare(3, "orders", 1), (C, publish(3)), (C, publish(3, b"a")), **options)
     assert [frame.status for frame in run.of("Publish")] == ["ok", "ok"]
     assert not run.totals.failures
+
+
+def test_decoders_of_unknown_commands_and_versions_do_not_pile_up() -> None:
+    def frames(first: int) -> list[Step]:
+        return [(C, struct.pack(">IHH", 4, key, first + at)) for at in range(50) for key in (0x0017, 0x0017 + 256 * at)]
+
+    play((C, "V01"), *frames(0x1234))
+    known = len(DECODERS)
+    run = play((C, "V01"), *frames(0x4321))
+    assert len(DECODERS) == known
+    assert [frame.status for frame in run.frames].count("undecoded") == 0

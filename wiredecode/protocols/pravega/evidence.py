@@ -5,7 +5,7 @@ The protocol has no magic number but Hello's; a message is identified by lengths
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from wiredecode.fields import Boolean, compiler, plain
@@ -61,7 +61,7 @@ def alternatives(code: int) -> tuple[type[WireMessage], ...]:
     return EAGER.get(code, ()) + OLDER.get(code, ())
 
 
-@cache
+@lru_cache(maxsize=1024)  # bytes from the wire may be any code
 def shipped(code: int) -> tuple[type[WireMessage], ...]:
     """All layouts that releases used for a code at top level, today's first."""
     current = CURRENT.get(code)
@@ -169,7 +169,7 @@ def judge(data: bytes, position: int) -> MessageEvidence:
     return MessageEvidence(BAD)
 
 
-@cache
+@lru_cache(maxsize=1024)  # bytes from the wire may be any code
 def _possible(code: int) -> tuple[type[WireMessage], ...]:
     proposed = [proposal(name)[code] for name in PROPOSALS if code in proposal(name)]
     return (*shipped(code), *proposed)

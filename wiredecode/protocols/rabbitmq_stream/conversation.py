@@ -113,9 +113,7 @@ class RabbitMQConversation(Conversation):
             frame.find(
                 "note", "protocol", "no-response-bit", "RabbitMQ 3.10 sends this response without its bit", "key"
             )
-        decoder = DECODERS.get(code << 16 | version)
-        if decoder is None:
-            decoder = DECODERS[code << 16 | version] = make_decoder(code, version)
+        decoder = DECODERS.get(code << 16 | version) or decoder_of(code, version)
         if style is not None:
             sub_batches.new_budget()
         decoder.read(frame, style)
@@ -422,7 +420,7 @@ RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
 SASL_AUTHENTICATE = 0x0013
 UNTOLD_SASL = FrameDecoder(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
 DECODERS: dict[int, FrameDecoder] = {}
-"""Decoders of each key and version (its low 16 bits) that occurred."""
+"""Those that occurred, by key and version (its low 16 bits); for unknown versions of a key, by the negative key."""
 
 
 def _record(frame: Frame) -> dict[str, Any] | None:
@@ -485,12 +483,17 @@ def _amqplain_login(data: bytes) -> str | None:
     return text(found[b"LOGIN"]) if whole and b"LOGIN" in found else None
 
 
-def make_decoder(code: int, version: int) -> FrameDecoder:
-    surplus = "some clients write an offset for every type" if code == 0x801A else None
-    unknown = UnknownSasl if code & ~names.RESPONSE_BIT == 19 else Unknown
-    layer = LAYERS.get((code, version), unknown)
-    handler = RabbitMQConversation.HANDLERS.get(code)
-    return FrameDecoder(layer, names.KEYS.get(code), handler, surplus)
+def decoder_of(code: int, version: int) -> FrameDecoder:
+    """The decoder of a key and version, made when first needed; one for all versions or keys that are not known."""
+    layer, index = LAYERS.get((code, version)), code << 16 | version
+    if layer is None:
+        layer = UnknownSasl if code & ~names.RESPONSE_BIT == SASL_AUTHENTICATE else Unknown
+        index = -code if code in names.KEYS else 0
+    if index not in DECODERS:
+        surplus = "some clients write an offset for every type" if code == 0x801A else None
+        handler = RabbitMQConversation.HANDLERS.get(code)
+        DECODERS[index] = FrameDecoder(layer, names.KEYS.get(code), handler, surplus)
+    return DECODERS[index]
 
 
 def report_unknown(frame: Frame, code: int, version: int) -> None:
