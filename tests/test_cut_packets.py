@@ -11,7 +11,6 @@ import pytest
 from tests.damage import CAPTURES, cut_packets, dissect, read
 from wiredecode.fields.layer import Layer
 from wiredecode.frames.frame import Frame
-from wiredecode.view import notebook as notebook  # without it frames make no records
 
 TEXT = {
     path.parent.name + "/" + path.name: path

@@ -18,7 +18,6 @@ from tests.pcap import write_pcap
 from tests.support import RABBITMQ, Run, dissect, packets
 from wiredecode.capture.batch import PacketBatch
 from wiredecode.net import Limits
-from wiredecode.view import notebook as notebook  # without it frames make no records
 
 PLAIN = RABBITMQ.parent / "nats" / "04-request-reply.pcap"
 

@@ -14,6 +14,7 @@ from wiredecode.fields.layer import Style
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.totals import Totals
 from wiredecode.protocols.base import Protocol
+from wiredecode.view import notebook as notebook  # frames can show themselves
 
 STYLE = Style()
 
