@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from wiredecode.fields import compiler, printable
 from wiredecode.frames.escape import counted
 from wiredecode.frames.frame import Frame
+from wiredecode.frames.identity import client_side
 from wiredecode.net.types import Connection
 from wiredecode.protocols.liftbridge import names
 from wiredecode.protocols.liftbridge.layers_operations import Cursor
@@ -225,7 +226,8 @@ class Cluster(Rule):
     def finish(self) -> None:
         unacked: dict[Subject, list[FrameRef]] = {}
         for place, to in self._waiting.values():
-            if self.report.last_ns - place.time_ns >= PATIENCE_NS and whole(place.connection):
+            sent = place.side == client_side(place.connection) or ("capture.loss", None) not in self.report.problems
+            if self.report.last_ns - place.time_ns >= PATIENCE_NS and sent and whole(place.connection):
                 unacked.setdefault(to, []).append(place)
         for leader, loss in self._losses.items():
             self._report_loss(leader, loss, unacked)
