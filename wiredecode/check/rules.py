@@ -256,12 +256,25 @@ def timestamps(batch: PacketBatch) -> Iterator[tuple[tuple[int, ...], int]]:
 
 MOST_SERVERS = 10_000
 """Addresses of servers that are remembered."""
+CHANGE_CIPHER_SPEC = 6
+"""Bytes of this record, which follows the ClientHello or its answer."""
 NO_CERTIFICATE = 30
 """Bytes of the record with which a client of TLS 1.3 says that it has no certificate."""
 LEAST_FINISHED = 58
 """Bytes of the record with which a client finishes a handshake of TLS 1.3; in older versions there are more."""
 MOST_BYTES = 512 * 1024
 """Bytes of frames of one layer that are searched for secrets: most frames hold none."""
+
+
+@dataclass(slots=True)
+class Handshake:
+    """A TLS handshake: its ClientHello, and the offset behind that in the client's stream."""
+
+    hello: FrameRef
+    end: int
+    is_answered: bool = False
+    no_certificate_ns: int | None = None
+    """When the client said that it has no certificate."""
 
 
 @dataclass(eq=False)
@@ -273,33 +286,36 @@ class OtherProtocols(Rule):
     )
     _protocols: dict[str, str] = field(default_factory=dict)
     _others: list[tuple[Connection, str]] = field(default_factory=list)
-    _hellos: Newest[int, tuple[FrameRef, int, int]] = field(default_factory=lambda: Newest(MOST_SERVERS))
-    """By connection: ClientHello, the offset of its end, and 1 if it was answered, or when it had no certificate."""
+    _handshakes: Newest[int, Handshake] = field(default_factory=lambda: Newest(MOST_SERVERS))
+    """By connection."""
 
     def record(self, frame: Frame) -> None:
         """The next record of TLS."""
-        number, known = frame.connection.number, self._hellos.get(frame.connection.number)
+        number, known = frame.connection.number, self._handshakes.get(frame.connection.number)
         if frame.type == "ClientHello":
-            self._hellos.put(number, (ref_of(frame), frame.offset + frame.length, 0))
-        elif known and frame.type == "ServerHello":
-            self._hellos[number] = *known[:2], 1
-        elif known and frame.type == "Alert":
-            self._hellos.pop(number, None)  # it says why
-        elif known and frame.length == NO_CERTIFICATE and (frame.side, frame.offset - known[1]) == (known[0].side, 6):
-            self._hellos[number] = *known[:2], frame.time_ns  # after ChangeCipherSpec, of 6 bytes
+            self._handshakes.put(number, Handshake(ref_of(frame), frame.offset + frame.length))
+        elif known is None:
+            return
+        elif frame.type == "ServerHello":
+            known.is_answered = True
+        elif frame.type == "Alert":
+            self._handshakes.pop(number, None)  # it says why
+        elif frame.side == known.hello.side and frame.offset == known.end + CHANGE_CIPHER_SPEC:
+            known.no_certificate_ns = frame.time_ns if frame.length == NO_CERTIFICATE else None
 
     def ended(self, connection: Connection) -> None:
         """A client that ends the connection in place of the handshake does not accept what the server sent."""
-        hello, sent, answered = self._hellos.pop(connection.number, (None, 0, 0))
+        known = self._handshakes.pop(connection.number, None)
         end = connection.health.end if connection.health is not None else None
-        if hello is None or not answered or end is None or not whole(connection):
+        if known is None or not known.is_answered or end is None or not whole(connection):
             return
+        hello, without_ns = known.hello, known.no_certificate_ns
         server = connection.endpoints[1 - hello.side]
-        if end.side != hello.side and end.time_ns - answered <= PATIENCE_NS:
+        if end.side != hello.side and without_ns is not None and end.time_ns - without_ns <= PATIENCE_NS:
             problem = self.report.add(CODES["frame.tls"], "", (server, end.side), frame=hello, name="tls.not-finished")
             problem.what = f"{server} ended {counted(problem.count, 'TLS handshake')} of clients without a certificate"
             problem.likely = "the server requires certificates of clients (mutual TLS), and the clients are given none"
-        more = connection.directions[hello.side].captured - sent  # an alert, or nothing before it ends the connection
+        more = connection.directions[hello.side].captured - known.end  # an alert, or nothing before it ends
         if (more or end.side == hello.side) and more < LEAST_FINISHED:
             problem = self.report.add(CODES["frame.tls"], "", server, frame=hello, name="tls.not-finished")
             times = counted(problem.count, "TLS handshake")

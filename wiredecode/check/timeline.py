@@ -69,7 +69,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.untold = 0
+        self.omitted = 0
         self.bins = Bins(2)
         """Bytes of frames from clients, and from servers."""
         self.before = 0
@@ -145,7 +145,7 @@ class Timeline:
         if len(self.events) < MOST_EVENTS:
             self.events.append(event)
         else:
-            self.untold += 1
+            self.omitted += 1
 
     def _change(self, frame: Frame, kind: str, key: str, what: str) -> None:
         known = self._known
@@ -233,8 +233,8 @@ def lines(timeline: Timeline, events: list[Event], screen: os.terminal_size | No
             rows[-1] = f"{rows[-1][: width - len(head) - 2]} …"
         yield head + rows[0]
         yield from (" " * len(head) + row for row in rows[1:])
-    if left_out or timeline.untold:
-        yield f"{'':14}and {left_out + timeline.untold:,} more that weigh less; --json has all that is known"
+    if left_out or timeline.omitted:
+        yield f"{'':14}and {left_out + timeline.omitted:,} more that weigh less; --json has all that is known"
 
 
 def throughput(timeline: Timeline, most: int = ROWS) -> tuple[list[list[int]], float]:
@@ -291,7 +291,7 @@ def record(timeline: Timeline, events: list[Event]) -> dict[str, Any]:
         "connections_before": timeline.before,
         "throughput": {"interval_s": width, "client_bytes": clients, "server_bytes": servers},
         "events": [_record(each, timeline.first_ns) for each in events],
-        "not_told": timeline.untold,
+        "not_told": timeline.omitted,
     }
 
 

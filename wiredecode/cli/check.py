@@ -141,8 +141,8 @@ def check(
             show_timeline(session, when, json=json, connections=chosen)
 
     code = session.work(work)
-    if checker.report.untold and not verbosity.quiet:
-        say(f"and {checker.report.untold:,} more problems of the same kinds")
+    if checker.report.omitted and not verbosity.quiet:
+        say(f"and {checker.report.omitted:,} more problems of the same kinds")
     if code:
         return code
     if chosen is not None and not chosen:

@@ -86,7 +86,7 @@ def page(gathering: Gathering, source: Source, number: int | None, sequence: Seq
         remarks=remarks(source.totals),
         verdict=verdict(gathering.checker.coverage, gathering.problems, source.totals).text,
         findings=shown,
-        untold=gathering.checker.report.untold + len(gathering.problems) - len(shown),
+        omitted=gathering.checker.report.omitted + len(gathering.problems) - len(shown),
         events=events,
         events_left_out=left_out,
         plots=drawn(gathering),
@@ -185,7 +185,7 @@ def happened(gathering: Gathering) -> tuple[list[dict[str, str]], int]:
         {"time": seconds(time_ns, gathering.first_ns), "kind": kind, "severity": severity, "text": cut(text)}
         for time_ns, kind, severity, text in found
     ]
-    return shown, left_out + gathering.timeline.untold
+    return shown, left_out + gathering.timeline.omitted
 
 
 def diagram(gathering: Gathering, number: int | None, sequence: Sequence | None) -> dict[str, Any] | None:

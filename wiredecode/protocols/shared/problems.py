@@ -137,7 +137,7 @@ class Report:
 
     def __init__(self) -> None:
         self.problems: dict[tuple[str, Any], Problem] = {}
-        self.untold = 0
+        self.omitted = 0
         """Problems beyond :data:`MOST_PROBLEMS`."""
         self.first_ns = self.last_ns = 0
         """Times of the first packet and of the newest frame."""
@@ -181,7 +181,7 @@ class Report:
             if not wanted:
                 return problem
             if len(self.problems) >= MOST_PROBLEMS:
-                self.untold += 1
+                self.omitted += 1
                 return problem
             self.problems[place] = problem
         problem.count += count
