@@ -190,7 +190,6 @@ NEAR: Mapping[str, Case] = {
     "tcp.nothing-said": partial(syn, answered=True),  # and not closed
     "tcp.no-handshake": "stories/advertised-refused.pcap",
     "tcp.idle-closed": "cursus/stream-timeout.pcap",  # the server had never answered
-    "kafka.consumer-stopped": "kafka/groups.pcap.gz",
     "server.stalled": "stories/healthy-tail.pcap",
     "server.ended": "nats/17-tls.pcap",  # clients that turn to TLS, and end
     "publish.incomplete": "rabbitmq-stream/c43_basic.pcap",

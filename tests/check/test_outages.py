@@ -207,7 +207,6 @@ TABLE = (
         "kafka_permission_revoked.pcap", "kafka.denied", ("4 kinds of requests had no permission: TOPIC_AUTHORIZATION",)
     ),
     Outage("kafka_quota.pcap", "kafka.throttled", ("throttled writer (#2)", "9.141 s in all"), ("kafka.throttled",)),
-    Outage("kafka_handler_hangs.pcap", "kafka.consumer-stopped", ("only sends heartbeats since", "came later")),
     Outage("kafka_pod_killed.pcap", "kafka.rebalance-storm", ("pod-bad ended 5 times without leaving group gtfl",)),
     Outage(
         "kafka_brokers_stopped.pcap",  # and answer when the capture is nearly over

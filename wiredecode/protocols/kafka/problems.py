@@ -12,7 +12,7 @@ from wiredecode.net.types import Connection
 from wiredecode.protocols.kafka import names
 from wiredecode.protocols.kafka.conversation_values import errors_in, partitions, places
 from wiredecode.protocols.kafka.layers_table import APIS, ERRORS, MESSAGES, RESPONSES
-from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Blocked, Lags, Members, Stopped
+from wiredecode.protocols.kafka.problems_groups import CODES, MOST_REMEMBERED, Blocked, Lags, Members
 from wiredecode.protocols.shared.advertised import AdvertisedHost, host_of
 from wiredecode.protocols.shared.pairing import Newest
 from wiredecode.protocols.shared.problems import Checks, FrameRef, Publishing, Rule, ref_of
@@ -211,7 +211,7 @@ class Advertised(AdvertisedHost):
 
 CHECKS = Checks(
     codes=CODES,
-    rules=(Refusals, Throttled, Closed, Advertised, Members, Stopped, Blocked),
+    rules=(Refusals, Throttled, Closed, Advertised, Members, Blocked),
     waits=names.TYPES["waits"],
     pulled=True,
     gauges=(Lags,),

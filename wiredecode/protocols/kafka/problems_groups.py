@@ -79,9 +79,6 @@ STAYED_NS = 3_000_000_000
 """A member that closes leaves its group this long before the end of its connection at most."""
 LONG_OPEN_NS = 5_000_000_000
 """A transaction that readers wait for this long, until the end of the capture, is reported."""
-HEARTBEATS, WRITES = frozenset({"HeartbeatRequest", "ConsumerGroupHeartbeatRequest"}), "ProduceRequest"
-STOPPED_NS = 8_000_000_000
-"""A consumer that neither fetches nor commits for this long has stopped."""
 UNKNOWN_MEMBER, FENCED_EPOCH, ILLEGAL_GENERATION = 25, 110, 22
 
 
@@ -160,39 +157,6 @@ class Members(Rule):
 
 
 @dataclass(eq=False)
-class Stopped(Rule):
-    """Consumers that only heartbeat, though their partitions get new records: the application does not poll."""
-
-    types = HEARTBEATS | {"FetchRequest", "OffsetCommitRequest", WRITES}
-    _last: dict[tuple[str | None, Any], tuple[FrameRef, str]] = field(default_factory=dict)
-    """By type and connection the last request and its partitions; those that publish by their partitions."""
-
-    def frame(self, frame: Frame) -> None:
-        named = frame.generated.get("topics_named", "")
-        key = frame.type, named if frame.type == WRITES else frame.connection.number
-        if key in self._last or len(self._last) < MOST_REMEMBERED:
-            self._last[key] = FrameRef(frame.connection, frame.side, frame.number, [], frame.time_ns), named
-
-    def finish(self) -> None:
-        clients: dict[Any, dict[str | None, tuple[FrameRef, str]]] = {}
-        for (kind, _), (at, named) in sorted(self._last.items(), key=lambda each: each[1][0].time_ns):
-            client = at.connection.identity.get("name"), at.connection.endpoints[at.side].rpartition(":")[0]
-            clients.setdefault(client, {})["beat" if kind in HEARTBEATS else kind] = at, named
-        for client, known in clients.items():
-            if "beat" in known and "FetchRequest" in known:
-                works = [known[kind][0] for kind in ("FetchRequest", "OffsetCommitRequest") if kind in known]
-                self._judge(client, max(works, key=lambda at: at.time_ns), known["FetchRequest"][1], known["beat"][0])
-
-    def _judge(self, client: Any, last: FrameRef, fetched: str, beat: FrameRef) -> None:
-        since_ns, writes = last.time_ns + STOPPED_NS, [each for (kind, _), each in self._last.items() if kind == WRITES]
-        late = any(at.time_ns > since_ns and {*fetched.split()} & {*named.split()} for at, named in writes)
-        if late and beat.time_ns > since_ns and not last.connection.directions[last.side].lossy:
-            what = f"{short(last.connection)} only sends heartbeats since {self.report.seconds(last.time_ns)}"
-            problem = self.report.add(CODES["consumer-stopped"], what, client, frame=last, until_ns=beat.time_ns)
-            problem.detail(f"records for {fetched} came later")
-
-
-@dataclass(eq=False)
 class Blocked(Rule):
     """Partitions in which readers of committed records wait for a transaction that does not end."""
 
@@ -205,9 +169,8 @@ class Blocked(Rule):
     def frame(self, frame: Frame) -> None:
         values, place = frame.values, ref_of(frame)
         writer = values.get("transactional_id") or values.get("v3_and_below_transactional_id")  # later ones: of brokers
-        if writer and frame.type == "EndTxnRequest":
-            self._open.pop(writer, None)
-        elif writer:
+        self._open.pop(writer or "", None)
+        if writer and frame.type != "EndTxnRequest":
             self._open.put(writer, place)
         for topic, number, each in partitions(values) if frame.type == "FetchResponse" else ():
             stable, end = each.get("last_stable_offset", -1), each.get("high_watermark", -1)
@@ -223,9 +186,9 @@ class Blocked(Rule):
                 what = f"readers of {topic}[{number}] wait at offset {stable:,} {waited}: a transaction is open there"
                 writers = list(self._open.values())
                 alive = bool(writers) and all(latest.time_ns - each.time_ns < LONG_OPEN_NS for each in writers)
-                how: Any = {"severity": "note" if alive else None}  # as Flink, with a transaction for each checkpoint
-                problem = self.report.about(CODES["transaction-open"], what, (topic, number), [first, latest], **how)
+                code, severity = CODES["transaction-open"], "note" if alive else None  # as Flink, between checkpoints
+                problem = self.report.about(code, what, (topic, number), [first, latest], severity=severity)
                 problem.to_end = True
+                does = "still writes" if alive else "did not end it"
                 for each in writers:
-                    since = "still writes in one" if alive else "did not end it"
-                    problem.detail(f"{short(each.connection)} began a transaction, and {since}")
+                    problem.detail(f"{short(each.connection)} began a transaction, and {does}")
