@@ -175,7 +175,7 @@ def test_a_gap_is_given_up_when_only_other_connections_have_packets() -> None:
         parts = list(batches(packets, size=size))
         events = [e for part in parts for e in network.feed(part)]
         assert [(type(e).__name__, packet_of(e.ready)) for e in events if isinstance(e, Gap)] == [("Gap", 4)]
-        assert [*map(packet_of, events[-1].ready.tolist())] == [4]  # type: ignore[union-attr]
+        assert [*map(packet_of, events[-1].ready.tolist())] == [4]
         assert network.watermark == 6
 
 

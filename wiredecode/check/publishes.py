@@ -200,7 +200,7 @@ class Publishes(Rule):
         how: Any = {"until_ns": refused.last_ns, "count": refused.messages, "severity": severity}
         problem = self.report.add(CODES["publish.refused"], what, (place, why), frame=refused.place, **how)
         problem.weight, problem.alike = refused.messages, why
-        problem.likely = next((text for word, text in problem.code.likely.items() if word in why.lower()), "")
+        problem.likely = problem.code.cause_of(why)
         self.report.cite(problem, *refused.frames)
 
     def _incomplete(self, frame: Frame) -> None:

@@ -150,7 +150,7 @@ class Findings(Rule):
                 name = f"{frame.protocol}.{finding.code}"
                 key = (finding.severity, finding.message if finding.group == "response" else None)
                 code = code_of(finding.code, finding.group)
-                likely = next((text for word, text in code.likely.items() if word in finding.message.lower()), "")
+                likely = code.cause_of(finding.message)
                 severity = "warning" if likely else finding.severity
                 self.report.add(code, finding.message, key, frame=frame, severity=severity, name=name).likely = likely
 

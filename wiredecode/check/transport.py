@@ -286,9 +286,8 @@ class Health(Rule):
         repeated = direction.timeouts + direction.number_of(FAST_RETRANSMISSION) - len(direction.needless) - resent
         if repeated <= 0 or not direction.repeated_ns[0]:  # of handshakes, other problems say more
             return
-        share = (
-            LEAST_SHARE if connection.directions[1 - side].captured else 5 * LEAST_SHARE
-        )  # without the needless ones
+        acks = connection.directions[1 - side].captured > 0  # without them, needless retransmissions are not known
+        share = LEAST_SHARE if acks else 5 * LEAST_SHARE
         many = repeated >= LEAST_REPEATED and repeated >= share * direction.packets
         endpoint = connection.endpoints[side]
         first_ns, last_ns = direction.repeated_ns

@@ -333,7 +333,7 @@ class Frame:
     """``view/notebook.py``, which shows frames: it is above this module, and sets this when it is imported."""
 
     def _presenter(self) -> Any:
-        """Shows this frame; :raises RuntimeError: nobody imported it."""
+        """:attr:`presenter`; :raises RuntimeError: that module was not imported."""
         if self.presenter is None:
             raise RuntimeError("frames are shown by wiredecode.view.notebook: import it first")
         return self.presenter

@@ -271,7 +271,7 @@ class Clients(Rule):
             harmless = text.lower().startswith(names.HARMLESS_ERRORS)
             severity = "warning" if harmless else None
         problem = self.report.add(CODES[name], what, key, frame=frame, severity=severity)
-        problem.likely = next((said for word, said in CODES[name].likely.items() if word in text), "")
+        problem.likely = problem.code.cause_of(text)
         if name == "stale":
             self.report.cite(problem, *reader.pings[frame.side])
 

@@ -1,5 +1,6 @@
 """Requests that got no answer, and messages of JetStream that are no longer acknowledged."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -207,13 +208,14 @@ class Requests(Rule):
                 self._report_pause(service, *service.pause)
             elif service.late >= MANY_LATE and service.took_ns[1] >= 2 * service.took_ns[0]:
                 self._report_behind(service)
+        waiting = Counter(asked.subject for asked in self._open.values())  # also those that could still be answered
         for subject, several in late.items():
             kind = "publishes" if self._stored.stream_of(subject) else "requests"
             of = f"{len(several):,} of {self._asked.get(subject, len(several)):,} {kind} to {subject} got no answer"
             if subject in explained:
                 explained[subject].detail(of)
             else:
-                self._report_unanswered(subject, of, several)
+                self._report_unanswered(subject, of, several, waiting[subject])
 
     def _report_silent(self, service: Service) -> Problem:
         since = self.report.seconds(service.silent[0].time_ns)
@@ -247,10 +249,9 @@ class Requests(Rule):
             CODES["service-silent"], what, connection.number, places, count=count, severity=severity
         )
 
-    def _report_unanswered(self, subject: str, what: str, several: list[Asked]) -> None:
+    def _report_unanswered(self, subject: str, what: str, several: list[Asked], waiting: int) -> None:
         inboxes = sum(each.inbox for each in several)
-        waits = sum(each.subject == subject for each in self._open.values())  # also those that could still be answered
-        certain = inboxes >= MANY_SILENT or (len(several) > 1 and waits < self._asked.get(subject, 0))
+        certain = inboxes >= MANY_SILENT or (len(several) > 1 and waiting < self._asked.get(subject, 0))
         severity = None if certain and all(whole(each.place.connection) for each in several) else "note"
         places = [each.place for each in several]
         problem = self.report.about(CODES["unanswered"], what, subject, places, severity=severity)

@@ -49,6 +49,11 @@ class Code:
     likely: Mapping[str, str] = field(default_factory=dict)
     """Likely cause of a refusal by a word of its reason."""
 
+    def cause_of(self, reason: str) -> str:
+        """The likely cause of a refusal, in any case of letters; "" if none is known."""
+        text = reason.lower()
+        return next((cause for word, cause in self.likely.items() if word.lower() in text), "")
+
 
 class Codes:
     """The codes of one package, by the names of their tables in ``problems.toml``; read when the first one is used."""

@@ -147,7 +147,7 @@ class Report:
         """... By server: from when to when it confirmed nothing for that reason."""
         self.span: tuple[int | None, int | None] = (None, None)
         """Only problems of this time are added."""
-        self.holes: list[tuple[int, int]] = []
+        self.holes: set[tuple[int, int]] = set()
         """Times, from and to, in which the capture lost packets, as gaps of some connections show."""
 
     def seconds(self, time_ns: int) -> str:
@@ -233,7 +233,7 @@ class Report:
                 for _, shown_ns, _ in direction.losses[: MOST_PROBLEMS - len(self.holes)]:
                     quiet = health.directions[direction.side].quiet
                     begins = (begin for begin, end in quiet if begin < shown_ns <= end + FAREWELL_NS)
-                    self.holes.append((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))
+                    self.holes.add((min(begins, default=shown_ns) - FAREWELL_NS, shown_ns))
 
     def lost(self, connection: Connection) -> bool:
         """Whether its last packets were not captured: others have a gap then, or one side got no ACK and did not send
