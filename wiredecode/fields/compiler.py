@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from wiredecode.fields.cut import forget_cut
 from wiredecode.fields.emitter import Emitter
+from wiredecode.fields.kind import DecodeError as DecodeError
 from wiredecode.fields.kind import Truncated
-from wiredecode.fields.kind import TruncatedField as TruncatedField
 from wiredecode.fields.layer import Layer, Range, Style
+from wiredecode.fields.truncation import remove_truncated
 
-FAILED = (TruncatedField, UnicodeDecodeError)
+FAILED = (DecodeError, UnicodeDecodeError)
 """Exceptions of the fast decoders: ask :func:`careful` then."""
 
 
@@ -48,18 +48,15 @@ class Decoded:
 
 
 def head(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
-    values: dict[str, Any] = decoder(layer, "head")(b, p, e)[0]
-    return values
+    return decoder(layer, "head")(b, p, e)[0]
 
 
 def walk(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], int]:
-    values, reached = decoder(layer, "walk")(b, p, e)
-    return values, reached
+    return decoder(layer, "walk")(b, p, e)
 
 
 def values(layer: type[Layer], b: bytes, p: int, e: int) -> dict[str, Any]:
-    found: dict[str, Any] = decoder(layer, "values")(b, p, e)[0]
-    return found
+    return decoder(layer, "values")(b, p, e)[0]
 
 
 def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, Any], Truncated | None]:
@@ -72,8 +69,7 @@ def readable(layer: type[Layer], b: bytes, p: int, e: int) -> tuple[dict[str, An
 
 
 def record(layer: type[Layer], b: bytes, p: int, e: int, style: Style) -> tuple[dict[str, Any], int]:
-    row, reached = decoder(layer, "record", style)(b, p, e)
-    return row, reached
+    return decoder(layer, "record", style)(b, p, e)
 
 
 def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) -> Decoded:
@@ -89,7 +85,7 @@ def careful(layer: type[Layer], b: bytes, p: int, e: int, *, cut: bool = False) 
         problem = problem.inside(problem.field, problem.partial, p)
         reached = max((end for _, end in ranges.values()), default=0)
     if cut:
-        forget_cut(layer, values, ranges, b[p:e])
+        remove_truncated(layer, values, ranges, b[p:e])
     return Decoded(packet, values, ranges, reached, problem, cut)
 
 

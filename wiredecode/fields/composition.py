@@ -64,7 +64,7 @@ class NullableStruct(Struct):
 
     def emit(self, em: Emitter) -> str:
         flag, value = em.number(self.flag), em.variable(self.name)
-        em.line(f"if {flag} not in (1, {self.none}): raise TruncatedField")
+        em.line(f"if {flag} not in (1, {self.none}): raise DecodeError")
         with em.block(f"if {flag} == 1:"):
             inner = em.structure(self.layer)
             if not em.stepping:
@@ -241,7 +241,7 @@ class LengthOf:
 
 
 class PresenceOf:
-    """1 where one of some fields is set, else 0: a flag that says what follows."""
+    """1 if one of some fields is set, else 0: a flag for what follows."""
 
     def __init__(self, *fields: str) -> None:
         self.fields = fields

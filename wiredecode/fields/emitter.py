@@ -6,14 +6,14 @@ The kinds call the methods of :class:`Emitter` from their ``emit``. ``compiler.p
 import itertools
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from wiredecode.fields.composition import Array, Optional, Struct, plain
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.fields.kind import Kind, TruncatedField
+from wiredecode.fields.kind import DecodeError, Kind
 from wiredecode.fields.layer import Layer, Style
 from wiredecode.fields.numbers import Float64, Integer, Number, UInt24
 from wiredecode.fields.sized import Binary
@@ -32,16 +32,12 @@ class Scope:
     variables: dict[str, str] = field(default_factory=dict)
     presences: dict[str, str] = field(default_factory=dict)
     reaches: dict[str, str] = field(default_factory=dict)
-    """Variables of where the bytes end that a length counts, see :func:`wiredecode.fields.presence`."""
+    """By the name of a length: the variable that holds the end of the bytes that it counts (``left_of``)."""
 
     @cached_property
     def measured(self) -> set[str]:
-        """Lengths of which conditions ask what is left."""
+        """Lengths that conditions use in ``left_of``."""
         return {name for kind in self.layer.fields_desc if isinstance(kind, Optional) for name in kind.when.measured}
-
-
-Run = list[tuple[Kind, str]]
-"""Fixed fields that were not read yet, and their variables."""
 
 
 class Emitter:
@@ -65,7 +61,7 @@ class Emitter:
         self.scopes: list[Scope] = []
         """The structures being read."""
         self.namespace: dict[str, Any] = {
-            "TruncatedField": TruncatedField,
+            "DecodeError": DecodeError,
             "error": struct.error,
             "itertools": itertools,
         }
@@ -75,12 +71,13 @@ class Emitter:
         self.indent = 1
         self.counter = 0
         self.mark = ""  # the code that notes that an element is marked
-        self.run: Run = []
+        self.fixed_fields: list[tuple[Kind, str]] = []
+        """Fixed fields to read with the next ``unpack``, and their variables."""
 
     def text(self) -> str:
         if not self.lines:
             self.scope(self.layer, "d0")
-        end = ["    return d0, p", "  except error: raise TruncatedField from None", ""]
+        end = ["    return d0, p", "  except error: raise DecodeError from None", ""]
         return "\n".join(["def decode(b, p, e):", "  try:", *self.lines, *end])
 
     def line(self, code: str) -> None:
@@ -115,22 +112,19 @@ class Emitter:
     def reference(self, name: str) -> str:
         """The variable of an earlier field of the layer."""
         self.flush()
-        found: str = self.scopes[-1].variables[name]
-        return found
+        return self.scopes[-1].variables[name]
 
     def presence(self, name: str) -> str | None:
         """The variable that is true if an earlier optional field is present; None: it always is."""
-        found: str | None = self.scopes[-1].presences.get(name)
-        return found
+        return self.scopes[-1].presences.get(name)
 
     def reach(self, name: str) -> str:
-        """The variable of where the bytes end that an earlier length counts."""
-        found: str = self.scopes[-1].reaches[name]
-        return found
+        """The variable that holds the end of the bytes that an earlier length counts."""
+        return self.scopes[-1].reaches[name]
 
     def require(self, stop: str) -> None:
         """Check that the bytes up to ``stop`` are in the frame."""
-        self.line(f"if {stop} > e: raise TruncatedField")
+        self.line(f"if {stop} > e: raise DecodeError")
 
     @contextmanager
     def limited(self, stop: str) -> Iterator[None]:
@@ -143,9 +137,9 @@ class Emitter:
         self.line(f"e = {whole}")
 
     def step(self, size: str) -> None:
-        """Step over bytes that nothing looks at."""
+        """Skip bytes whose value is not needed."""
         self.line(f"p += {size}")
-        self.line("if p > e: raise TruncatedField")
+        self.require("p")
 
     def tokens(self) -> str:
         """The number of tokens left on a line of text."""
@@ -158,37 +152,37 @@ class Emitter:
     def _blanks(self) -> str:
         return repr(getattr(self.scopes[-1].layer, "blanks", BLANKS))
 
-    # Runs of fixed fields: one unpack for each run.
+    # Consecutive fixed fields: one unpack.
 
     def fixed(self, kind: Kind) -> str:
         """Read a field of fixed size, together with those beside it; return its variable."""
         value = self.variable(kind.name)
         order = _order(kind)
-        if order and any(_order(other) not in (order, "") for other, _ in self.run):
+        if order and any(_order(other) not in (order, "") for other, _ in self.fixed_fields):
             self.flush()
-        self.run.append((kind, value))
+        self.fixed_fields.append((kind, value))
         return value
 
     def number(self, kind: Integer) -> str:
         """Read an integer that other code needs immediately, such as a length."""
-        value: str = kind.emit(self)
+        value = kind.emit(self)
         self.flush()
         return value
 
     def flush(self) -> None:
-        """Read the fixed fields that wait."""
-        run, self.run = self.run, []
-        if not run:
+        """Read the pending fixed fields."""
+        fields, self.fixed_fields = self.fixed_fields, []
+        if not fields:
             return
-        order = next((_order(kind) for kind, _ in run if _order(kind)), ">")
-        layout = struct.Struct(order + "".join(kind.fixed or "" for kind, _ in run))
+        order = next((_order(kind) for kind, _ in fields if _order(kind)), ">")
+        layout = struct.Struct(order + "".join(kind.fixed or "" for kind, _ in fields))
         self.line(f"q = p + {layout.size}")
         self.require("q")
         if layout.format == f"{order}B":
-            self.line(f"{run[0][1]} = b[p]")
+            self.line(f"{fields[0][1]} = b[p]")
         else:
-            self.line(f"{', '.join(value for _, value in run)}, = {self.constant(layout.unpack_from)}(b, p)")
-        for kind, value in run:
+            self.line(f"{', '.join(value for _, value in fields)}, = {self.constant(layout.unpack_from)}(b, p)")
+        for kind, value in fields:
             if isinstance(kind, UInt24):
                 order_name = "little" if kind.little else "big"
                 self.line(f"{value} = int.from_bytes({value}, {order_name!r})")
@@ -280,7 +274,7 @@ class Emitter:
             self.line(f"{target}.update(i)")
 
     def flush_dict(self) -> None:
-        """Put the values that wait into the dict of the structure."""
+        """Put the pending values into the dict of the structure."""
         scope = self.scopes[-1]
         if self.stepping:
             return
@@ -317,15 +311,16 @@ class Emitter:
             self.ended = True
             return count
         if count and self._is_signed(kind):
-            self.line(f"if {count} < 0: raise TruncatedField")
-        if count and self._at_once(kind):
+            self.line(f"if {count} < 0: raise DecodeError")
+        if count and self._is_unpacked(kind):
             return self._fixed_array(kind, count)
-        limited = f"{self.variable('z')}" if kind.size else ""
-        if kind.size:
-            self.line(f"{limited}, e = e, min(e, p + {self.reference(kind.size)})")
+        with self.limited(f"min(e, p + {self.reference(kind.size)})") if kind.size else nullcontext():
+            return self._loop(kind, count)
+
+    def _loop(self, kind: Array, count: str) -> str:
+        """Read the elements one by one; return the list, or the count if they are stepped over."""
         stepping_before, self.stepping = self.stepping, self.stepping or (kind.bulk and self.walks)
         elements, index = self.variable("l"), self.variable("n")
-        listed = not self.stepping
         if self.stepping and isinstance(kind.element, Struct) and kind.element.layer.numbered_by:
             self.line("numbers, following = [], None")
             self.scopes[-1].pending.append(("numbers", "numbers"))
@@ -334,7 +329,7 @@ class Emitter:
         if self.mark:
             self.line("marked = []")
             self.scopes[-1].pending.append(("marked", "marked"))
-        if listed:
+        if not self.stepping:
             self.line(f"{elements} = []")
         loop = f"for {index} in range({count}):" if count else f"for {index} in itertools.count():"
         with self.block(loop):
@@ -343,10 +338,9 @@ class Emitter:
             self.loops += 1
             self.element(kind, elements, index)
             self.loops -= 1
-        if kind.size:
-            self.line(f"e = {limited}")
+        result = count if self.stepping else elements
         self.stepping = stepping_before
-        return elements if listed else count
+        return result
 
     def _is_signed(self, kind: Array) -> bool:
         """Whether the count, in front or an earlier field, can be negative."""
@@ -355,7 +349,8 @@ class Emitter:
             counter = next(plain(one) for one in self.scopes[-1].layer.fields_desc if one.name == counter)
         return bool(getattr(counter, "signed", False))
 
-    def _at_once(self, kind: Array) -> bool:
+    def _is_unpacked(self, kind: Array) -> bool:
+        """Whether one ``unpack`` reads all elements."""
         element = kind.element
         plain_number = isinstance(element, Number) and len(element.fixed or "") == 1 and not element.names
         return plain_number and not (kind.size or self.stepping)

@@ -17,15 +17,15 @@ Fill = Callable[[Structure, Mapping[str, bytes]], Any]
 """``(layer, bytes of each field that follows) -> value``."""
 
 
-class TruncatedField(Exception):
-    """A fast decoder met the end of the frame inside a field."""
+class DecodeError(Exception):
+    """A decoder cannot read the bytes. Compiled decoders raise it as it is, for speed."""
 
 
-class Truncated(TruncatedField):
+class Truncated(DecodeError):
     """The bytes end inside a field: ``field`` needed ``needed`` bytes at ``start`` and there were ``had``."""
 
     reason: str = ""
-    """Why the bytes cannot be the field, where that is not that they end."""
+    """Why the bytes cannot be the field; empty: they end."""
 
     def __init__(self, field: str, needed: int, had: int, start: int, partial: Any = None) -> None:
         super().__init__(field, needed, had, start)
@@ -96,7 +96,7 @@ class Kind(Field[Any, Any]):
         return id(self)
 
     def rename(self, name: str) -> None:
-        """Be called otherwise; so are the kinds that it reads itself: an error in them is one of this field."""
+        """Change the name, also of the kinds that it reads itself: an error in them is one of this field."""
         self.name = name
         for part in vars(self).values():
             if isinstance(part, Kind):

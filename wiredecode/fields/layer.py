@@ -15,7 +15,7 @@ from scapy.packet import Packet
 
 from wiredecode.fields.composition import Array, CountOf, LengthOf, Optional, Struct, plain
 from wiredecode.fields.credentials import is_secret_value, without_secrets
-from wiredecode.fields.kind import Emitter, Fill, Kind, Truncated, TruncatedField
+from wiredecode.fields.kind import DecodeError, Emitter, Fill, Kind, Truncated
 from wiredecode.fields.numbers import Number, group_bits
 from wiredecode.fields.sized import Binary, Sized, redacted
 
@@ -63,7 +63,7 @@ class Layer(Packet):
     """Fields among these that it shows also if a whole message leaves their default out."""
     added: ClassVar[Added] = Added.ANYTHING
     by_record: ClassVar[tuple[str, ...]] = ()
-    """Fields of which the record says more or less than the bytes, although nothing is added."""
+    """Fields that differ between record and bytes, although nothing is added."""
     verbatim: ClassVar[tuple[str, ...]] = ()
     """Fields whose values are in the frame as they are compared: a value absent from the frame does not match."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -80,7 +80,7 @@ class Layer(Packet):
         super().__init__(*args, **kw)
 
     def begin(self) -> None:
-        """Set what a layer has besides a packet."""
+        """Initialise the attributes that a layer has besides those of a packet."""
         put(self, "ranges", {})
         put(self, "filled", {})
         put(self, "problem", None)
@@ -97,7 +97,7 @@ class Layer(Packet):
         return layer
 
     def __getattr__(self, attr: str) -> Any:
-        """Make the rest of a packet of a :meth:`bare` layer: most of them no one uses as a packet."""
+        """Make the rest of a packet of a :meth:`bare` layer: few of them are used as packets."""
         if attr not in PACKET_SLOTS:
             return super().__getattr__(attr)
         fields, explicit = self.fields, self.explicit
@@ -191,7 +191,7 @@ class Layer(Packet):
         """Generate code that reads the tagged fields."""
 
     frame_end: ClassVar[Any] = None
-    """Where the first frame of some bytes ends; set where Scapy is to find several in one segment."""
+    """Returns the end of the first frame in some bytes; set if Scapy shall find several in one segment."""
 
     def do_dissect(self, s: bytes) -> bytes:
         end = len(s) if self.frame_end is None else self.frame_end(s)
@@ -404,7 +404,7 @@ def _values(value: Any, defaults: bool) -> Any:
 
 
 class TaggedLayer(Layer):
-    """Base of all: a subclass defines ``read_tagged`` and ``build_tagged``."""
+    """Base of layers with tagged fields: a subclass defines ``read_tagged`` and ``build_tagged``."""
 
     @classmethod
     def emit_tagged(cls, em: Emitter) -> None:
@@ -417,6 +417,6 @@ class TaggedLayer(Layer):
         reader = cls.bare()
         stop = reader.read_tagged(b, p, e)
         if reader.problem is not None:
-            raise TruncatedField
+            raise DecodeError
         target.update(reader.values() if style is None else cls.present(reader.values(), style))
         return stop

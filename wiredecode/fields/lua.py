@@ -1,7 +1,8 @@
 """Declarations as Lua tables, for Wireshark: the fourth reader of ``fields_desc``.
 
-Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and what that needs.
-Conditions become Lua functions; ``ftype`` follows from the kind; a protocol spells kinds of its own (:class:`Script`).
+Every field becomes a table: its name, the function of ``wireshark/runtime.lua`` that reads it, and the parameters of
+that function. Conditions become Lua functions; ``ftype`` follows from the kind. A protocol writes its own kinds
+(:class:`Script`).
 """
 
 from __future__ import annotations

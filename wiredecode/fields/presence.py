@@ -1,4 +1,4 @@
-"""When an optional field is there: an expression, written once and evaluated by each reader in its own way.
+"""Condition for an optional field: an expression, written once and evaluated by each reader in its own way.
 
 ``When("flags & 4 == 4")`` is a Python expression of comparisons, ``and``, ``or``, ``not`` and integer arithmetic. Its
 words are
@@ -16,8 +16,8 @@ words are
                    called with the buffer, the position, the end, and the values in the brackets
 =================  ==================================================================================================
 
-A comparison of a field that is not there, or of more bytes than are left, is false. Names are checked when the layer is
-declared, and nothing of the wire is ever evaluated as code.
+A comparison of an absent field, or of more bytes than are left, is false. Names are checked when the layer is declared,
+and bytes from the wire are never evaluated as code.
 """
 
 import ast
@@ -66,18 +66,18 @@ class When:
         self.optional: set[str] = set()
         """Fields whose presence it asks for."""
         self.measured: set[str] = set()
-        """Lengths of which it asks what is left."""
+        """Lengths whose remaining bytes it asks for (``left_of``)."""
         self._check(self.root)
 
     def __repr__(self) -> str:
         return f"When({self.expression!r})"
 
     def names(self) -> set[str]:
-        """All fields that it speaks of."""
+        """All fields that it names."""
         return self.fields | self.optional
 
     def _check(self, node: ast.expr) -> None:
-        """Refuse what is not foreseen, when the layer is declared; note the fields."""
+        """Refuse an unknown form when the layer is declared; note the fields."""
         match node:
             case ast.BoolOp(values=parts) | ast.Tuple(elts=parts):
                 pass
@@ -146,7 +146,7 @@ def _known(*operators: ast.AST) -> bool:
 
 
 class Speller(ast.NodeTransformer):
-    """Puts code in place of the words of a condition. ``guards`` collects what must hold before a value can be read."""
+    """Replaces the words of a condition by code. ``guards`` collects what must hold before a value can be read."""
 
     def __init__(self, calls: dict[str, Callable[..., Any]], terms: Any) -> None:
         self.calls, self.terms = calls, terms
@@ -188,8 +188,7 @@ class Speller(ast.NodeTransformer):
         there = self.terms.presence(name)
         if there is not None:
             self.guards[there] = None
-        found: str = self.terms.reference(name)
-        return found
+        return self.terms.reference(name)
 
 
 def matcher(pattern: bytes) -> Callable[..., re.Match[bytes] | None]:

@@ -113,13 +113,12 @@ class Sized(Kind):
         if not em.stepping:
             em.line(f"{value} = {self.sliced(em)}")
         elif not self.is_stepped_over(em):
-            em.line("if q > p: b[p:q].decode()")  # only to report bytes that are no text
+            em.line("if q > p: b[p:q].decode()")  # fails if they are not UTF-8
         em.line("p = q")
 
     def is_stepped_over(self, em: Emitter) -> bool:
-        """Whether nothing looks at the bytes."""
-        stepping: bool = em.stepping
-        return stepping
+        """Whether the bytes are skipped, as their value is not needed."""
+        return em.stepping
 
     def decode(self, raw: bytes) -> Any:
         return raw

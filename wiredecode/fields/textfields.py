@@ -60,7 +60,7 @@ class Piece(Kind):
         return *found.span(1), found.end()
 
     def pattern(self, blanks: bytes) -> re.Pattern[bytes] | None:
-        """A pattern of the field, with the value as its group; None: :meth:`scan` has its own way."""
+        """A pattern of the field, with the value as its group; None: :meth:`scan` is overridden."""
         return None
 
     def misfit(self, data: bytes, position: int, end: int, blanks: bytes) -> Truncated:
@@ -105,7 +105,7 @@ class Piece(Kind):
         else:
             found = em.variable("m")
             em.line(f"{found} = {em.constant(pattern.match)}(b, p, e)")
-            em.line(f"if {found} is None: raise TruncatedField")
+            em.line(f"if {found} is None: raise DecodeError")
             em.line(f"p = {found}.end()")
             em.line(f"{value} = {strict}({found}[1])")
         return value
@@ -332,6 +332,6 @@ class Mark(Hidden):
         em.flush()
         stop = em.variable("q")
         em.line(f"{stop} = p + {len(self.mark)}")
-        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise TruncatedField")
+        em.line(f"if b[p:{stop}] != {self.mark!r} or {stop} > e: raise DecodeError")
         em.line(f"p = {stop}")
         return repr(self.mark)

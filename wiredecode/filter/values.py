@@ -40,7 +40,7 @@ def layers_of(frame: Frame, style: Style) -> dict[str, Any]:
         return {}
     try:
         if frame.is_partial:
-            raise compiler.TruncatedField
+            raise compiler.DecodeError
         record, _ = compiler.record(frame.layer, frame.buffer, frame.start, frame.stop, style)
     except compiler.FAILED:
         values = compiler.careful(frame.layer, frame.buffer, frame.start, frame.stop).values

@@ -14,8 +14,8 @@ import numpy as np
 
 from wiredecode.arrays import Int64s
 from wiredecode.fields.credentials import without_secrets
-from wiredecode.fields.cut import forget_cut_fields
 from wiredecode.fields.sized import redacted
+from wiredecode.fields.truncation import remove_truncated_fields
 from wiredecode.frames.columns import COLUMNS, TUNNEL_COLUMNS
 from wiredecode.net.logical_time import packet_of
 
@@ -301,7 +301,7 @@ class Frame:
         else:
             packet = layer = self.layer.within(self.data, 0, len(self.data))
             if self.is_partial:
-                forget_cut_fields(layer, self.data, self.values)
+                remove_truncated_fields(layer, self.data, self.values)
         packet.time = self.time_ns / 1e9
         return packet
 

@@ -53,7 +53,7 @@ class FrameDecoder:
         buffer, start, stop = frame.buffer, frame.start, frame.stop
         try:
             if frame.is_partial:
-                raise compiler.TruncatedField
+                raise compiler.DecodeError
             if style is None:
                 frame.values, reached = self._walk(buffer, start, stop)
             else:

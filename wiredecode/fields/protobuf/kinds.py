@@ -211,8 +211,7 @@ class Embedded(Tagged, Struct):
     """A message inside: ``layer`` declares it."""
 
     def content(self, data: bytes, start: int, stop: int, layer: Layer) -> Layer:
-        inner: Layer = Struct.read(self, data, start, stop, layer)[0]
-        return inner
+        return Struct.read(self, data, start, stop, layer)[0]
 
     def sliced(self, em: Emitter) -> str:
         layer: type[Layer] = self.layer

@@ -309,8 +309,8 @@ class Message(TaggedLayer):
                         em.line(NEXT_TAG)
                     if em.style is not None and kind.name in cls.defaults:
                         cls._emit_default(em, kind, em.style, target)
-        em.line("except IndexError: raise TruncatedField from None")
-        em.line("if p != e: raise TruncatedField")
+        em.line("except IndexError: raise DecodeError from None")
+        em.line("if p != e: raise DecodeError")
 
     @staticmethod
     def _emit_default(em: Emitter, kind: Tagged, style: Style, target: str) -> None:
@@ -335,7 +335,7 @@ class Message(TaggedLayer):
                     with em.block(f"while p < {stop}:"):
                         value = element.emit_at(em, 0) if isinstance(element, Scalar) else ""
                         em.line(f"{values}.append({element.shown(em, value) if em.mode == 'record' else value})")
-                    em.line(f"if p > {stop}: raise TruncatedField")
+                    em.line(f"if p > {stop}: raise DecodeError")
                     em.line(NEXT_TAG)
             with em.block(f"while {tests[0]}:"):
                 value = element.emit(em)

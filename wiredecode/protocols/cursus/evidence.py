@@ -82,7 +82,7 @@ def _batch(data: bytes, start: int, end: int, final: bool) -> Evidence:
             values, reached = compiler.decoder(layer, "head")(data, start, min(end, len(data)))
         except UnicodeDecodeError:
             continue
-        except compiler.TruncatedField:
+        except compiler.DecodeError:
             cut = cut or not whole
             continue
         smallest = layer.fields_desc[-1].element.minimum()

@@ -148,7 +148,7 @@ def fit(dialect: str, data: bytes, start: int, stop: int) -> dict[str, Any] | No
         if read.problem is not None:
             return None
         values, reached, count = read.values, start + read.stop, len(read.values["messages"])
-    except compiler.TruncatedField:
+    except compiler.DecodeError:
         return None
     return values if reached == stop and sound(dialect, values | {"messages": count}) else None
 

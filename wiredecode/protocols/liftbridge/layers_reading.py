@@ -100,7 +100,7 @@ def read(
         return CarriedLayer(frame, layer, data, start, style, fields)
     try:
         if cut:
-            raise compiler.TruncatedField
+            raise compiler.DecodeError
         fields = known.decode(data, 0, len(data))[0]
         if short:
             known.known.put(data, fields)

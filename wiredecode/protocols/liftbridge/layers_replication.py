@@ -134,7 +134,7 @@ class Entries(fields.Array):
         size = em.constant(read_size)
         with em.block(f"while {end} - p > {ENTRY_HEADER}:"):
             em.line(f"e = p + {ENTRY_HEADER} + {size}(b, p + {SIZE_AT})[0]")
-            em.line(f"if e > {end}: raise TruncatedField")
+            em.line(f"if e > {end}: raise DecodeError")
             em.element(self, entries, index)
             em.line(f"{index} += 1")
         em.line(f"e = {end}")
@@ -147,7 +147,7 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     while e - p > ENTRY_HEADER:
         p += ENTRY_HEADER + read_size(b, p + SIZE_AT)[0]
         if p > e:
-            raise compiler.TruncatedField
+            raise compiler.DecodeError
         count += 1
     return count, p
 

@@ -127,7 +127,7 @@ class Remainder(Binary):
     def emit(self, em: Emitter) -> str:
         value, count = em.variable(self.name), em.variable("c")
         em.line(f"{count} = {em.reference('size')} - {em.reference(COUNT)}")
-        em.line(f"if {count} < 0: raise TruncatedField")
+        em.line(f"if {count} < 0: raise DecodeError")
         self.emit_value(em, value, count)
         return value
 

@@ -125,7 +125,7 @@ class OperationDecoder(FrameDecoder):
             else:
                 values, reached = self._walk(buffer, start, stop)
             if style is not None and self.secret and not self.secret.isdisjoint(values):
-                raise compiler.TruncatedField
+                raise compiler.DecodeError
         except compiler.FAILED:
             super().read(frame, style)
             return

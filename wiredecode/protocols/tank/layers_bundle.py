@@ -78,7 +78,7 @@ def greedy(em: Emitter, start: str) -> Iterator[None]:
     em.line(f"{start} = p")
     with em.block("try:"):
         yield
-    with em.block("except TruncatedField:"):
+    with em.block("except DecodeError:"):
         em.line(f"p = {start}")
         em.line("break")
 
@@ -320,7 +320,7 @@ class Chunks(Array):
         em.line(f"{elements}, {limit} = [], e")
         with em.block(f"for {index} in range(len({lengths})):"):
             with em.block(f"if {limit} < {whole} and p + {lengths}[{index}] > {limit}:"):
-                em.line("raise TruncatedField")
+                em.line("raise DecodeError")
             em.line(f"e = min({limit}, p + {lengths}[{index}])")
             em.element(self, elements, index)
         em.line(f"e = {limit}")

@@ -107,7 +107,7 @@ class Tail(fields.Struct):
         em.line(f"{target} = {{}}")
         with em.block("try:"):
             em.scope(self.layer, target, created=True)
-        with em.block("except TruncatedField:"), em.block("if p < e:"):
+        with em.block("except DecodeError:"), em.block("if p < e:"):
             em.line(f"{target}['cut'] = {'show(b[p:e])' if em.mode == 'record' else 'b[p:e]'}")
             em.line("p = e")
         return target

@@ -1,4 +1,4 @@
-"""Values that touch the end of the captured bytes: more bytes may belong to them, so they are unknown.
+"""Removes values that touch the end of the captured bytes: more bytes may belong to them, so they are unknown.
 
 ``topic=ord`` may be the front of ``topic=orders``. A value is kept if its own bytes, or earlier ones, determine its
 end (:attr:`Kind.delimited`).
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], data: bytes) -> None:
+def remove_truncated(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Range], data: bytes) -> None:
     """Remove the values, and their ranges, that may continue after ``data``, the captured bytes.
 
     Trailing blanks belong to no value, and the bytes after the last value may be part of the next one.
@@ -27,14 +27,14 @@ def forget_cut(layer: type[Layer], values: dict[str, Any], ranges: dict[str, Ran
     stop = min(len(data.rstrip(b" \t\r\n")), max((end for _, end in ranges.values()), default=0))
     for path in [path for path, (_, end) in ranges.items() if end >= stop]:
         places = [name or int(index) for name, index in STEP.findall(path)]
-        if may_go_on(layer, places):
+        if may_continue(layer, places):
             del ranges[path]
-            _forget(values, places)
+            _remove(values, places)
 
 
-def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
-    """:func:`forget_cut` for a dissected layer; also removes fields that are not ``known``."""
-    forget_cut(type(layer), layer.fields, layer.flat_ranges(), data)
+def remove_truncated_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> None:
+    """:func:`remove_truncated` for a dissected layer; also removes fields that are not ``known``."""
+    remove_truncated(type(layer), layer.fields, layer.flat_ranges(), data)
     for name in layer.fields.keys() - known.keys():
         del layer.fields[name]
     for name, value in layer.fields.items():
@@ -43,7 +43,7 @@ def forget_cut_fields(layer: Layer, data: bytes, known: Mapping[str, Any]) -> No
     layer.ranges = {name: span for name, span in layer.ranges.items() if name in layer.fields}
 
 
-def may_go_on(layer: type[Layer], places: list[str | int]) -> bool:
+def may_continue(layer: type[Layer], places: list[str | int]) -> bool:
     """Whether the value at a path may be longer than its captured part."""
     kind: Kind | None = None
     for step in places:
@@ -58,8 +58,8 @@ def may_go_on(layer: type[Layer], places: list[str | int]) -> bool:
     return not (isinstance(kind, Struct | Array) or kind is None or kind.delimited or kind.fixed)
 
 
-def _forget(values: Any, places: list[str | int]) -> None:
-    """Take the value at a path out; an element of a list that is left empty goes with it."""
+def _remove(values: Any, places: list[str | int]) -> None:
+    """Remove the value at a path, and from a list all elements from there on."""
     for step in places[:-1]:
         values = getattr(values, "fields", values)  # of a structure that was dissected
         if isinstance(step, int):
