@@ -97,7 +97,7 @@ def test_the_longest_namespace_wins() -> None:
     memory = Session()
     memory.learn_namespace("prod")
     memory.learn_namespace("prod.eu")
-    assert memory.meaning("prod.eu.orders.0.replicate")[1:3] == ("prod.eu", {"stream": "orders", "partition": 0})
+    assert memory.subject_facts("prod.eu.orders.0.replicate")[1:3] == ("prod.eu", {"stream": "orders", "partition": 0})
 
 
 def test_a_replica_does_not_lag_behind_the_stream_of_the_other_cluster() -> None:

@@ -12,8 +12,8 @@ from tests.protocols.test_liftbridge_vectors import by_nr, codes, payload_of
 from tests.support import STYLE
 from wiredecode.frames.frame import Frame
 from wiredecode.protocols.liftbridge import conversation_raft_streams
+from wiredecode.protocols.liftbridge import layers_messagepack_items as items
 from wiredecode.protocols.liftbridge import layers_operations as operations
-from wiredecode.protocols.liftbridge import layers_packing as packing
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge.conversation_raft_streams import RaftStream
 from wiredecode.protocols.liftbridge.layers import PropagatedRequest
@@ -291,7 +291,7 @@ def test_nesting_is_limited() -> None:
     packet = raft.UnknownRpc(b"\x07\x81\xa1X" + deep)
     shown = raft.UnknownRpc.present(packet.values(), STYLE)
     assert shown["unknown_fields"][0]["value"] == deep.hex()
-    assert packing.MAX_DEPTH < 40
+    assert items.MAX_DEPTH < 40
 
 
 def test_bootstrap_is_plain_text() -> None:

@@ -355,8 +355,8 @@ def test_endless_ids_are_not_remembered() -> None:
     frame = one(b"x")
     memory.ask(("ack", "inbox", long), frame, 0, {})
     memory.ask(("reply", "inbox"), frame, 2, {"replica_id": long})
-    assert memory.meaning(long) == conversation_memory.Meaning(numbered=False)
-    assert (len(memory.exchanges), len(memory.meanings)) == (0, 0)
+    assert memory.subject_facts(long) == conversation_memory.SubjectFacts(numbered=False)
+    assert (len(memory.exchanges), len(memory.known_subjects)) == (0, 0)
 
 
 def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
@@ -368,4 +368,4 @@ def test_namespaces_are_learned_from_raft_subjects_and_client_names() -> None:
     names = {"namespace": "my.ns", "server": "a", "purpose": "raft"}
     assert memory.client_named("LIFT.my.ns.a.raft", 1) == names
     assert memory.client_named("LIFT.app", 2) == {}
-    assert memory.meaning("my.ns.s.0.offset").message_type == 6
+    assert memory.subject_facts("my.ns.s.0.offset").message_type == 6

@@ -8,7 +8,7 @@ import pytest
 
 from wiredecode import read
 from wiredecode.frames.frame import Frame
-from wiredecode.protocols.liftbridge.names import entries_spelled
+from wiredecode.protocols.liftbridge.names import entries_text
 from wiredecode.view.screen import ScreenLines
 from wiredecode.view.summary import SummaryLines
 
@@ -65,4 +65,4 @@ def test_append_entries_tells_what_its_entries_do() -> None:
     ],
 )
 def test_entries_in_a_few_words(entries: list[object], told: str) -> None:
-    assert entries_spelled(entries) == told
+    assert entries_text(entries) == told

@@ -14,9 +14,9 @@ from wiredecode.protocols.liftbridge.conversation_memory import (
     MAX_KEY_CHARACTERS,
     NAMESPACE_BEFORE,
     NO_FACTS,
-    Meaning,
     Memory,
-    acked_in,
+    SubjectFacts,
+    ack_namespace,
 )
 from wiredecode.protocols.liftbridge.conversation_raft_streams import LIMIT, PART, UNALIGNED, RpcPiece
 from wiredecode.protocols.liftbridge.layers import LAYERS, Unknown
@@ -29,15 +29,15 @@ from wiredecode.protocols.liftbridge.layers_replication import (
     LONG_HEADER,
     MESSAGE_MAGIC,
     SHORT_HEADER,
-    Odd,
+    BadMessage,
     verify,
 )
-from wiredecode.protocols.liftbridge.names import RAFT_MARK, entries_spelled
+from wiredecode.protocols.liftbridge.names import RAFT_MARK, entries_text
 from wiredecode.protocols.shared.carried import CarriedMessage
 from wiredecode.protocols.shared.pairing import Request, link
 
-MAX_ODD_MESSAGES = 8
-"""Damaged stored messages that one frame names; the rest is counted."""
+MAX_BAD_MESSAGES = 8
+"""Damaged stored messages that one frame names; others are counted."""
 
 REPLICATION_HEADER = 16
 """Epoch and high watermark, in front of the entries."""
@@ -91,29 +91,29 @@ def check_entries(reading: CarriedLayer, start: int) -> None:
     """Verify the CRC-32C and the format of each stored message of a ReplicationResponse."""
     frame, data = reading.frame, reading.data
     shown = reading.fields.get("entries") if reading.style is not None else None
-    count, odd = verify(data, max(data[5], SHORT_HEADER) + REPLICATION_HEADER, len(data))
+    count, bad = verify(data, max(data[5], SHORT_HEADER) + REPLICATION_HEADER, len(data))
     for entry in shown[:count] if shown else ():
         entry["crc_status"] = "good"
-    bad = [message for message in odd if message.stored != message.actual]
-    if odd and not reading.unusual and shown is None:  # entries were stepped over by their sizes alone
+    bad_crcs = [message for message in bad if message.stored != message.actual]
+    if bad and not reading.unusual and shown is None:  # the fast decoder skipped the entries by their sizes
         reading.problem = compiler.careful(reading.layer, data, 0, len(data)).problem
         reading.find_problem()
-    for message in bad:
+    for message in bad_crcs:
         if shown is not None and message.number < len(shown):
             shown[message.number]["crc_status"] = "bad"
-    for message in odd[:MAX_ODD_MESSAGES]:
-        _find_odd(frame, message, start)
+    for message in bad[:MAX_BAD_MESSAGES]:
+        _report_bad(frame, message, start)
     if count:
-        reading.generate("messages_crc_status", "bad" if bad else "good")
-    if len(odd) > MAX_ODD_MESSAGES:
-        text = f"{len(bad)} of {count} stored messages have a bad CRC"
+        reading.generate("messages_crc_status", "bad" if bad_crcs else "good")
+    if len(bad) > MAX_BAD_MESSAGES:
+        text = f"{len(bad_crcs)} of {count} stored messages have a bad CRC"
         frame.find("error", "checksum", "message-crc", text, f"{NAME}.entries")
     if "surplus" in reading.fields and reading.problem is None:
         text = "bytes after the last entry are too few for another one: followers ignore them"
         frame.find("note", "protocol", "surplus-bytes", text, f"{NAME}.surplus")
 
 
-def _find_odd(frame: Frame, message: Odd, start: int) -> None:
+def _report_bad(frame: Frame, message: BadMessage, start: int) -> None:
     field, at = f"{NAME}.entries[{message.number}]", start + message.position + ENTRY_HEADER
     if message.stored != message.actual:
         text = f"CRC-32C of stored message {message.number} is {message.actual:#010x}, it says {message.stored:#010x}"
@@ -124,8 +124,8 @@ def _find_odd(frame: Frame, message: Odd, start: int) -> None:
         frame.find("warning", "malformed", "message-magic", text, f"{field}.magic_byte", where)
 
 
-CHECKED_TYPES = (names.ACK, 5, 8, 9)
-"""Types whose contents :func:`check_contents` looks at."""
+CHECKED_TYPES = (names.ACK, names.RAFT_JOIN_RESPONSE, names.PROPAGATED_REQUEST, names.PROPAGATED_RESPONSE)
+"""Types whose contents :func:`check_contents` checks."""
 
 
 def check_contents(message_type: int, reading: CarriedLayer) -> None:
@@ -134,15 +134,15 @@ def check_contents(message_type: int, reading: CarriedLayer) -> None:
     if message_type == names.ACK and "ack_error" in fields and reading.number("ack_error"):
         name = names.ACK_ERRORS.get(reading.number("ack_error"), "an unknown error")
         frame.find("note", "response", "refused", f"the message was refused: {name}", f"{NAME}.ack_error")
-    elif message_type == 5 and fields.get("error"):
+    elif message_type == names.RAFT_JOIN_RESPONSE and fields.get("error"):
         message = f"the server may not join: {printable(fields['error'])}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")
-    elif message_type == 9 and "error" in fields:
+    elif message_type == names.PROPAGATED_RESPONSE and "error" in fields:
         number = number_in(fields["error"], "code")
         code = names.GRPC_CODES.get(number, number)
         message = f"the operation was refused: {code}: {printable(fields['error'].get('msg', ''))}"
         frame.find("note", "response", "refused", message, f"{NAME}.error")
-    elif message_type == 8 and reading.problem is None:
+    elif message_type == names.PROPAGATED_REQUEST and reading.problem is None:
         op = reading.number("op")
         if f"{names.OPS.get(op, '').lower()}_op" not in fields:
             name = names.OPS.get(op, f"operation {op}")
@@ -190,21 +190,21 @@ def decode_envelope(frame: Frame, message: CarriedMessage, style: Style | None, 
             check_contents(code, reading)
         if message.subject is not None and (shape := NAMESPACE_BEFORE.get(code)) is not None:
             memory.learn_from(frame, shape, message.subject)
-        meaning = memory.meaning(message.subject)
-        _relate(message, code, reading, memory, meaning)
-        if code == names.PUBLISH and meaning.tail:
-            _stored(meaning, start, reading)
+        of_subject = memory.subject_facts(message.subject)
+        _link(message, code, reading, memory, of_subject)
+        if code == names.PUBLISH and of_subject.tail:
+            _decode_stored_value(of_subject, start, reading)
 
 
-def _relate(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Memory, meaning: Meaning) -> None:
-    """Tie responses to requests and acks to publishes; compare the type with what subject and request say."""
-    frame, fields, facts, expected = reading.frame, reading.fields, meaning.facts, meaning.message_type
-    subject, hop, namespace = message.subject, None, meaning.namespace
+def _link(message: CarriedMessage, code: int, reading: CarriedLayer, memory: Memory, of_subject: SubjectFacts) -> None:
+    """Link responses to requests and acks to publishes; compare the type with the one that subject and request need."""
+    frame, fields, facts, expected = reading.frame, reading.fields, of_subject.facts, of_subject.message_type
+    subject, hop, namespace = message.subject, None, of_subject.namespace
     if code == names.PUBLISH:
-        if not meaning.numbered and "partition" not in fields and frame.status == OK:
+        if not of_subject.numbered and "partition" not in fields and frame.status == OK:
             facts = FIRST_PARTITION
         inbox = fields.get("ack_inbox")
-        namespace = memory.servers.get(frame.connection.number) or namespace or (acked_in(inbox) if inbox else None)
+        namespace = memory.servers.get(frame.connection.number) or namespace or (inbox and ack_namespace(inbox)) or None
         if inbox and reading.number("ack_policy") != names.NO_ACK:
             frame.expects_response = True
             memory.ask(("ack", inbox, fields.get("correlation_id", "")), frame, code, NO_FACTS)
@@ -245,9 +245,9 @@ FIRST_PARTITION = {"partition": 0}
 RESPONSES = frozenset(names.REQUESTS.values())
 
 
-def _stored(meaning: Meaning, start: int, reading: CarriedLayer) -> None:
+def _decode_stored_value(of_subject: SubjectFacts, start: int, reading: CarriedLayer) -> None:
     """The value of a message for one of Liftbridge's own streams."""
-    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(meaning.tail.partition(".")[0])
+    layer = {"activity": ActivityStreamEvent, "cursors": Cursor}.get(of_subject.tail.partition(".")[0])
     if layer is None or "value" not in reading.fields:
         return
     decoded = compiler.careful(reading.layer, reading.data, 0, len(reading.data))
@@ -267,9 +267,9 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
     """Payloads without an envelope on the subjects of the metadata group."""
     subject, data, start = message.subject or "", message.payload, message.start
     _, mark, rest = subject.partition(RAFT_MARK)
-    namespace = memory.meaning(subject).namespace
+    namespace = memory.subject_facts(subject).namespace
     if not mark:
-        _dialled(frame, subject, data, start, style, memory)
+        _dial_response(frame, subject, data, start, style, memory)
     elif rest in ("bootstrap", "bootstrap.reply"):
         _claim(read(frame, raft.RaftBootstrap, data, start, style), namespace)
     elif rest.endswith(".accept"):
@@ -283,17 +283,18 @@ def decode_metadata(frame: Frame, message: CarriedMessage, style: Style | None, 
                 memory.raft.dial(reply, inbox)
                 memory.ask(("reply", reply), frame, NO_TYPE, {"namespace": namespace})
     elif ".request._INBOX." in rest and not frame.is_partial:
-        _stream(frame, subject, data, start, style, memory, namespace)
+        _raft_stream(frame, subject, data, start, style, memory, namespace)
 
 
 def _claim(reading: CarriedLayer, namespace: str | None) -> None:
+    """Make the frame one of Liftbridge, of the type of this layer."""
     reading.frame.protocol, reading.frame.type = NAME, reading.layer.__name__
     reading.carry()
     if namespace is not None:
         reading.generate("namespace", namespace)
 
 
-def _dialled(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
+def _dial_response(frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory) -> None:
     """The callee's answer to a dial."""
     response = raft.RaftConnectResponse(data)
     inbox = response.fields.get("inbox")
@@ -314,7 +315,7 @@ REMARKS = {
 }
 
 
-def _stream(
+def _raft_stream(
     frame: Frame, subject: str, data: bytes, start: int, style: Style | None, memory: Memory, namespace: str | None
 ) -> None:
     key = subject, frame.connection.number, frame.side
@@ -326,7 +327,7 @@ def _stream(
             frame.protocol, frame.type = NAME, _type_of(piece)
             if namespace is not None:
                 reading.generate("namespace", namespace)
-            entries = entries_spelled(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
+            entries = entries_text(reading.fields.get("entries") or ()) if piece.layer is raft.AppendEntries else ""
             if entries:
                 reading.generate("operations", entries)
         reading.carry()
@@ -339,7 +340,7 @@ def _stream(
             frame.code = piece.data[0] if frame.code is None else frame.code
             if memory.raft.sent(key, Request(frame.id, frame.time_ns)):
                 frame.expects_response = True
-        elif issubclass(piece.layer, raft.Answer):
+        elif issubclass(piece.layer, raft.RpcResponse):
             rpc = memory.raft.answered(key, frame.time_ns)
             if rpc is not None and frame.request is None:
                 link(frame, rpc)

@@ -1,4 +1,4 @@
-"""State of Liftbridge in a capture: requests, publishes, acks, and the meanings of subjects.
+"""State of Liftbridge in a capture: requests, publishes, acks, namespaces and subjects.
 
 A request and its response usually travel on different NATS connections, and each message is seen once per hop.
 """
@@ -23,8 +23,8 @@ Key = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Passage(Hop):
-    """A request or a publish as it was seen on one connection."""
+class RequestHop(Hop):
+    """A request or a publish on one connection."""
 
     message_type: int
     facts: dict[str, Any]
@@ -36,7 +36,7 @@ MAX_EXCHANGES = 10_000
 MAX_HOPS = 16
 """Copies of one request that are remembered."""
 MAX_SUBJECTS = 4096
-"""Subjects whose meaning is remembered."""
+"""Subjects whose facts are remembered."""
 MAX_NAMESPACES = 64
 MAX_SERVERS = 4096
 """Connections of servers whose namespace is remembered."""
@@ -57,7 +57,7 @@ NAMESPACE_BEFORE = {
 """The namespace in subjects of messages that only servers send, by message type: the capture may begin late."""
 
 
-class Meaning(NamedTuple):
+class SubjectFacts(NamedTuple):
     """Facts in a subject: the message type to expect, and the stream and partition it names."""
 
     message_type: int | None = None
@@ -74,52 +74,52 @@ class Meaning(NamedTuple):
 class Memory(CarriedSession):
     """State from messages of one capture that others need; bounded. Decoding is added in :mod:`.conversation`."""
 
-    exchanges: Newest[Key, list[Passage]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
+    exchanges: Newest[Key, list[RequestHop]] = field(default_factory=lambda: Newest(MAX_EXCHANGES))
     forgets: bool = False
-    """More requests came than are remembered."""
+    """True after more requests than are remembered."""
     raft: RaftStreams = field(default_factory=RaftStreams)
     namespaces: dict[str, None] = field(default_factory=lambda: {DEFAULT_NAMESPACE: None})
     servers: Newest[int, str] = field(default_factory=lambda: Newest(MAX_SERVERS))
     """Namespaces of servers, by connection."""
-    meanings: dict[str | None, Meaning] = field(default_factory=dict)
+    known_subjects: dict[str | None, SubjectFacts] = field(default_factory=dict)
 
     def learn_namespace(self, namespace: str) -> None:
         if namespace not in self.namespaces and len(self.namespaces) < MAX_NAMESPACES:
             self.namespaces[namespace] = None
-            self.meanings.clear()
+            self.known_subjects.clear()
 
-    def meaning(self, subject: str | None) -> Meaning:
-        known = self.meanings.get(subject)
+    def subject_facts(self, subject: str | None) -> SubjectFacts:
+        known = self.known_subjects.get(subject)
         if known is None:
             if subject is None or len(subject) > MAX_KEY_CHARACTERS:
-                return Meaning(numbered=numbered(subject))
-            if len(self.meanings) >= MAX_SUBJECTS:
-                self.meanings.clear()
+                return SubjectFacts(numbered=numbered(subject))
+            if len(self.known_subjects) >= MAX_SUBJECTS:
+                self.known_subjects.clear()
             if RAFT_MARK in subject:
                 self.learn_namespace(subject.partition(RAFT_MARK)[0])
-            known = self.meanings[subject] = self._meaning(subject)._replace(numbered=numbered(subject))
+            known = self.known_subjects[subject] = self._subject_facts(subject)._replace(numbered=numbered(subject))
         return known
 
-    def _meaning(self, subject: str) -> Meaning:
+    def _subject_facts(self, subject: str) -> SubjectFacts:
         before, mark, rest = subject.partition(RAFT_MARK)
         if mark:
-            return Meaning(RAFT_SUBJECTS.get(rest.partition(".")[0]), before)
+            return SubjectFacts(RAFT_SUBJECTS.get(rest.partition(".")[0]), before)
         found = [namespace for namespace in self.namespaces if subject.startswith(namespace + ".")]
         if not found:
-            return Meaning(namespace=acked_in(subject))
+            return SubjectFacts(namespace=ack_namespace(subject))
         namespace = max(found, key=len)
         tail = subject[len(namespace) + 1 :]
         stream, _, last = tail.rpartition(".")
         stream, _, partition = stream.rpartition(".")
         if last in PARTITION_SUBJECTS and partition.isdecimal() and stream:
             facts = {"stream": printable(stream), "partition": int(partition[:10])}
-            return Meaning(PARTITION_SUBJECTS[last], namespace, facts, tail)
+            return SubjectFacts(PARTITION_SUBJECTS[last], namespace, facts, tail)
         own = OWN_SUBJECTS.get(tail.partition(".")[0])
-        return Meaning(own, None if own is None else namespace, {}, tail)
+        return SubjectFacts(own, None if own is None else namespace, {}, tail)
 
     def learn_from(self, frame: Frame, shape: re.Pattern[str], subject: str) -> None:
         """Learn namespaces from a message that only servers send: that of its subject, and of the client's server."""
-        namespace = self.meaning(subject).namespace
+        namespace = self.subject_facts(subject).namespace
         if namespace is None and (found := shape.match(subject)):
             namespace = found[1]
             self.learn_namespace(namespace)
@@ -133,15 +133,15 @@ class Memory(CarriedSession):
             self.forgets = True
             message = f"more than {MAX_EXCHANGES} requests: from here on the oldest is forgotten"
             frame.find("note", "limit", "outstanding", message)
-        hop = Passage(frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts)
+        hop = RequestHop(frame.id, frame.time_ns, frame.connection.number, frame.side, message_type, facts)
         hops = self.exchanges.get(key)
         if hops is None:
             self.exchanges.put(key, [hop])
         elif len(hops) < MAX_HOPS:
             hops.append(hop)
 
-    def answer(self, key: Key, frame: Frame) -> Passage | None:
-        """The request of a response: the one the other side of the connection sent, or else the first seen."""
+    def answer(self, key: Key, frame: Frame) -> RequestHop | None:
+        """The request of a response: from the other side of the connection, or else the first captured."""
         hops = self.exchanges.get(key) or ()
         for hop in hops:
             if hop.connection == frame.connection.number and hop.side != frame.side:
@@ -149,8 +149,8 @@ class Memory(CarriedSession):
         return hops[0] if hops else None
 
 
-def acked_in(inbox: str) -> str | None:
-    """The namespace in a subject for acks that a server made."""
+def ack_namespace(inbox: str) -> str | None:
+    """The namespace in a server's subject for acks."""
     found = ACK_INBOX.match(inbox)
     return None if found is None else found[1]
 
@@ -159,5 +159,5 @@ NUMBERED = re.compile(r"\.[1-9][0-9]*\Z")
 
 
 def numbered(subject: str | None) -> bool:
-    """Whether a subject is that of a partition from 1 on, or of a stream that is called so, or not known."""
+    """Whether a subject ends with a partition number from 1 on, as a stream's name can, or is not known."""
     return not subject or NUMBERED.search(subject) is not None

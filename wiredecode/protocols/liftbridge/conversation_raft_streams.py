@@ -1,4 +1,4 @@
-"""Raft's byte streams, one per inbox subject: cut into RPCs and answers as their NATS messages come.
+"""Raft's byte streams, one per inbox subject: cut into RPCs and responses as their NATS messages come.
 
 A message usually holds one RPC, but only the stream counts: an RPC may span messages, a message may hold several. Each
 hop of a NATS message is a separate stream, identified by subject, connection and direction.
@@ -12,7 +12,7 @@ from wiredecode.fields import Truncated
 from wiredecode.fields.layer import Layer
 from wiredecode.protocols.liftbridge import layers_raft as raft
 from wiredecode.protocols.liftbridge import names
-from wiredecode.protocols.liftbridge.layers_packing import skip
+from wiredecode.protocols.liftbridge.layers_messagepack_items import skip
 from wiredecode.protocols.shared.pairing import Newest, Request
 
 MAX_STREAMS = 1024
@@ -24,9 +24,9 @@ MAX_HELD_BYTES = 64 * 1024 * 1024
 MAX_SNAPSHOT_BYTES = 1024 * 1024 * 1024
 """Largest size of a snapshot that is believed."""
 MAX_OUTSTANDING = 1000
-"""RPCs of one stream that wait for their answer."""
+"""RPCs of one stream that wait for their response."""
 QUIET_NS = 20_000_000
-"""After a loss, RPCs and answers are counted again from the first RPC with no bytes before it for this long."""
+"""After a loss, RPCs and responses are counted again from the first RPC with no bytes before it for this long."""
 
 MAPS = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
 STRINGS = frozenset([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB])
@@ -35,7 +35,7 @@ PART, UNALIGNED, LIMIT = "part", "unaligned", "limit"
 
 
 class RpcPiece(NamedTuple):
-    """Part of a stream in a message: a whole RPC, answer or snapshot, or bytes of one."""
+    """Part of a stream in a message: a whole RPC, response or snapshot, or bytes of one."""
 
     layer: type[Layer]
     data: bytes
@@ -59,7 +59,7 @@ class RaftStream:
     snapshot_left: int = 0
     outstanding: deque[Request] = field(default_factory=lambda: deque(maxlen=MAX_OUTSTANDING))
     counts: bool = True
-    """No RPC and no answer is missing in ``outstanding``."""
+    """No RPC and no response is missing in ``outstanding``."""
     sent_ns: int = 0
     """Time of the last RPC."""
     answered_ns: int = 0
@@ -70,12 +70,12 @@ class RaftStream:
         return len(self.pending) + len(self.snapshot or b"")
 
     def lose_count(self, time_ns: int) -> None:
-        """An RPC or an answer may be missing."""
+        """An RPC or a response may be missing."""
         self.outstanding.clear()
         self.counts, self.answered_ns = False, max(self.answered_ns, time_ns)
 
     def send(self, rpc: Request) -> None:
-        """Remember an RPC. One direction may wait for its gaps: then answers come before their RPCs."""
+        """Remember an RPC. One direction may wait for its gaps: then responses come before their RPCs."""
         before, self.sent_ns = self.sent_ns, max(self.sent_ns, rpc.time_ns)
         if rpc.time_ns < self.answered_ns:
             self.lose_count(self.answered_ns)
@@ -85,7 +85,7 @@ class RaftStream:
             self.outstanding.append(rpc)
 
     def answer(self, time_ns: int) -> Request | None:
-        """The RPC that an answer is for: answers come in the order of the RPCs."""
+        """The RPC of a response: responses come in the order of the RPCs."""
         self.answered_ns = max(self.answered_ns, time_ns)
         if not self.outstanding:
             self.counts = False
@@ -135,7 +135,7 @@ class RaftStream:
         return RpcPiece(layer, whole, None if before else start), start + len(whole) - before
 
     def _begins(self, data: bytes | bytearray) -> bool:
-        """Whether an RPC or an answer may begin with ``data``; prepares to step over it."""
+        """Whether an RPC or a response may begin with ``data``; prepares to step over it."""
         if data[0] in STRINGS:
             self.position, self.items = 0, 2
         elif (data[0] in names.RPC_TYPES and len(data) == 1) or (data[0] < 0x80 and data[1:2] and data[1] in MAPS):
@@ -169,9 +169,9 @@ class RaftStream:
 
 
 def layer_of(data: bytes) -> type[Layer]:
-    """The layer of a whole RPC or answer."""
+    """The layer of a whole RPC or response."""
     if data[0] in STRINGS:
-        return raft.answer_layer(data)
+        return raft.response_layer(data)
     return raft.REQUESTS.get(data[0], raft.UnknownRpc)
 
 
@@ -210,7 +210,7 @@ class RaftStreams:
         return pieces
 
     def interrupt(self, connection: int, side: int, time_ns: int) -> None:
-        """Messages of one direction were lost: its streams begin anew, and answers cannot be counted for a while."""
+        """Messages of one direction were lost: its streams begin anew, and responses cannot be counted for a while."""
         for key, stream in self.streams.items():
             if key[1] == connection:
                 stream.lose_count(time_ns)
@@ -219,12 +219,12 @@ class RaftStreams:
                     stream.reset()
 
     def sent(self, key: Key, rpc: Request) -> bool:
-        """Remember an RPC; return whether its answer can be known."""
+        """Remember an RPC; return whether its response can be known."""
         self.streams[key].send(rpc)
         return key[0] in self.peers
 
     def answered(self, key: Key, time_ns: int) -> Request | None:
-        """The RPC that an answer is for."""
+        """The RPC of a response."""
         subject, connection, side = key
         inbox = self.peers.get(subject)
         if inbox is None:
@@ -235,7 +235,7 @@ class RaftStreams:
         self.dials.put(reply, inbox)
 
     def accept(self, reply: str, inbox: str) -> None:
-        """The answer to a dial: both inboxes are known now."""
+        """The response to a dial: both inboxes are known now."""
         caller = self.dials[reply]
         self.peers.put(caller, inbox)
         self.peers.put(inbox, caller)

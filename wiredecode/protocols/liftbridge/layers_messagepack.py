@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from wiredecode.fields import Array, Boolean, Int64, Kind, Malformed, Rest, Struct, Text, Truncated, printable, text
 from wiredecode.fields.layer import Layer, TaggedLayer
-from wiredecode.protocols.liftbridge import layers_packing as packing
+from wiredecode.protocols.liftbridge import layers_messagepack_items as items
 
 
 class Keyed(Kind):
-    """Base of all: ``key`` is the name on the wire. Values of another family than ``families`` stay undeclared."""
+    """Base of all members of a map: ``key`` is the name on the wire. Other values than ``families`` stay undeclared."""
 
     tagged = True
     families: ClassVar[tuple[str, ...]] = ()
@@ -24,11 +24,11 @@ class Keyed(Kind):
         super().__init__(*args, **kw)
         self.key = key
 
-    def fits(self, item: packing.Item) -> bool:
+    def fits(self, item: items.Item) -> bool:
         """Whether an item can be the value."""
         return item.family in self.families
 
-    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
+    def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[Any, int]:
         """The value of an item and the position after it."""
         return item.value, item.stop
 
@@ -41,7 +41,7 @@ class Integer(Keyed, Int64):
     families = ("number",)
 
     def written(self, value: int, code: int) -> bytes:
-        return packing.write_number(value, code)
+        return items.write_number(value, code)
 
 
 class Truth(Keyed, Boolean):
@@ -51,17 +51,17 @@ class Truth(Keyed, Boolean):
         return bool(value)
 
     def written(self, value: bool, code: int) -> bytes:
-        return bytes([packing.TRUE if value else packing.FALSE])
+        return bytes([items.TRUE if value else items.FALSE])
 
 
 class String(Keyed, Text):
     families = ("raw",)
 
-    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
+    def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[str, int]:
         return text(item.value), item.stop
 
     def written(self, value: str, code: int) -> bytes:
-        return packing.write_raw(self.encode(value), code)
+        return items.write_raw(self.encode(value), code)
 
 
 class Raw(Keyed, Rest):
@@ -70,7 +70,7 @@ class Raw(Keyed, Rest):
     families = ("raw", "nil")
 
     def written(self, value: bytes | None, code: int) -> bytes:
-        return bytes([packing.NIL]) if value is None else packing.write_raw(value, code)
+        return bytes([items.NIL]) if value is None else items.write_raw(value, code)
 
 
 class Maps(Keyed, Array):
@@ -81,17 +81,17 @@ class Maps(Keyed, Array):
     def __init__(self, key: str, name: str, layer: "type[MapLayer]", doc: str = "") -> None:
         super().__init__(key, name, layer, doc, count=None)
 
-    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:
+    def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[list[Any], int]:
         if item.family == "nil":
             return [], item.stop
-        if item.value > packing.MAX_ELEMENTS:
-            raise Malformed(self.name, f"more than {packing.MAX_ELEMENTS} elements", item.stop)
+        if item.value > items.MAX_ELEMENTS:
+            raise Malformed(self.name, f"more than {items.MAX_ELEMENTS} elements", item.stop)
         return self.read_elements(data, item.stop, end, layer, item.value)
 
     def written(self, value: Any, code: int) -> bytes:
-        if not value and code in (packing.NIL, 0):
-            return bytes([packing.NIL])
-        return packing.write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
+        if not value and code in (items.NIL, 0):
+            return bytes([items.NIL])
+        return items.write_count(len(value), code, "array") + b"".join(bytes(element) for element in value)
 
 
 class PackedMap(Keyed, Struct):
@@ -99,14 +99,14 @@ class PackedMap(Keyed, Struct):
 
     families = ("raw",)
 
-    def fits(self, item: packing.Item) -> bool:
+    def fits(self, item: items.Item) -> bool:
         return super().fits(item) and whole(self.layer, item.value, 0, len(item.value)) is not None
 
-    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
+    def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[Layer, int]:
         return self.layer.within(data, item.stop - len(item.value), item.stop), item.stop
 
     def written(self, value: Any, code: int) -> bytes:
-        return packing.write_raw(bytes(value), code)
+        return items.write_raw(bytes(value), code)
 
 
 class PackedTexts(Keyed, Array):
@@ -117,32 +117,32 @@ class PackedTexts(Keyed, Array):
     def __init__(self, key: str, name: str, doc: str = "") -> None:
         super().__init__(key, name, Text(name), doc, count=None)
 
-    def fits(self, item: packing.Item) -> bool:
+    def fits(self, item: items.Item) -> bool:
         if item.family != "raw":
             return super().fits(item)
         texts = read_texts(item.value)
         return texts is not None and self.packed(texts) == item.value
 
-    def value_of(self, item: packing.Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
+    def value_of(self, item: items.Item, data: bytes, end: int, layer: Layer) -> tuple[list[str], int]:
         return (read_texts(item.value) or [] if item.family == "raw" else []), item.stop
 
     def packed(self, texts: list[str]) -> bytes:
-        raws = [packing.write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
-        return packing.write_count(len(texts), 0, "array") + b"".join(raws)
+        raws = [items.write_raw(each.encode("utf-8", "surrogateescape")) for each in texts]
+        return items.write_count(len(texts), 0, "array") + b"".join(raws)
 
     def written(self, value: Any, code: int) -> bytes:
-        if not value and code in (packing.NIL, 0):
-            return bytes([packing.NIL])
-        return packing.write_raw(self.packed(value), code)
+        if not value and code in (items.NIL, 0):
+            return bytes([items.NIL])
+        return items.write_raw(self.packed(value), code)
 
 
 def read_texts(data: bytes) -> list[str] | None:
     """The texts of an array that fills ``data``; None: it is none."""
     try:
-        head = packing.read_item("array", data, 0, len(data))
+        head = items.read_item("array", data, 0, len(data))
         found, position = [], head.stop
-        for _ in range(head.value if head.family == "array" and head.value <= packing.MAX_ELEMENTS else 0):
-            item = packing.read_item("text", data, position, len(data))
+        for _ in range(head.value if head.family == "array" and head.value <= items.MAX_ELEMENTS else 0):
+            item = items.read_item("text", data, position, len(data))
             if item.family != "raw":
                 return None
             found.append(text(item.value))
@@ -152,8 +152,8 @@ def read_texts(data: bytes) -> list[str] | None:
     return found if head.family == "array" and position == len(data) else None
 
 
-class Meaning(Struct):
-    """Meaning of the bytes of another field: read with them, never written."""
+class Interpretation(Struct):
+    """The bytes of another field, decoded: read with them, never written."""
 
     tagged = True
     key = ""
@@ -170,7 +170,7 @@ class Verbatim(Rest):
 
     def present(self, value: Any, show: Callable[[bytes], str]) -> Any:
         try:
-            return packing.to_python(value, show)[0]
+            return items.to_python(value, show)[0]
         except Truncated:
             return show(value)
 
@@ -205,10 +205,10 @@ class Pair(NamedTuple):
 
 
 class MapLayer(TaggedLayer):
-    """Base of all maps. With ``answer`` a raw precedes the map: the error of an RPC, empty if there is none."""
+    """Base of all maps. ``starts_with_error``: before the map is a raw, the error of an RPC or empty."""
 
     __slots__ = ("codes", "pairs")
-    answer: ClassVar[bool] = False
+    starts_with_error: ClassVar[bool] = False
 
     def begin(self) -> None:
         self.pairs: list[Pair] = []
@@ -224,11 +224,11 @@ class MapLayer(TaggedLayer):
         self.pairs, self.codes = [], [0, 0]
         kinds = {kind.key: kind for kind in self.fields_desc if isinstance(kind, Keyed)}
         try:
-            if self.answer:
+            if self.starts_with_error:
                 position = self._read_error(data, position, end)
-            item = packing.read_item("map", data, position, end)
-            if item.family != "map" or item.value > packing.MAX_PAIRS:
-                raise Malformed("map", f"not a map of up to {packing.MAX_PAIRS} pairs", position)
+            item = items.read_item("map", data, position, end)
+            if item.family != "map" or item.value > items.MAX_PAIRS:
+                raise Malformed("map", f"not a map of up to {items.MAX_PAIRS} pairs", position)
             position, self.codes[1] = item.stop, item.code
             for _ in range(item.value):
                 position = self._read_pair(kinds, data, position, end)
@@ -237,7 +237,7 @@ class MapLayer(TaggedLayer):
         return position
 
     def _read_error(self, data: bytes, position: int, end: int) -> int:
-        item = packing.read_item("error", data, position, end)
+        item = items.read_item("error", data, position, end)
         if item.family != "raw":
             raise Malformed("error", "an answer begins with a string", position)
         self.fields["error"], self.codes[0] = text(item.value), item.code
@@ -245,13 +245,13 @@ class MapLayer(TaggedLayer):
         return item.stop
 
     def _read_pair(self, kinds: dict[str, Keyed], data: bytes, start: int, end: int) -> int:
-        key = packing.read_item("key", data, start, end)
+        key = items.read_item("key", data, start, end)
         if key.family != "raw":
             raise Malformed("key", "a key is a string", start)
         name = text(key.value)
         kind = kinds.get(name)
         if kind is not None and kind.name not in self.fields:
-            item = packing.read_item(kind.name, data, key.stop, end)
+            item = items.read_item(kind.name, data, key.stop, end)
             if kind.fits(item):
                 self.pairs.append(Pair(kind.name, 0, key.code, item.code))
                 try:
@@ -262,7 +262,7 @@ class MapLayer(TaggedLayer):
                     raise
                 self.ranges[kind.name] = (start, stop)
                 return stop
-        stop, missing = packing.skip(data, key.stop, end, 1)
+        stop, missing = items.skip(data, key.stop, end, 1)
         if missing:
             raise Truncated(f"unknown_fields.{printable(name)}", 1, 0, stop)
         unknown = UnknownKey(key=name, value=data[key.stop : stop])
@@ -284,18 +284,18 @@ class MapLayer(TaggedLayer):
             kind, value = kinds[pair.name], self.fields[pair.name]
             if isinstance(kind, UnknownKeys):
                 if pair.at < len(value):
-                    out.append(packing.write_raw(value[pair.at].key.encode("utf-8", "surrogateescape"), pair.key_code))
+                    out.append(items.write_raw(value[pair.at].key.encode("utf-8", "surrogateescape"), pair.key_code))
                     out[-1] += value[pair.at].value
             elif kind.key:
-                out.append(packing.write_raw(kind.key.encode(), pair.key_code) + kind.written(value, pair.code))
+                out.append(items.write_raw(kind.key.encode(), pair.key_code) + kind.written(value, pair.code))
         error = b""
-        if self.answer:
-            error = packing.write_raw(self.getfieldval("error").encode("utf-8", "surrogateescape"), self.codes[0])
-        return error + packing.write_count(len(out), self.codes[1], "map") + b"".join(out)
+        if self.starts_with_error:
+            error = items.write_raw(self.getfieldval("error").encode("utf-8", "surrogateescape"), self.codes[0])
+        return error + items.write_count(len(out), self.codes[1], "map") + b"".join(out)
 
 
 class ErrorText(Text):
-    """Text before the map of an answer."""
+    """Text before the map of a response."""
 
     tagged = True
     key = ""

@@ -4,7 +4,7 @@ Source: liftbridge-io/nats-on-a-log (nats_transport.go) and hashicorp/raft (comm
 server dials another with a JSON request; then each side publishes bytes to the other's inbox::
 
     caller:  type u8 | MessagePack map                  for each RPC; after InstallSnapshot the snapshot's bytes
-    callee:  MessagePack string (error) | MessagePack map   for each answer, in order
+    callee:  MessagePack string (error) | MessagePack map   for each response, in order
 
 Keys are the names of Go's struct fields, those of the RPC header included.
 """
@@ -48,7 +48,7 @@ class GoTime(messagepack.Raw):
         return rfc3339_ns(seconds * 1_000_000_000 + int.from_bytes(value[9:13], "big"))
 
 
-# Finding each other.
+# Servers find each other.
 
 
 class RaftConnectRequest(JsonObject):
@@ -109,22 +109,22 @@ class LogEntry(messagepack.MapLayer):
         messagepack.Raw("Data", "data", "protobuf RaftLog of commands, MessagePack of configurations"),
         messagepack.Raw("Extensions", "extensions", "of the application"),
         GoTime("AppendedAt", "appended_at", "when the leader wrote it"),
-        messagepack.Meaning("raft_log", RaftLog, "what a command does"),
-        messagepack.Meaning("configuration", Configuration, "the servers of a configuration"),
+        messagepack.Interpretation("raft_log", RaftLog, "what a command does"),
+        messagepack.Interpretation("configuration", Configuration, "the servers of a configuration"),
     )
 
     def read_tagged(self, data: bytes, position: int, end: int) -> int:
         stop = super().read_tagged(data, position, end)
-        meaning, raw = MEANINGS.get(self.fields.get("log_type", -1)), self.fields.get("data")
-        if meaning is not None and raw:
+        kind, raw = INTERPRETATIONS.get(self.fields.get("log_type", -1)), self.fields.get("data")
+        if kind is not None and raw:
             last = self.ranges["data"][1]
-            inner = messagepack.whole(meaning.layer, data, last - len(raw), last)
+            inner = messagepack.whole(kind.layer, data, last - len(raw), last)
             if inner is not None:
-                self.fields[meaning.name], self.ranges[meaning.name] = inner, (last - len(raw), last)
+                self.fields[kind.name], self.ranges[kind.name] = inner, (last - len(raw), last)
         return stop
 
 
-MEANINGS: dict[int, messagepack.Meaning] = {
+INTERPRETATIONS: dict[int, messagepack.Interpretation] = {
     code: next(kind for kind in LogEntry.fields_desc if kind.name == name)
     for code, name in ((names.LOG_COMMAND, "raft_log"), (names.LOG_CONFIGURATION, "configuration"))
 }
@@ -164,12 +164,12 @@ class Rpc(messagepack.MapLayer):
     facts: ClassVar[tuple[str, ...]] = ("term",)
 
 
-class Answer(messagepack.MapLayer):
-    """Base of all answers: the error, then the map."""
+class RpcResponse(messagepack.MapLayer):
+    """Base of all responses: the error, then the map."""
 
     filter_name = NAME
     facts: ClassVar[tuple[str, ...]] = ("error", "term")
-    answer = True
+    starts_with_error = True
 
 
 def request(rpc_type: int, *kinds: Keyed, facts: tuple[str, ...] = (), doc: str | None = None) -> type[Rpc]:
@@ -179,11 +179,11 @@ def request(rpc_type: int, *kinds: Keyed, facts: tuple[str, ...] = (), doc: str 
     return type(names.RPC_TYPES.get(rpc_type, "UnknownRpc"), (Rpc,), members)
 
 
-def response(name: str, *kinds: Keyed, facts: tuple[str, ...] = ()) -> type[Answer]:
-    """The layer of an answer; lines show its error and ``facts``."""
+def response(name: str, *kinds: Keyed, facts: tuple[str, ...] = ()) -> type[RpcResponse]:
+    """The layer of a response; lines show its error and ``facts``."""
     error = messagepack.ErrorText("error", "why the RPC failed; empty: it did not")
     members = {"fields_desc": messagepack.keyed(error, *header(), *kinds), "facts": ("error", *facts)}
-    return type(name, (Answer,), members)
+    return type(name, (RpcResponse,), members)
 
 
 AppendEntries = request(
@@ -259,13 +259,13 @@ REQUESTS: dict[int, type[Rpc]] = dict(
 )
 """By RPC type."""
 
-ANSWERS: tuple[tuple[str, type[Answer]], ...] = (
+RESPONSES: tuple[tuple[str, type[RpcResponse]], ...] = (
     ("last_log", AppendEntriesResponse),
     ("peers", RequestVoteResponse),
     ("granted", RequestPreVoteResponse),
     ("success", InstallSnapshotResponse),
 )
-"""The field that identifies each answer, in the order in which they are tried."""
+"""The field that identifies each response, in the order in which they are tried."""
 
 LAYERS: tuple[type[Layer], ...] = (
     RaftConnectRequest,
@@ -274,18 +274,18 @@ LAYERS: tuple[type[Layer], ...] = (
     RaftBytes,
     *REQUESTS.values(),
     UnknownRpc,
-    *(layer for _, layer in ANSWERS),
+    *(layer for _, layer in RESPONSES),
     TimeoutNowResponse,
     Snapshot,
 )
 
-AnyAnswer = response(
-    "AnyAnswer", *{kind.name: kind for _, layer in ANSWERS for kind in layer.fields_desc[4:-1]}.values()
+AnyResponse = response(
+    "AnyResponse", *{kind.name: kind for _, layer in RESPONSES for kind in layer.fields_desc[4:-1]}.values()
 )
-"""All fields of all answers, to distinguish them."""
+"""All fields of all responses, to distinguish them."""
 
 
-def answer_layer(data: bytes) -> type[Answer]:
-    """The type of an answer: by the fields that are in its map."""
-    found = AnyAnswer(data).fields
-    return next((layer for name, layer in ANSWERS if name in found), TimeoutNowResponse)
+def response_layer(data: bytes) -> type[RpcResponse]:
+    """The type of a response, by the fields in its map."""
+    found = AnyResponse(data).fields
+    return next((layer for name, layer in RESPONSES if name in found), TimeoutNowResponse)

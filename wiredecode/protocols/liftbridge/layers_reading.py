@@ -1,4 +1,4 @@
-"""Reading a layer that a frame carries: fast, and carefully where that fails."""
+"""Reads a layer that a frame carries, with the fast decoder, or with the careful one if that fails."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class CarriedLayer:
     fields: dict[str, Any]
     problem: Truncated | None = None
     unusual: bool = False
-    """The fast decoder had to pass."""
+    """The careful decoder read it, as the fast one failed."""
 
     @property
     def stop(self) -> int:
@@ -78,7 +78,7 @@ class Reader(NamedTuple):
     style: Style | None
     decode: Callable[[bytes, int, int], tuple[dict[str, Any], int]]
     known: Newest[bytes, dict[str, Any]]
-    """Without a style, what the last short messages hold: each is seen on every hop."""
+    """Without a style: fields of the last short messages, as each is captured on every hop."""
 
 
 MAX_KNOWN, MAX_KNOWN_BYTES = 512, 256

@@ -60,7 +60,7 @@ class Extension(fields.Binary):
 
 
 ENTRY_HEADER = 28
-"""A rest of up to this many bytes is no entry: followers ignore it."""
+"""Followers ignore up to this many bytes after the last entry."""
 SIZE_AT = 24
 CHECKED_FROM = 4
 """The CRC of a message covers it from here on."""
@@ -126,7 +126,7 @@ class Entries(fields.Array):
         if em.walks:
             em.ended = em.mode == "head"
             count = em.variable("n")
-            em.line(f"{count}, p = {em.constant(hop)}(b, p, e)")
+            em.line(f"{count}, p = {em.constant(count_entries)}(b, p, e)")
             return count
         entries, index, end = em.variable("l"), em.variable("n"), em.variable("e")
         em.line(f"{entries} = []")
@@ -141,7 +141,7 @@ class Entries(fields.Array):
         return entries
 
 
-def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
+def count_entries(b: bytes, p: int, e: int) -> tuple[int, int]:
     """Count the entries by their sizes only; return the number and the position after the last."""
     count = 0
     while e - p > ENTRY_HEADER:
@@ -152,8 +152,8 @@ def hop(b: bytes, p: int, e: int) -> tuple[int, int]:
     return count, p
 
 
-class Odd(NamedTuple):
-    """A stored message that is not as it should be."""
+class BadMessage(NamedTuple):
+    """A stored message with a bad CRC or of an unknown format."""
 
     number: int
     position: int
@@ -164,10 +164,10 @@ class Odd(NamedTuple):
     magic_byte: int
 
 
-def verify(b: bytes, p: int, e: int) -> tuple[int, list[Odd]]:
-    """Verify the CRC and the format of every whole entry of ``b[p:e]``: their number, and those that are odd."""
+def verify(b: bytes, p: int, e: int) -> tuple[int, list[BadMessage]]:
+    """Verify the CRC and the format of every whole entry of ``b[p:e]``: their number, and those that are bad."""
     view, checksum = memoryview(b), crc32c.crc32c
-    count, odd = 0, []
+    count, bad = 0, []
     while e - p > ENTRY_HEADER + CHECKED_FROM:
         start = p + ENTRY_HEADER
         size, stored = read_size_and_crc(b, p + SIZE_AT)
@@ -176,7 +176,7 @@ def verify(b: bytes, p: int, e: int) -> tuple[int, list[Odd]]:
             break
         actual = checksum(view[start + CHECKED_FROM : stop])
         if actual != stored or b[start + CHECKED_FROM] != MESSAGE_MAGIC:
-            odd.append(Odd(count, p, stored, actual, b[start + CHECKED_FROM]))
+            bad.append(BadMessage(count, p, stored, actual, b[start + CHECKED_FROM]))
         count += 1
         p = stop
-    return count, odd
+    return count, bad

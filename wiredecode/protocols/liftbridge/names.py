@@ -10,8 +10,8 @@ MAGIC = b"\xb9\x0e\x43\xb4"
 
 NAMES = data_of("liftbridge", "names.toml")
 MESSAGE_TYPES = numbered(NAMES["message-types"])
-PUBLISH, ACK, REPLICATION_RESPONSE = 0, 1, 3
-PARTITION_STATUS_REQUEST = 12
+PUBLISH, ACK, REPLICATION_RESPONSE, RAFT_JOIN_RESPONSE = 0, 1, 3, 5
+PROPAGATED_REQUEST, PROPAGATED_RESPONSE, PARTITION_STATUS_REQUEST = 8, 9, 12
 REQUESTS = {2: 3, 4: 5, 6: 7, 8: 9, 10: 11, 12: 13}
 """The type of the response to each request."""
 
@@ -66,14 +66,14 @@ def spelled(values: Mapping[str, Any]) -> str:
     return op
 
 
-def entries_spelled(entries: Iterable[Any]) -> str:
+def entries_text(entries: Iterable[Any]) -> str:
     """Operations of entries of the log: ``"CREATE_STREAM orders; LogNoop"``; empty: there are none."""
     known = [each for each in entries if isinstance(each, Mapping)]
-    found = [entry_spelled(each) for each in known[:MOST_SPELLED]]
+    found = [entry_text(each) for each in known[:MOST_SPELLED]]
     return "; ".join([*found, f"{len(known) - MOST_SPELLED} more"] if len(known) > MOST_SPELLED else found)
 
 
-def entry_spelled(entry: Mapping[str, Any]) -> str:
+def entry_text(entry: Mapping[str, Any]) -> str:
     command, kind = entry.get("raft_log"), entry.get("log_type", "")
     if isinstance(command, Mapping):
         return spelled(command)

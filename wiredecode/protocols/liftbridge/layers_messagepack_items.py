@@ -146,6 +146,3 @@ def write_count(count: int, code: int, family: str) -> bytes:
         return bytes([short | count])
     lead = code if code in COUNTED and count < 1 << 8 * COUNTED[code][1] else wide[count > 0xFFFF]
     return bytes([lead]) + count.to_bytes(COUNTED[lead][1], "big")
-
-
-# The kinds: a field of a map, found by its key.
