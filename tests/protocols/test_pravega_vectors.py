@@ -14,7 +14,7 @@ from tests.support import STYLE, build
 from wiredecode.fields import compiler
 from wiredecode.fields.compiler import Decoded
 from wiredecode.protocols.pravega import layers
-from wiredecode.protocols.pravega.conversation_shipped import rebuild
+from wiredecode.protocols.pravega.conversation_appends import rebuild
 from wiredecode.protocols.pravega.evidence import CURRENT, KNOWN, alternatives, choose
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import JavaString, JavaText, encode_java, lenient_java, strict_java

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from wiredecode.fields import compiler
 from wiredecode.frames.frame import Frame, Inner
+from wiredecode.protocols.pravega.conversation_appends import MAX_WRITERS
 from wiredecode.protocols.pravega.conversation_pairing import DialectReader, SegmentRequest
-from wiredecode.protocols.pravega.conversation_shipped import MAX_WRITERS
 from wiredecode.protocols.pravega.evidence import MAX_BODY
 from wiredecode.protocols.pravega.layers import HEADER, WireMessage
 from wiredecode.protocols.pravega.layers_kinds import escape_surrogates
