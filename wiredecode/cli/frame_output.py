@@ -167,22 +167,22 @@ class FrameOptions:
         return TreeOptions(self.bytes_, self.full, self.show_secrets, self.hexdump, self.times)
 
     def writer(self, session: Session) -> FrameWriter:
-        """Return a function that writes the frames of a session in the form of the options."""
+        """Return a function that writes the frames of a session in the form of the options; most are `_one_by_one`."""
         makers = {TREES: _trees, LINES: _lines, FIELDS: _fields, RECORDS: _records, ARRAY: _array, PDML: _pdml}
         return makers[self.shape](session, self)
 
 
-def _lines(session: Session, options: FrameOptions) -> FrameWriter:
+def _lines(session: Session, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.summary import SummaryLines
 
-    color = wants_color(options.color, sys.stdout)
-    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=options.times)
+    color = wants_color(chosen.color, sys.stdout)
+    lines: SummaryLines | ScreenLines = SummaryLines(color=color, times=chosen.times)
     heads: list[str] = []
-    rules = options.rules
+    rules = chosen.rules
     if sys.stdout.isatty():
         from wiredecode.view.screen import ScreenLines
 
-        lines = ScreenLines(color=color, times=options.times)
+        lines = ScreenLines(color=color, times=chosen.times)
         heads = [lines.header()]
 
     def line(frame: Frame) -> str:
@@ -223,15 +223,15 @@ def _one_by_one(
     return show
 
 
-def _records(session: Session, options: FrameOptions) -> FrameWriter:
-    return record_lines(session, options.ranges, options.bytes_)
+def _records(session: Session, chosen: FrameOptions) -> FrameWriter:
+    return record_lines(session, chosen.ranges, chosen.bytes_)
 
 
-def _array(session: Session, options: FrameOptions) -> FrameWriter:
+def _array(session: Session, chosen: FrameOptions) -> FrameWriter:
     """Writer of one JSON array of all records."""
     from wiredecode.frames.record import JsonArray
 
-    line = _record_line(session, options.ranges, options.bytes_)
+    line = _record_line(session, chosen.ranges, chosen.bytes_)
 
     def show(frames: Iterable[Frame]) -> None:
         with closing(JsonArray(session.output.write)) as array:
@@ -241,18 +241,18 @@ def _array(session: Session, options: FrameOptions) -> FrameWriter:
     return show
 
 
-def _pdml(session: Session, options: FrameOptions) -> FrameWriter:
+def _pdml(session: Session, chosen: FrameOptions) -> FrameWriter:
     """Writer of one XML document, complete at any end of the capture."""
     from wiredecode.extras import version_number
     from wiredecode.frames.record import BYTES
     from wiredecode.view.pdml import FOOT, HEAD, Pdml
 
-    line = session.guarded(Pdml(BYTES[options.bytes_], secrets=options.show_secrets).packet)
+    line = session.guarded(Pdml(BYTES[chosen.bytes_], secrets=chosen.show_secrets).packet)
     return _one_by_one(session.output.text, line, HEAD.format(version=version_number()), FOOT)
 
 
-def _fields(session: Session, options: FrameOptions) -> FrameWriter:
-    lines = options.lines
+def _fields(session: Session, chosen: FrameOptions) -> FrameWriter:
+    lines = chosen.lines
     assert lines is not None
 
     def line(frame: Frame) -> str:
@@ -262,13 +262,13 @@ def _fields(session: Session, options: FrameOptions) -> FrameWriter:
     return _one_by_one(session.output.text, session.guarded(line), lines.header())
 
 
-def _trees(session: Session, options: FrameOptions) -> FrameWriter:
+def _trees(session: Session, chosen: FrameOptions) -> FrameWriter:
     from wiredecode.view.console import tree_console
     from wiredecode.view.tree import frame_tree
 
-    color, terminal = wants_color(options.color, sys.stdout), sys.stdout.isatty()
+    color, terminal = wants_color(chosen.color, sys.stdout), sys.stdout.isatty()
     console = tree_console(session.output, color=color, terminal=terminal)
-    tree_options, rules = options.tree_options, options.rules
+    tree_options, rules = chosen.tree_options, chosen.rules
 
     def tree(frame: Frame) -> RenderableType:
         style = "" if rules is None else rules.style(frame, session.first_ns)

@@ -83,7 +83,7 @@ class Session:
         self.quiet, self.verbose = verbosity.quiet, verbosity.verbose
         self.shows_totals = not self.quiet
         self.first_ns = 0
-        """Time of the first packet."""
+        """Time of the first packet; `batches` sets it before the first frame."""
         self.reads_on = False
         """True if packets are read after the last frame that was asked for."""
         self.stopped = False
@@ -106,7 +106,7 @@ class Session:
     @classmethod
     def of(
         cls,
-        settings: Reading,
+        reading: Reading,
         source: Source | Sniffer,
         selection: Selection = EVERYTHING,
         *,
@@ -114,7 +114,7 @@ class Session:
         two_passes: bool = False,
         **wanted: Any,
     ) -> Self:
-        """Build the session and its dissector; ``wanted``: arguments of :class:`Demand` and `CALLBACKS`.
+        """Build the session and its dissector; ``wanted``: fields of :class:`Demand`, and `CALLBACKS`.
 
         Responses are linked and copies found only if the selection, ``colors`` (a filter that only colours output) or
         ``wanted`` need that. ``two_passes``: requests know responses that are too late for one pass.
@@ -123,7 +123,7 @@ class Session:
         from wiredecode.net import Network
 
         callbacks = {name: wanted.pop(name) for name in CALLBACKS if name in wanted}
-        ports, limits = settings.decoding.ports, settings.decoding.limits
+        ports, limits = reading.decoding.ports, reading.decoding.limits
         demand = Demand(**{"link_responses": False, "copies": False, "decode_as": ports, **wanted})
         demand = demand.for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
@@ -131,7 +131,7 @@ class Session:
         if two_passes and demand.link_responses and isinstance(source, list):
             demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
         dissector = Dissector(demand, Network(limits), **callbacks)
-        return cls(source, dissector, settings.verbosity, selection)
+        return cls(source, dissector, reading.verbosity, selection)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:
         """Show the selected frames, then the totals; return the exit code."""
@@ -225,7 +225,10 @@ class Session:
         return self.selection.span.since(self.first_ns)
 
     def batches(self) -> Iterator[PacketBatch]:
-        """The packets, until all selected frames were shown; flushes the output after each batch."""
+        """The packets, until all selected frames were shown; flushes the output after each batch.
+
+        The dissector takes them: what stands after ``yield`` runs once it has shown their frames.
+        """
         first, display = True, self.selection.display
         for batch in self.capture:
             if len(batch):

@@ -270,7 +270,10 @@ class Dissector:
         self._close_ended()
 
     def _dispatch(self, events: list[Event]) -> None:
-        """Pass events, decrypted if possible, to their connections."""
+        """Pass events, decrypted if possible, to their connections; the frames wait there for `_take_ready`.
+
+        A connection whose protocol is unknown gets the events of the batch together: both sides may be needed.
+        """
         if self._on_events is not None:
             self._on_events(events)
         unknown: dict[Tracker, list[Event]] = {}
@@ -284,7 +287,7 @@ class Dissector:
             if tracker.identifier is not None:
                 unknown.setdefault(tracker, []).append(event)
             else:
-                tracker.event(event)
+                tracker.feed(event)
                 self._note_pending(tracker)
         for tracker, waiting in unknown.items():
             tracker.identify(waiting)
@@ -305,7 +308,7 @@ class Dissector:
         if tracker is None:
             if self.demand.stable_ids:
                 connection.stable_id = connection_id(connection.endpoints, connection.first_ns)
-            candidates, blocks = self._candidates.order(connection), self.demand.blocks
+            candidates, blocks = self._candidates.by_port_first(connection), self.demand.blocks
             copies = self.demand.copies and not blocks
             tracker = Tracker(connection, candidates, self._decode_as, blocks=blocks, copies=copies)
             self._trackers[connection] = tracker
@@ -345,7 +348,7 @@ class Dissector:
 
     def _decode_ready(self, watermark: int | None) -> Iterator[Any]:
         """Decode the frames and blocks ready before packet ``watermark`` (None: all), in order, and yield them."""
-        order, select, trackers = self._order(watermark), self.demand.select, self._trackers
+        order, select, trackers = self._take_ready(watermark), self.demand.select, self._trackers
         for item, number in order:
             tracker = trackers[item.connection]
             conversation = tracker.conversation_of(item)
@@ -371,8 +374,8 @@ class Dissector:
         self.accounts.limit_notes(watermark)
         self._forget_ended()
 
-    def _order(self, watermark: int | None) -> FrameOrder:
-        """The frames and blocks ready before packet ``watermark`` (None: all), in the order to decode them."""
+    def _take_ready(self, watermark: int | None) -> FrameOrder:
+        """Take what trackers have ready before packet ``watermark`` (None: all), in the order to decode it."""
         limit = END if watermark is None else logical_time(watermark - 1)
         pending = sorted(self._pending, key=attrgetter("connection.first"))
         every = (item for tracker in pending for item in tracker.out)
@@ -413,7 +416,8 @@ class Dissector:
         frame.number = self._number = number
         if readable:
             try:
-                (self._readers.get(conversation) or self._reader(frame.connection, conversation))(frame)
+                decode = self._readers.get(conversation) or self._reader(frame.connection, conversation)
+                decode(frame)
                 if frame.layers and frame.generated is not NOTHING:
                     protocol = self._trackers[frame.connection].protocol
                     merge_generated(frame, protocol.unshown if protocol is not None else frozenset())
@@ -431,7 +435,7 @@ class Dissector:
         self.accounts.count_frame(frame)
 
     def _reader(self, connection: Connection, conversation: Conversation) -> Callable[[Frame], None]:
-        """Return the function that decodes frames of a conversation: with records, messages, or neither."""
+        """Return the function that decodes frames of a conversation, `Conversation.decode` if it needs nothing more."""
         demand, protocol = self.demand, self._trackers[connection].protocol
         recorded = demand.recorded is None or (protocol is not None and protocol.name in demand.recorded)
         style, select, messages = demand.style if recorded else None, demand.select, demand.messages

@@ -47,7 +47,7 @@ class Candidates:
     def __init__(self, known: Iterable[Known]) -> None:
         self.all = tuple(map(Candidate, known))
 
-    def order(self, connection: Connection) -> "tuple[Candidate, ...]":
+    def by_port_first(self, connection: Connection) -> "tuple[Candidate, ...]":
         """Protocols with a port of the connection first: the others are not imported if one of these recognises it."""
         return tuple(sorted(self.all, key=lambda one: not one.has_port(connection)))
 
@@ -171,24 +171,24 @@ class Identifier:
                 return None if self.candidates else found
         return None
 
-    def _with_user_choice(self, known: Identified | None) -> Identified | None:
-        """Return the user's choice in place of ``known``, unless the bytes show its other transport."""
+    def _with_user_choice(self, found: Identified | None) -> Identified | None:
+        """Return the user's choice in place of ``found``, unless the bytes show its other transport."""
         choice = self.user_choice
-        if choice is None or (known is not None and known.verdict is not None and known.verdict.splitter is not None):
-            return known
+        if choice is None or (found is not None and found.verdict is not None and found.verdict.splitter is not None):
+            return found
         return choice
 
-    def events(self, events: list[Event]) -> Identified | None:
+    def feed(self, events: list[Event]) -> Identified | None:
         """Take the next events of both directions; return the protocol once it is known."""
         self.waiting.extend(events)
         for piece in by_packet(events):
-            known = self._packet(piece) or self._held_or_none()
-            if known is None and self.unidentifiable:
-                known = self.user_choice or self.by_port()
-                self.given_up = known is None
-            if known is not None and (known := self._with_user_choice(known)) is not None:
-                known.ready = piece.ready
-                return known
+            found = self._packet(piece) or self._held_or_none()
+            if found is None and self.unidentifiable:
+                found = self.user_choice or self.by_port()
+                self.given_up = found is None
+            if found is not None and (found := self._with_user_choice(found)) is not None:
+                found.ready = piece.ready
+                return found
             if self.given_up:
                 break
         return None
@@ -196,10 +196,10 @@ class Identifier:
     def finish(self) -> Identified | None:
         """End of the connection: decide on the bytes captured."""
         recognised = self._side_ended(0) or self._side_ended(1) or (self.held[1] if self.held else None)
-        known = self._with_user_choice(recognised)
-        if known is not None:
-            known.ready = self.last_ready
-        return known
+        found = self._with_user_choice(recognised)
+        if found is not None:
+            found.ready = self.last_ready
+        return found
 
     @property
     def unidentifiable(self) -> bool:
@@ -258,8 +258,8 @@ class Identifier:
         """The :attr:`held` protocol, once no other comes first or enough bytes were captured."""
         if self.held is None:
             return None
-        candidate, known = self.held
-        return known if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
+        candidate, found = self.held
+        return found if self.size - self.held_at > HOLD_BYTES or not self._must_wait(candidate) else None
 
     def _side_ended(self, side: int, cut: bool = False) -> Identified | None:
         """A gap or the end follows the bytes of a side: decide on them. ``cut``: truncated by the snapshot length."""
@@ -287,14 +287,14 @@ class Identifier:
                 self.failures.append(failure(error, "recognise").message)
                 verdict = Rejected()
             if isinstance(verdict, Verdict):
-                known = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
+                found = Identified(one.protocol, verdict.dialect, 0, verdict, side, start + verdict.position)
                 if not self._must_wait(one):
-                    first = known if first is None or known.offset < first.offset else first
+                    first = found if first is None or found.offset < first.offset else first
                     if first.offset == prefix.offset:
                         return first
                     continue
                 if self.held is None:
-                    self.held, self.held_at = (one, known), self.size
+                    self.held, self.held_at = (one, found), self.size
                 del prefix.possible[one]
             elif isinstance(verdict, Undecided):
                 prefix.possible[one] = start + verdict.position

@@ -76,8 +76,8 @@ class Tracker:
         if forced is not None:
             self._start_framing(forced)
 
-    def event(self, event: Event) -> None:
-        """Take an event, once the protocol is known or given up."""
+    def feed(self, event: Event) -> None:
+        """Take an event, once the protocol is known or given up; its framer appends the frames to `out`."""
         if self.framers is not None:
             self._feed_safely(self.framers[event.direction.side], event)
         else:
@@ -110,9 +110,9 @@ class Tracker:
     def identify(self, events: list[Event]) -> None:
         """Take all events of a batch, while the protocol is unknown."""
         assert self.identifier is not None
-        known = self.identifier.events(events)
-        if known is not None:
-            self._start_framing(known)
+        found = self.identifier.feed(events)
+        if found is not None:
+            self._start_framing(found)
         elif self.identifier.given_up:
             self._give_up_identifying()
 
@@ -120,12 +120,12 @@ class Tracker:
         """End of the connection: emit what is left."""
         reason, ready = self.connection.end_reason, self.connection.ended_at
         if self.identifier is not None:
-            known = self.identifier.finish()
-            if known is None:
+            found = self.identifier.finish()
+            if found is None:
                 self._give_up_identifying()
             else:
-                known.ready = ready
-                self._start_framing(known)
+                found.ready = ready
+                self._start_framing(found)
         for framer in self.framers or ():
             try:
                 self._close(framer, reason, ready)
@@ -157,29 +157,29 @@ class Tracker:
         """Whether enough of a partial frame was captured to decode it; never undecoded bytes."""
         return frame.status != UNDECODED and frame.stop - frame.start >= self.header_bytes
 
-    def _start_framing(self, known: Identified) -> None:
+    def _start_framing(self, found: Identified) -> None:
         identifier, self.identifier = self.identifier, None
         assert identifier is not None
-        protocol = known.protocol
+        protocol = found.protocol
         self.protocol, self.header_bytes = protocol, protocol.header_bytes
-        self.conversation = protocol.conversation(self.connection, known.dialect)
+        self.conversation = protocol.conversation(self.connection, found.dialect)
         self.conversation.inner_frames, self.conversation.copies = [], self.copies
         self.conversation.identities = protocol.identities()
-        splitter = known.verdict.splitter if known.verdict else None
+        splitter = found.verdict.splitter if found.verdict else None
         self.conversation.splitter = splitter
         first, second = (
             Framer(each, splitter or protocol, self.out, each.started) for each in self.connection.directions
         )
         self.framers = first, second
-        if known.verdict is not None:
-            self.conversation.started_by(known.side, known.verdict.client)
-            recognised = self.framers[known.side]
-            if known.offset or not recognised.in_sync:
-                recognised.in_sync, recognised.sync_at = False, known.offset
+        if found.verdict is not None:
+            self.conversation.started_by(found.side, found.verdict.client)
+            recognised = self.framers[found.side]
+            if found.offset or not recognised.in_sync:
+                recognised.in_sync, recognised.sync_at = False, found.offset
         before = len(self.out)
         for event in identifier.waiting:
             self._feed_safely(self.framers[event.direction.side], event)
-        self._delay_frames(before, known.ready)
+        self._delay_frames(before, found.ready)
         self._prepare_blocks(protocol)
 
     def _delay_frames(self, before: int, ready: int) -> None:

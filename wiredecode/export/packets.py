@@ -41,7 +41,7 @@ class ConnectionPackets:
         columns = [getattr(segments, name).tolist() for name in names]
         found = set()
         for *key, ready, flags, row in zip(
-            *columns, segments.ready.tolist(), segments.flags.tolist(), segments.row.tolist(), strict=True
+            *columns, segments.completed_by.tolist(), segments.flags.tolist(), segments.row.tolist(), strict=True
         ):
             flow: FlowKey = tuple(key)
             if ready in self._begins:

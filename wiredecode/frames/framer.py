@@ -364,12 +364,12 @@ class Framer:
             while piece_ends[high] < base + stop:
                 high += 1
             carriers = [packet[low]] if low == high else sorted({*packet[low : high + 1]})
-            known = ready[high]
-            if known < floor:
-                known = floor
+            ready_at = ready[high]
+            if ready_at < floor:
+                ready_at = floor
             size = stop - start
             frame = Frame(  # not by *(...), which takes a fifth longer
-                connection, side, data, start, stop, offset, size, 0, carriers, known, ready_ns[high], time_ns[low]
+                connection, side, data, start, stop, offset, size, 0, carriers, ready_at, ready_ns[high], time_ns[low]
             )
             if low < high:
                 frame.packet_bounds = piece_ends[low:high], packet[low : high + 1]

@@ -67,6 +67,6 @@ def chosen(segments: Segments, mask: npt.NDArray[np.bool_]) -> Segments:
         return segments
     rows = np.flatnonzero(mask)
     columns: dict[str, Any] = {name: getattr(segments, name)[rows] for name in COLUMNS}
-    if segments.ready is segments.number:  # no fragments, and quickly seen
-        columns |= {"ready": columns["number"], "ready_ns": columns["time_ns"]}
+    if segments.completed_by is segments.number:  # no fragments, and quickly seen
+        columns |= {"completed_by": columns["number"], "completed_ns": columns["time_ns"]}
     return Segments(segments.buffer, extra=segments.extra, **columns)

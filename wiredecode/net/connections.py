@@ -44,6 +44,7 @@ class FlowPacket(NamedTuple):
     """The capture clock at this packet."""
     number: int
     time_ns: int
+    """Of the fragments of a datagram: number and time of the one that completed it."""
 
 
 class Connections:

@@ -65,27 +65,29 @@ class HeaderReader:
     def _read(
         self, batch: PacketBatch, versions: Iterable[tuple[int, int, int]], parts: list[Segments]
     ) -> tuple[list[Row], list[bytes]]:
-        """Add segments of these IP versions to ``parts``; return those that must be read one by one, as rows."""
+        """Add segments of these IP versions to ``parts``; return those that must be read one by one, as rows.
+
+        A round reads one IP header of every packet; the next round those in tunnels. ``left``: IP packets to be read.
+        """
         octets = Octets(batch.buffer)
         self.carried = []
-        layers, slow = self._outermost(batch, octets)
+        layers, left = self._outermost(batch, octets)
         for _ in range(self._limits.tunnels + 1):
             inside: list[tunnels.Layers] = []
             for version, kind, least in versions:
-                rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured - layers.at >= least))
+                rows = np.flatnonzero((layers.ethertype == kind) & (layers.captured_end - layers.at >= least))
                 if len(rows):
-                    chosen = layers if len(rows) == len(slow) else layers.select(rows)
-                    part, left = self._read_columns(batch, octets, chosen, version, inside)
-                    slow[rows] = left
+                    chosen = layers if len(rows) == len(left) else layers.select(rows)
+                    part, left[rows] = self._read_columns(batch, octets, chosen, version, inside)
                     parts.append(part)
-            if slow.any():
-                inside += self._one_by_one(batch, layers.select(slow), octets)
+            if left.any():
+                inside += self._one_by_one(batch, layers.select(left), octets)
             if not inside:
                 break
-            layers, slow = self._enter(tunnels.Layers.join(inside), octets, batch)
-            self.found_tunnels |= bool(slow.any())
+            layers, left = self._enter(tunnels.Layers.join(inside), octets, batch)
+            self.found_tunnels |= bool(left.any())
         else:
-            self._too_deep(slow)
+            self._too_deep(left)
         return self._ip.pop_rows()
 
     def _outermost(self, batch: PacketBatch, octets: Octets) -> tuple[tunnels.Layers, Bools]:
@@ -123,7 +125,7 @@ class HeaderReader:
     ) -> tuple[Segments, Bools]:
         """Read one IP version as columns; return those left of ``layers``, too. ``inside`` gets tunnelled contents."""
         rows, at = layers.row, layers.at
-        available, wire = layers.captured - at, layers.wire - at
+        available, wire = layers.captured_end - at, layers.wire_end - at
         protocol, header, total, plain = _ip_fields(octets, at, available, version)
         end = np.minimum(np.where(total == 0, wire, total), wire)
         tcp = at + header
@@ -135,7 +137,7 @@ class HeaderReader:
             self._count_others(protocol[other])
             carrying = np.flatnonzero(other & tunnels.IS_CARRIER[protocol])
             if len(carrying):
-                stop = np.minimum(layers.captured, at + end), at + end
+                stop = np.minimum(layers.captured_end, at + end), at + end
                 carried = tunnels.Layers(rows, tcp, layers.ethertype, *stop).select(carrying)
                 tunnels.enter_ip(carried, protocol[carrying], octets)
                 inside.append(carried)
@@ -161,8 +163,8 @@ class HeaderReader:
             length=end - data,
             number=number,
             time_ns=time_ns,
-            ready=number,
-            ready_ns=time_ns,
+            completed_by=number,
+            completed_ns=time_ns,
             window=octets.u16(tcp + 14),
             header=tcp,
         )
@@ -195,8 +197,8 @@ class HeaderReader:
             packet, octets = one.packet, Octets(one.packet.data)
             layers, is_ip = self._enter(_carried([one], octets), octets, batch)
             if is_ip[0]:
-                at, wire = int(layers.at[0]), int(layers.wire[0])
-                data = packet.data[at : int(layers.captured[0])]
+                at, wire = int(layers.at[0]), int(layers.wire_end[0])
+                data = packet.data[at : int(layers.captured_end[0])]
                 origin = packet.row, packet.number, packet.time_ns
                 self._ip.read(Packet(data, wire - at, -1, *origin), int(layers.ethertype[0]))
             waiting = self._ip.pop_tunnelled()

@@ -28,14 +28,26 @@ from wiredecode.net.types import Connection, Event
 
 CONTROL = SYN | FIN | RST | ACK
 FLOW = ("source_high", "source_low", "target_high", "target_low", "ports")
-REST = ("row", "seq", "ack", "flags", "start", "captured", "length", "number", "time_ns", "ready", "ready_ns")
+REST = (
+    "row",
+    "seq",
+    "ack",
+    "flags",
+    "start",
+    "captured",
+    "length",
+    "number",
+    "time_ns",
+    "completed_by",
+    "completed_ns",
+)
 """Columns of `Segments` that are needed here."""
 
 
 def place_segments(s: Segments, clock: Int64s, connections: Connections, out: list[Event]) -> list[Owner]:
     """Put segments into their streams, in packet order; return connection and side of each.
 
-    ``clock``: the capture clock at each packet, ns. Whole segments in order take the short way in the loop.
+    ``clock``: the capture clock at each packet, ns. The Chunks are made at the end, by `Reassembler.flush`.
     """
     owners: list[Owner] = []
     flows, rest = ([getattr(s, name).tolist() for name in names] for names in (FLOW, REST))
@@ -43,22 +55,23 @@ def place_segments(s: Segments, clock: Int64s, connections: Connections, out: li
     buffer, find, touch = s.buffer, connections.find, connections.touch
     streams: dict[Reassembler, None] = {}
     with_gap = connections.shared.with_gap
-    for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, ready, ready_ns in rows:
+    for key, capture_ns, row, seq, ack, flags, start, captured, length, number, time_ns, last, last_ns in rows:
         found = find(key)
         if found is not None and flags & CONTROL == ACK and length == captured and start >= 0:
             state, side = found
             stream, other = state.streams[side], state.streams[1 - side]
             waits = with_gap and (stream in with_gap or other in with_gap)
+            # Nearly every packet: a whole segment in order, of an open connection without gaps.
             if not (waits or state.closed_sides or (length and (not stream.in_order(seq) or other.is_ack_ahead(ack)))):
-                touch(state, side, state.clock.at(ready_ns), capture_ns)
+                touch(state, side, state.clock.at(last_ns), capture_ns)
                 state.acks[side] = ack
                 owners.append(found)
                 if length:
-                    stream.extend(seq, buffer[start : start + length], number, time_ns, logical_time(ready), ready_ns)
+                    stream.extend(seq, buffer[start : start + length], number, time_ns, logical_time(last), last_ns)
                     streams[stream] = None
                 continue
         own = Clock(connections.gap_ns) if found is None else found[0].clock
-        packet = FlowPacket(key, own, own.at(ready_ns), capture_ns, ready, ready_ns)
+        packet = FlowPacket(key, own, own.at(last_ns), capture_ns, last, last_ns)
         before_ns = int(clock[row - 1]) if row and found is not None else None
         columns = seq, ack, flags, start, captured, length, number, time_ns
         owners.append(_place_segment(s, columns, packet, connections, found, before_ns, streams, out))

@@ -55,9 +55,9 @@ class Segments:
     number: Int64s
     time_ns: Int64s
     """Number and time of the packet that carried the bytes."""
-    ready: Int64s
-    ready_ns: Int64s
-    """The same of the packet that completed them: another one for fragments of a datagram."""
+    completed_by: Int64s
+    completed_ns: Int64s
+    """Number and time of the packet that completed them: another one for fragments of a datagram."""
     window: Int64s
     """Window in the header, not scaled."""
     header: Int64s

@@ -44,9 +44,9 @@ class Layers:
     """Row of the batch."""
     at: Int64s
     ethertype: Int64s
-    captured: Int64s
+    captured_end: Int64s
     """Where its captured bytes end."""
-    wire: Int64s
+    wire_end: Int64s
     """Where its bytes on the wire end."""
 
     def select(self, chosen: Int64s | Bools) -> Layers:
@@ -55,7 +55,7 @@ class Layers:
 
     def columns(self) -> tuple[Int64s, ...]:
         """All columns, in order."""
-        return self.row, self.at, self.ethertype, self.captured, self.wire
+        return self.row, self.at, self.ethertype, self.captured_end, self.wire_end
 
     @classmethod
     def join(cls, parts: list[Layers]) -> Layers:
@@ -78,9 +78,9 @@ def enter_links(layers: Layers, octets: Octets, limits: Limits) -> None:
             at, inside = step(part, octets)
             if ethertype == ETHERNET or len(VLANS.intersection(inside.tolist())):
                 at, inside = untag(at, inside, octets, limits.vlan_tags)
-            inside = np.where(at > part.captured, TRUNCATED, inside)
+            inside = np.where(at > part.captured_end, TRUNCATED, inside)
             moved |= bool((at != part.at).any())
-            layers.at[rows], layers.ethertype[rows], layers.wire[rows] = at, inside, part.wire
+            layers.at[rows], layers.ethertype[rows], layers.wire_end[rows] = at, inside, part.wire_end
         if not moved:
             break
 
@@ -99,7 +99,7 @@ def enter_ip(layers: Layers, protocol: Int64s, octets: Octets) -> None:
         if len(rows):
             part = layers.select(rows)
             at, inside = step(part, octets)
-            fits = (inside != 0) & (at <= part.captured)
+            fits = (inside != 0) & (at <= part.captured_end)
             layers.at[rows] = np.where(fits, at, part.at)
             layers.ethertype[rows] = np.where(fits, inside, part.ethertype)
 
@@ -157,7 +157,7 @@ def _pppoe(part: Layers, octets: Octets) -> Inside:
     protocol = octets.u16(at + 6)
     inside = np.select([protocol == 0x21, protocol == 0x57, protocol == 0x281], [IPV4, IPV6, MPLS], 0)
     fits = (octets.u16(at) == 0x1100) & (inside != 0)
-    part.wire = np.where(fits, np.minimum(part.wire, at + 6 + octets.u16(at + 4)), part.wire)
+    part.wire_end = np.where(fits, np.minimum(part.wire_end, at + 6 + octets.u16(at + 4)), part.wire_end)
     return np.where(fits, at + 8, at), np.where(fits, inside, part.ethertype)
 
 

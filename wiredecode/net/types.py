@@ -48,7 +48,7 @@ class Connection:
     outer: Outer | None = None
     """The tunnels that it came through."""
     waited: bool = False
-    """Whether its first bytes waited until its protocol was known: then their times give the order."""
+    """Whether TLS decryption held its first bytes back: then their times give the order."""
     health: ConnectionHealth | None = None
     """Results of TCP analysis, if wanted."""
     client: int | None = None

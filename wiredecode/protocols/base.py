@@ -167,17 +167,17 @@ class Conversation(ABC):
     inner_frames: list[Frame]
     """Frames that the frame just decoded completes inside it (compressed, wrapped), to be decoded next.
 
-    The dissector sets the list, and empties it after each :meth:`decode`.
+    The tracker sets the list; the dissector empties it after each :meth:`decode`.
     """
 
     splitter: Splitter | None = None
-    """:attr:`Verdict.splitter`, set by the dissector."""
+    """:attr:`Verdict.splitter`, set by the tracker."""
 
     copies: bool = True
-    """:attr:`Demand.copies`, set by the dissector."""
+    """:attr:`Demand.copies`, set by the tracker."""
 
     identities: Mapping[str | None, IdentityReader] = NO_IDENTITIES
-    """:meth:`Protocol.identities`, set by the dissector, which reads them after each :meth:`decode`."""
+    """:meth:`Protocol.identities`, set by the tracker; the dissector reads them after each :meth:`decode`."""
 
     records_later: ClassVar[bool] = False
     """Whether :meth:`record` can make the record of a frame that was decoded without a style."""

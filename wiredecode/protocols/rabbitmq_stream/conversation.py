@@ -420,7 +420,7 @@ RECORD_DECODERS: dict[tuple[type[Layer], str | None], FrameDecoder] = {}
 SASL_AUTHENTICATE = 0x0013
 UNTOLD_SASL = FrameDecoder(UnknownSasl, names.KEYS[SASL_AUTHENTICATE])
 DECODERS: dict[int, FrameDecoder] = {}
-"""Those that occurred, by key and version (its low 16 bits); for unknown versions of a key, by the negative key."""
+"""By key and version (its low 16 bits), made by `decoder_of`; for unknown versions of a key, by the negative key."""
 
 
 def _record(frame: Frame) -> dict[str, Any] | None:
@@ -428,7 +428,7 @@ def _record(frame: Frame) -> dict[str, Any] | None:
 
 
 def published(frame: Frame) -> list[Numbers]:
-    """The publishing ids of a Publish that were captured."""
+    """The publishing ids of a Publish that were captured; "numbers" is the compiled decoder's (fields/compiler.py)."""
     values: Any = frame.values
     jumps = values.pop("numbers", None)
     if jumps is None:

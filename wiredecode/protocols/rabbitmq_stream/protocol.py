@@ -21,7 +21,10 @@ GENERATED = generated_of("rabbitmq_stream")
 
 
 class RabbitMQStream(BehindProxy):
-    """The binary protocol of RabbitMQ streams (plugin rabbitmq_stream, RabbitMQ 3.9 and later)."""
+    """The binary protocol of RabbitMQ streams (plugin rabbitmq_stream, RabbitMQ 3.9 and later).
+
+    Frames are divided by their length prefix, see `framing`.
+    """
 
     name = NAME
     title = "RabbitMQ Stream"

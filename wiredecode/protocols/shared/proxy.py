@@ -80,7 +80,10 @@ LAYERS: tuple[type[Layer], ...] = (ProxyV1, ProxyV2)
 
 
 class BehindProxy(Protocol):
-    """Mixin of protocols whose frames cannot look like a preface: recognises and cuts the bytes after one."""
+    """A protocol whose frames cannot look like a preface: `recognise` and `split_first` step over one.
+
+    What follows is recognised by `recognise_inner`, and split by `split_inner`: by :attr:`Protocol.framing`.
+    """
 
     @abstractmethod
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
