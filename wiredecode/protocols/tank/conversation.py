@@ -66,7 +66,7 @@ class TankConversation(Conversation):
         """Style of the records being made."""
         self.contents: Contents | None = None
         """Contents of the frame just decoded."""
-        self.peer: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
+        self.replica_requests: deque[TopicsRequest] = deque(maxlen=MAX_PEER_OUTSTANDING)
         """Requests of a replica: without an id, answered in order."""
 
     def decode(self, frame: Frame, style: Style | None) -> None:
@@ -74,7 +74,7 @@ class TankConversation(Conversation):
         if not frame.offset and proxy.decode(self, frame, style):
             return
         if frame.stop - frame.start < HEADER.size:
-            self._headless(frame, style)
+            self._decode_headless(frame, style)
             return
         code, length = HEADER.unpack_from(frame.buffer, frame.start)
         frame.code = code
@@ -92,7 +92,7 @@ class TankConversation(Conversation):
         if self.contents is not None:
             add_messages(frame, self.contents, out)
 
-    def _headless(self, frame: Frame, style: Style | None) -> None:
+    def _decode_headless(self, frame: Frame, style: Style | None) -> None:
         """A frame of which not even the length was captured."""
         frame.sender = self.sender(frame)
         if style is not None:
@@ -147,7 +147,7 @@ class TankConversation(Conversation):
         link(frame, request)
         return request
 
-    def _administered(self, frame: Frame) -> None:
+    def _admin_response(self, frame: Frame) -> None:
         """CreateTopic and ReloadPartitionConfiguration: one result."""
         self._answer(frame)
         result = frame.values.get("result", 0)
@@ -185,7 +185,7 @@ class TankConversation(Conversation):
         named = named_partitions(pairs) if known else {}
         frame.generated = named | contents.close(one_partition="partition" in named)
 
-    def _produced(self, frame: Frame) -> None:
+    def _produce_response(self, frame: Frame) -> None:
         """Give every result the topic and partition it belongs to."""
         request = self._answer(frame)
         results = frame.values.get("results") or []
@@ -231,7 +231,7 @@ class TankConversation(Conversation):
         if known:
             frame.generated = named_partitions((topic, entry[0]) for topic, entries in addressed for entry in entries)
         if frame.code == names.CONSUME_AS_PEER:
-            self.peer.append(TopicsRequest(frame.id, frame.time_ns, addressed if known else None))
+            self.replica_requests.append(TopicsRequest(frame.id, frame.time_ns, addressed if known else None))
             frame.expects_response = True
         elif "request_id" in frame.values:
             self._remember(frame, frame.values["request_id"], addressed if known else None)
@@ -243,7 +243,7 @@ class TankConversation(Conversation):
                 if entry.get("sequence_number") in names.STARTS:
                     entry["start"] = names.STARTS[entry["sequence_number"]]
 
-    def _consumed(self, frame: Frame) -> None:
+    def _consume_response(self, frame: Frame) -> None:
         peer = frame.code == names.CONSUME_AS_PEER
         request = self._answer_peer(frame) if peer else self._answer(frame)
         addressed = (request.topics if request is not None else None) or ()
@@ -268,13 +268,13 @@ class TankConversation(Conversation):
     def _answer_peer(self, frame: Frame) -> TopicsRequest | None:
         """The oldest request for the same topics; earlier ones will get no answer."""
         answered = [topic["topic"] for topic in whole(frame.values.get("topics"), "topic")]
-        for index, request in enumerate(self.peer):
+        for index, request in enumerate(self.replica_requests):
             if request.topics is not None and [topic for topic, _ in request.topics] == answered:
                 for _ in range(index + 1):
-                    self.peer.popleft()
+                    self.replica_requests.popleft()
                 link(frame, request)
                 return request
-        known = all(request.topics is not None for request in self.peer)
+        known = all(request.topics is not None for request in self.replica_requests)
         if self.whole and not frame.is_partial and known and frame.all_seen(1 - frame.side):
             frame.find("note", "protocol", "no-request", "no request of the replica was captured")
         return None
@@ -329,17 +329,17 @@ class TankConversation(Conversation):
             frame.find("warning", "malformed", "chunks-cut", message, "chunks")
         frame.generated = {**frame.generated, **contents.close(one_partition=len(announced) == 1)}
 
-    # The rest.
+    # Other messages.
 
     def _ping(self, frame: Frame) -> None:
         if frame.sender == "client":
             frame.find("note", "protocol", "client-ping", "a Ping from the client: brokers accept it and stay silent")
 
-    def _obsolete(self, frame: Frame) -> None:
+    def _register_replica(self, frame: Frame) -> None:
         frame.find("note", "protocol", "obsolete", "RegisterReplica is obsolete: brokers close the connection")
 
-    def _discovered(self, frame: Frame) -> None:
-        """The records have no partition ids: the request contains them."""
+    def _discover_response(self, frame: Frame) -> None:
+        """The records have no partition ids: those of the request are used."""
         request = self._answer(frame)
         values = frame.values
         if values.get("partition_count") == 0:
@@ -353,7 +353,7 @@ class TankConversation(Conversation):
             frame.find("note", "protocol", "records-unnamed", message, "partitions")
         explicit = [partition for _, partitions in (request and request.topics) or () for partition in partitions]
         if self.style is None or request is None or (not explicit and len(records) < values.get("partition_count", 0)):
-            return  # which ones, is not known: disabled partitions are left out
+            return  # their partitions are not known: disabled ones are left out
         numbers: Iterable[int] = explicit or range(len(records))
         for number, entry in zip(numbers, record_of(frame, self.style).get("partitions") or (), strict=False):
             entry["partition"] = number
@@ -366,29 +366,30 @@ class TankConversation(Conversation):
 
     HANDLERS: ClassVar[dict[tuple[int, bool], "Callable[[TankConversation, Frame], Any]"]] = {
         (names.PRODUCE, False): _produce,
-        (names.PRODUCE, True): _produced,
+        (names.PRODUCE, True): _produce_response,
         (names.CONSUME, False): _consume,
-        (names.CONSUME, True): _consumed,
+        (names.CONSUME, True): _consume_response,
         (names.PING, False): _ping,
-        (names.REGISTER_REPLICA, False): _obsolete,
+        (names.REGISTER_REPLICA, False): _register_replica,
         (names.PRODUCE_WITH_BASE, False): _produce,
         (names.DISCOVER_PARTITIONS, False): _discover,
-        (names.DISCOVER_PARTITIONS, True): _discovered,
+        (names.DISCOVER_PARTITIONS, True): _discover_response,
         (names.CONSUME_AS_PEER, False): _consume,
-        (names.CONSUME_AS_PEER, True): _consumed,
-        (names.CREATE_TOPIC, True): _administered,
-        (names.RELOAD_CONFIGURATION, True): _administered,
+        (names.CONSUME_AS_PEER, True): _consume_response,
+        (names.CREATE_TOPIC, True): _admin_response,
+        (names.RELOAD_CONFIGURATION, True): _admin_response,
     }
-    """By message id and whether the broker sends it; other messages are mere requests and answers."""
+    """By message id and whether the broker sends it; other messages are only paired."""
 
 
 def _decoders() -> dict[tuple[int, bool], FrameDecoder]:
     decoders = {}
-    talk = TankConversation
-    for answer, layers, usual in ((False, REQUESTS, talk._add_request), (True, RESPONSES, talk._answer)):
+    conversation = TankConversation
+    sides = (False, REQUESTS, conversation._add_request), (True, RESPONSES, conversation._answer)
+    for answer, layers, usual in sides:
         for code, layer in layers.items():
             name = names.MESSAGES[code] + ("Response" if answer and code != names.PING else "")
-            decoders[code, answer] = FrameDecoder(layer, name, talk.HANDLERS.get((code, answer), usual))
+            decoders[code, answer] = FrameDecoder(layer, name, conversation.HANDLERS.get((code, answer), usual))
     return decoders
 
 

@@ -18,7 +18,7 @@ MAX_REPORTED = 16
 """Findings about bundles reported for one frame; beyond it only their number."""
 MASK64 = 2**64 - 1
 FAULTLESS = {Status.LIMIT: ("limit", "decompression"), Status.MISSING: ("undecoded", "codec-missing")}
-"""Group and code of findings about decompression that is no fault of the data."""
+"""Group and code of findings about failed decompression of sound data."""
 NO_TIME = rfc3339_ms(0)
 """Meaning of "same timestamp" on the first message of a bundle."""
 
@@ -39,10 +39,10 @@ class Numbered:
 
 
 class Contents:
-    """Goes through the bundles of one frame in order.
+    """Completes the bundles of one frame, in order.
 
-    With a ``style`` the bundles are records, which are completed; without, they are the values of the walk, whose
-    messages are only counted. ``path`` is the place of bundle k of element i.
+    With a ``style`` bundles are records; without, they are values of the ``walk`` decoder, whose messages are only
+    counted. ``path`` is the format of the path of bundle k of element i.
     """
 
     def __init__(self, frame: Frame, style: Style | None, path: str) -> None:
@@ -50,7 +50,7 @@ class Contents:
         self.inflated: dict[tuple[int, int], bytes] = {}
         """Contents of compressed bundles for the rows, by place."""
         self.damaged = frame.status != OK
-        """Bytes are missing or make no sense: the last bundle may be incomplete."""
+        """Bytes are missing or malformed: the last bundle may be incomplete."""
         self.messages = 0
         self.first: int | None = None
         self.last: int | None = None
@@ -67,8 +67,7 @@ class Contents:
 
         ``raw`` holds its values as they were on the wire, if it is compressed.
         """
-        flags = bundle["flags"]
-        count = flags >> names.COUNT_SHIFT & 15 or bundle.get("message_count", 0)
+        flags, count = bundle["flags"], message_count(bundle)
         messages = self._messages(bundle)
         if flags & (names.EXTRA | names.CODEC_MASK) or "partial_message" in bundle:
             messages = self._unusual(bundle, raw, messages, (i, k))
@@ -84,7 +83,7 @@ class Contents:
         return self._number(bundle, messages, count, number)
 
     def partial(self, bundle: dict[str, Any], number: int | None, i: int, k: int) -> None:
-        """Complete what is there of a bundle that was cut."""
+        """Complete the captured part of a truncated bundle."""
         flags = bundle.get("flags")
         if flags is None:
             return
@@ -292,9 +291,8 @@ def report_partial(contents: Contents, chunk: dict[str, Any], size: int, path: s
 
 MAX_NAMED = 8
 """Partitions named in the summary of a frame."""
-
-MAX_LOOKED_AT = 64
-"""Partitions looked at for that."""
+MAX_EXAMINED = 64
+"""Partitions examined for that summary."""
 
 Topics = tuple[tuple[str, tuple[Any, ...]], ...]
 """Topics of a request with their partitions: of Produce numbers, of Consume (number, sequence number, fetch size)."""
@@ -320,7 +318,7 @@ def entries_of(topics: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 def named_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, Any]:
     """Topic and partition, if a frame is about one; else the first few."""
-    named = list(islice(dict.fromkeys(islice(pairs, MAX_LOOKED_AT)), MAX_NAMED + 1))
+    named = list(islice(dict.fromkeys(islice(pairs, MAX_EXAMINED)), MAX_NAMED + 1))
     if len(named) == 1:
         return {"topic": printable(named[0][0]), "partition": named[0][1]}
     if not named:

@@ -1,4 +1,4 @@
-"""Whether bytes look like a frame of TANK, and of which side: without a magic number, only an exact parse decides."""
+"""Rates bytes as a frame of TANK, and of which side: without a magic number, only an exact parse decides."""
 
 import re
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ def judge(data: bytes, position: int) -> Evidence:
 
 
 class FrameChain(Chain):
-    """Frames with much structure need fewer of their kind; a Ping before another message is as good."""
+    """A chain is shorter if a frame has much structure, or if a Ping precedes another message."""
 
     most = WEAK_FRAMES_TO_BELIEVE
 
@@ -89,7 +89,7 @@ class FrameChain(Chain):
         return self.best == GOOD and self.whole >= FRAMES_TO_BELIEVE
 
 
-# A first look, since search tries every byte: missing bytes count as zeros.
+# Quick tests, as search tries every byte: missing bytes count as zeros.
 
 
 def _may_request(code: int, length: int, data: bytes, position: int) -> bool:
@@ -171,7 +171,7 @@ def _first_bundle_fits(decoded: compiler.Decoded, data: bytes, size: int) -> boo
 
 
 def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
-    """None: what was read makes no sense; True: it says much; False: it says little."""
+    """None: implausible values; True: they are strong evidence; False: weak evidence."""
     if values.get("client_version", 0) > NEWEST_VERSION or not PROGRAM.fullmatch(values.get("client_id", "")):
         return None
     if "topic" in values:
@@ -186,7 +186,7 @@ def _plausible(values: Mapping[str, Any], answer: bool) -> bool | None:
 
 
 def _plausible_topics(values: Mapping[str, Any]) -> bool | None:
-    """Judge messages that list topics; truncated ones may lack some."""
+    """Judge messages that list topics, of which truncated ones may miss some."""
     for topic in values["topics"]:
         if not TOPIC.fullmatch(topic.get("topic", "-")):
             return None

@@ -74,7 +74,7 @@ class GappedMessage(Layer):
 
 @contextmanager
 def greedy(em: Emitter, start: str) -> Iterator[None]:
-    """Generate a loop's body that reads one element; when it does not fit, what was read of it is undone."""
+    """Generate the body of a loop that reads one element; if it does not fit, the loop ends before it."""
     em.line(f"{start} = p")
     with em.block("try:"):
         yield
@@ -84,9 +84,9 @@ def greedy(em: Emitter, start: str) -> Iterator[None]:
 
 
 class Messages(Array):
-    """The whole messages up to the end of the bundle: the reader goes by bytes, the count only drives numbering.
+    """The whole messages up to the end of the bundle, by their bytes: the announced count is used for numbering only.
 
-    Stops before a message that does not fit; what is left is for the next field.
+    Stops before a message that does not fit; the next field has the rest.
     """
 
     def __init__(self, name: str, doc: str = "") -> None:
@@ -147,8 +147,22 @@ SEVERAL = (
 
 
 def document_layout(data: bytes, position: int, end: int) -> bool:
-    """Whether the documented layout with extra flags fits to the end. No program writes it: else bit 7 is ignored."""
-    return fits_document(data, position - 1, end)
+    """Whether the documented layout with extra flags, after the flags before ``position``, fits up to the end.
+
+    The number of messages must be the announced one. No program writes this layout: if it does not fit, bit 7 is
+    ignored.
+    """
+    try:
+        bundle, _ = compiler.walk(DocumentBundle, data, position - 1, end)
+        if "message_set" in bundle:
+            if bundle["flags"] & names.CODEC_MASK != names.SNAPPY:
+                return False
+            inflated = decompress("snappy-raw", bundle["message_set"], MAX_PROBED_BYTES)
+            plain = plain_header(bundle) + inflated.data
+            bundle, _ = compiler.walk(Bundle, plain, 0, len(plain))
+    except compiler.FAILED:
+        return False
+    return "partial_message" not in bundle and bundle.get("messages", 0) == message_count(bundle) > 0
 
 
 HAS_EXTRA = When(f"flags >= {names.EXTRA} and document_layout()", document_layout=document_layout)
@@ -254,7 +268,7 @@ class Chunk(Layer):
 
     @classmethod
     def minimum(cls) -> int:
-        """A chunk that is cut away entirely still has its place."""
+        """A chunk of which nothing was captured still counts."""
         return 1
 
 
@@ -285,7 +299,6 @@ class Chunks(Array):
 
     def __init__(self, name: str, doc: str = "") -> None:
         super().__init__(name, Chunk, doc, count=None, bulk=True)
-
         self.cut = Array(name, CutChunk, count=None)
 
     def read(self, data: bytes, position: int, end: int, layer: Layer) -> tuple[list[Layer], int]:
@@ -341,18 +354,3 @@ def plain_header(bundle: Any) -> bytes:
     count = b"" if flags & names.COUNT_MASK else shortest(bundle.get("message_count", 0))
     sparse = bytes(8) if flags & names.SPARSE else b""
     return bytes([flags]) + count + sparse + (b"\0" if sparse and message_count(bundle) != 1 else b"")
-
-
-def fits_document(data: bytes, start: int, end: int) -> bool:
-    """Whether a bundle decodes to its end, with the number of messages it announces, if it has extra flags."""
-    try:
-        bundle, _ = compiler.walk(DocumentBundle, data, start, end)
-        if "message_set" in bundle:
-            if bundle["flags"] & names.CODEC_MASK != names.SNAPPY:
-                return False
-            inflated = decompress("snappy-raw", bundle["message_set"], MAX_PROBED_BYTES)
-            plain = plain_header(bundle) + inflated.data
-            bundle, _ = compiler.walk(Bundle, plain, 0, len(plain))
-    except compiler.FAILED:
-        return False
-    return "partial_message" not in bundle and bundle.get("messages", 0) == message_count(bundle) > 0

@@ -1,4 +1,4 @@
-"""Recognising TANK, cutting it into frames, and finding the next frame after a gap."""
+"""Recognises TANK, divides it into frames, and finds the next frame after a gap."""
 
 import re
 from collections.abc import Iterable
@@ -17,13 +17,10 @@ from wiredecode.protocols.tank.names import MESSAGES, PING
 
 GENERATED = generated_of("tank")
 
-COLUMN_TYPES = {"tank.topic": "string", "tank.partition": "uint16"}
-"""Fields of some messages that others have too, by their subjects."""
-
 WEAK_FRAMES_WHEN_SURE = 3
 """Weak frames that are enough after other frames of TANK."""
 SEARCH_BYTES = 256 * 1024
-"""While searching, no frame is waited for that is longer and not strong from its beginning."""
+"""While searching: longest frame that is waited for, unless its beginning is strong evidence."""
 
 CANDIDATE = re.compile(rb"(?=[\x01-\x0c][\x00-\xff]{3}[\x00-\x10])", re.DOTALL)
 
@@ -41,7 +38,8 @@ class Tank(BehindProxy):
     )
     requests = {"tank": frozenset(name for code, name in MESSAGES.items() if code != PING)}
     summary_keys = ("topic", "partition", "error", "request_id")
-    generated, column_types = GENERATED, COLUMN_TYPES
+    generated = GENERATED
+    column_types = {"tank.topic": "string", "tank.partition": "uint16"}  # generated in messages without these fields
 
     def recognise_inner(self, data: bytes, *, started: bool, final: bool, port: bool) -> Verdict | Undecided | Rejected:
         if started:
