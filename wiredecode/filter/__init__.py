@@ -16,8 +16,6 @@ from wiredecode.net.types import Connection
 
 MAX_CONNECTIONS = 65_536
 """Connections whose answer is remembered."""
-
-
 COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tcp.stream"))
 """Names that are counted, or measured, from the beginning of the capture."""
 
@@ -25,9 +23,9 @@ COUNTED = frozenset(("frame.number", "frame.packets", "frame.time_relative", "tc
 class Filter:
     """A predicate over frames.
 
-    ``needs_records``: it asks for fields that are there only in frames dissected with a style (see :meth:`style`).
-    ``needs_responses``: it asks for numbers of responses: dissect with ``link_responses``. Set ``clock.first_ns``
-    to the time of the first packet before the first frame is tested.
+    ``needs_records``: it uses fields that only frames dissected with a style have (see :meth:`style`).
+    ``needs_responses``: it uses numbers of responses: dissect with ``link_responses``. Set ``clock.first_ns`` to the
+    time of the first packet before the first frame is tested.
     """
 
     def __init__(self, text: str, expression: Expression, clock: Clock) -> None:
@@ -45,7 +43,7 @@ class Filter:
         """The fields it is about."""
 
     def matches(self, frame: Frame) -> bool:
-        """Whether a decoded frame fits."""
+        """Whether a decoded frame matches."""
         if self._connection is not None:
             answer = self.connection(frame)
             if answer is not None:
@@ -88,10 +86,10 @@ class Filter:
         return answer is False
 
     def style(self, style: Style | None) -> Style | None:
-        """The style to dissect with, where the output asks for ``style`` (None: for no records).
+        """The style to dissect with, if the output needs ``style`` (None: no records).
 
-        Where the filter reads fields out of records, bytes have to be left in them as they are, or as values that keep
-        them in ``raw``; the writer of the records shows them then.
+        If the filter reads fields of records, these must keep bytes unchanged, or as values that have them in ``raw``;
+        the writer of the records renders them.
         """
         from dataclasses import replace
 
@@ -102,7 +100,7 @@ class Filter:
         return replace(style, show=style.show if hasattr(style.show, "raw") else KEEP)
 
     def check_stable(self) -> None:
-        """Refuse what depends on the rest of the capture, for where ids are stable. Raises ``ValueError``."""
+        """Refuse names that depend on the rest of the capture, which stable ids do not. Raises ``ValueError``."""
         from wiredecode.filter.wireshark_names import is_analysis
 
         for name, spelled in (pair for test in tests(self.expression) for pair in test.spelled):
@@ -119,7 +117,7 @@ class Filter:
 
     @property
     def chooses_packets(self) -> bool:
-        """Whether it is about TCP analysis and nothing of frames: packets without a frame can match, too."""
+        """Whether it uses TCP analysis and nothing of frames, so that packets without a frame can match, too."""
         from wiredecode.filter.wireshark_names import OF_PACKETS, is_analysis
 
         return self.needs_analysis and all(name in OF_PACKETS or is_analysis(name) for name in self.names)

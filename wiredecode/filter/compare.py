@@ -1,4 +1,4 @@
-"""Comparisons: what an operator does with the values of both sides."""
+"""Compiles comparisons: an operator, applied to the values of both sides."""
 
 import operator as operators
 import re
@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from wiredecode.filter.errors import FilterError, nearest, one_of
-from wiredecode.filter.literals import Any_, NoValue, is_network, value_of
-from wiredecode.filter.logic import Atom, Expression, about, join, negation
+from wiredecode.filter.literals import AnyValue, InvalidValue, is_network, value_of
+from wiredecode.filter.logic import Atom, Expression, join, negation, with_fields
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.operands import Operands, to_bytes
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Logic, Membership, Node, Not, Relation, Word
@@ -31,10 +31,10 @@ ORDERED = (Type.NUMBER, Type.STRING, Type.BYTES, Type.TIME, Type.DURATION, Type.
 HOLDING = (Type.STRING, Type.BYTES, Type.PROTOCOL, Type.ENUM, Type.ANY)
 NUMBERS = (Type.NUMBER, Type.BOOLEAN, Type.ENUM)
 
-One = Callable[[Any], bool]
-"""Whether one value fits."""
+ValueTest = Callable[[Any], bool]
+"""Whether a value matches."""
 MOST_DIGITS = 1 << 62
-"""Greater numbers are compared one by one."""
+"""Larger numbers are compared frame by frame, not as a column."""
 FROM_ONE = ("frame.number", "tcp.stream", "frame.packets")
 """Fields that are never 0; Wireshark's tcp.stream may be."""
 
@@ -55,7 +55,7 @@ class Comparisons(Operands):
             found = self.membership(node)
         else:
             found = self.present(node)
-        return about(self.used, found)
+        return with_fields(self.used, found)
 
     # Relations.
 
@@ -80,10 +80,10 @@ class Comparisons(Operands):
         every = every if node.quantifier is None else node.quantifier == "all"
         if isinstance(right, Operand):
             return self._fields(operator, left, right, every, node)
-        fits, get = self._one(operator, left, right)
+        fits, get = self._value_test(operator, left, right)
         bytes_ = left.type is Type.BYTES and left.field is not None and left.field.verbatim
         if bytes_ and operator in ("contains", "==", "==="):
-            get = _holding(get, self._value(right, left))
+            get = _if_frame_holds(get, self._value(right, left))
         return self._test(left, get, fits, every, self._on_column(operator, left, right))
 
     def _unnamed(self, side: Operand | Constant, other: Operand | Constant, node: Node) -> Operand | Constant:
@@ -98,23 +98,23 @@ class Comparisons(Operands):
         """``left in {...}``."""
         left = self.operand(_numbered(node.left, node.members[0][0]))
         every = node.quantifier == "all"
-        tests: list[tuple[One, Callable[[Frame], Values]]] = []
+        tests: list[tuple[ValueTest, Callable[[Frame], Values]]] = []
         for first, last in node.members:
             low, high = (self._member(each) for each in (first, last))
             if not isinstance(low, Constant) or not isinstance(high, Constant):
                 raise self.fail("values and ranges belong in { }, as in {1, 3..5}", first)
             if first is last:
-                tests.append(self._one("==", left, low))
+                tests.append(self._value_test("==", left, low))
                 continue
-            (above, get), (below, _) = self._one(">=", left, low), self._one("<=", left, high)
+            (above, get), (below, _) = self._value_test(">=", left, low), self._value_test("<=", left, high)
             tests.append((_between(above, below), get))
         gets = {id(get): get for _, get in tests}
         if len(gets) == 1:
             (get,) = gets.values()
-            test = self._test(left, get, _one_of([one for one, _ in tests]), every)
+            test = self._test(left, get, _any_of([one for one, _ in tests]), every)
         else:  # an enumeration by name and by number
             kinds = {key: [one for one, each in tests if id(each) == key] for key in gets}
-            both = [(get, _one_of(kinds[key])) for key, get in gets.items()]
+            both = [(get, _any_of(kinds[key])) for key, get in gets.items()]
             test = Atom(lambda frame: _either(frame, both, every), left.level, left.complete)
         return negation(test) if node.negated else test
 
@@ -124,7 +124,7 @@ class Comparisons(Operands):
             return Constant(node.text, False, node.start, node.stop)
         return self.make(node)
 
-    def _one(self, operator: str, left: Operand, right: Constant) -> tuple[One, Callable[[Frame], Values]]:
+    def _value_test(self, operator: str, left: Operand, right: Constant) -> tuple[ValueTest, Callable[[Frame], Values]]:
         """Return the operator's test of one value on the left, and the reader of these values."""
         self._check(operator, left, right)
         if operator == "matches":
@@ -157,7 +157,7 @@ class Comparisons(Operands):
     def _value(self, right: Constant, left: Operand) -> Any:
         try:
             return value_of(right, left.type, utc=self.utc)
-        except NoValue as error:
+        except InvalidValue as error:
             name = f"{left.field.name} is {left.type.value}" if left.field else f"the other side is {left.type.value}"
             shown = f'"{right.text}"' if right.quoted else right.text
             raise self.fail(f"{name}; {shown} is not {error}", right) from None
@@ -166,7 +166,7 @@ class Comparisons(Operands):
 
     def _enumeration(
         self, operator: str, compare: Callable[[Any, Any], bool], left: Operand, right: Constant
-    ) -> tuple[One, Callable[[Frame], Values]]:
+    ) -> tuple[ValueTest, Callable[[Frame], Values]]:
         """By number, or by name where it is none."""
         field = left.field
         assert field is not None
@@ -181,14 +181,14 @@ class Comparisons(Operands):
         return lambda each: compare(each, wanted), get
 
     def _known_word(self, field: Field, right: Constant) -> None:
-        """Refuse what the field can never be."""
+        """Refuse a word that the field never has."""
         assert field.words is not None
         if right.text not in field.words():
             hint = nearest(right.text, field.words()) or one_of(field.words())
             hint = hint or f'; {field.name} matches "..." finds parts of names'
             raise self.fail(f"{field.name} is never {right.text!r}{hint}", right)
 
-    def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> One:
+    def _address(self, operator: str, compare: Callable[[Any, Any], bool], value: Any, right: Constant) -> ValueTest:
         if is_network(value):
             if operator in ORDER:
                 raise self.fail("a network has no order", right)
@@ -198,14 +198,14 @@ class Comparisons(Operands):
             return lambda each: each.version == value.version and compare(each, value)
         return lambda each: compare(each, value)
 
-    def _contains(self, left: Operand, right: Constant) -> One:
+    def _contains(self, left: Operand, right: Constant) -> ValueTest:
         if left.type in (Type.STRING, Type.ENUM):
             text = right.text
             return lambda each: text in each
         if left.type is not Type.ANY:
             wanted = self._value(right, replace(left, type=Type.BYTES))
             return lambda each: wanted in each
-        either = Any_(right).meanings
+        either = AnyValue(right).meanings
 
         def holds(each: Any) -> bool:
             kind = str if isinstance(each, str) else bytes if isinstance(each, bytes) else None
@@ -213,7 +213,7 @@ class Comparisons(Operands):
 
         return holds
 
-    def _matches(self, right: Constant) -> One:
+    def _matches(self, right: Constant) -> ValueTest:
         try:
             text = re.compile(right.text, re.IGNORECASE)
             raw = re.compile(right.text.encode(), re.IGNORECASE | re.DOTALL)
@@ -235,7 +235,7 @@ class Comparisons(Operands):
     def _fields(self, operator: str, left: Operand, right: Operand, every: bool, node: Relation) -> Atom:
         if operator == "matches":
             raise self.fail("a regular expression is written out", node.right)
-        compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else _within)
+        compare = ORDER.get(operator) or (SAME[operator][0] if operator in SAME else _contains_value)
         numbers = left.type in NUMBERS and right.type in NUMBERS and not left.type is right.type is Type.ENUM
         if not numbers and left.type is not right.type and Type.ANY not in (left.type, right.type):
             raise self.fail(f"{left.type.value} cannot be compared with {right.type.value}", node.right)
@@ -260,13 +260,13 @@ class Comparisons(Operands):
         self,
         left: Operand,
         get: Callable[[Frame], Values],
-        fits: One,
+        fits: ValueTest,
         every: bool,
         comparison: tuple[Callable[[Any, Any], Any], int | float] | None = None,
     ) -> Expression:
         if left.level is Level.CONSTANT:
             return all(map(fits, get(None))) if every else any(map(fits, get(None)))  # type: ignore[arg-type]
-        run = _all(get, fits) if every else _some(get, fits)
+        run = _matches_all(get, fits) if every else _matches_any(get, fits)
         return Atom(run, left.level, left.complete, comparison)
 
     def _on_column(
@@ -281,7 +281,7 @@ class Comparisons(Operands):
         return (compare, value) if exact else None
 
     def present(self, node: Node) -> Atom:
-        """A field by itself: whether it is there. What is calculated: whether it is not zero."""
+        """A field by itself: whether it is present. A calculated value: whether it is not zero."""
         operand = self.make(node, presence=True)
         if isinstance(operand, Constant):
             raise self.fail("a value alone is neither true nor false: compare it with a field", node)
@@ -298,8 +298,8 @@ def _numbered(node: Node, other: Node) -> Node:
     return Word(node.start, node.stop, "frame.number") if digits and whole else node
 
 
-def _holding(get: Callable[[Frame], Values], wanted: bytes) -> Callable[[Frame], Values]:
-    """The values, where the frame holds these bytes at all: a look that spares decoding the others."""
+def _if_frame_holds(get: Callable[[Frame], Values], wanted: bytes) -> Callable[[Frame], Values]:
+    """The values of frames that contain these bytes: other frames need no decoding."""
 
     def run(frame: Frame) -> Values:
         return get(frame) if frame.buffer.find(wanted, frame.start, frame.stop) >= 0 else []
@@ -307,15 +307,15 @@ def _holding(get: Callable[[Frame], Values], wanted: bytes) -> Callable[[Frame],
     return run
 
 
-def _one_of(tests: Sequence[One]) -> One:
+def _any_of(tests: Sequence[ValueTest]) -> ValueTest:
     return lambda value: any(fits(value) for fits in tests)
 
 
-def _between(above: One, below: One) -> One:
+def _between(above: ValueTest, below: ValueTest) -> ValueTest:
     return lambda value: above(value) and below(value)
 
 
-def _some(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
+def _matches_any(get: Callable[[Frame], Values], fits: ValueTest) -> Callable[[Frame], bool]:
     def run(frame: Frame) -> bool:
         for value in get(frame):  # noqa: SIM110 - half the time of any()
             if value is not None and fits(value):
@@ -325,7 +325,7 @@ def _some(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
     return run
 
 
-def _all(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
+def _matches_all(get: Callable[[Frame], Values], fits: ValueTest) -> Callable[[Frame], bool]:
     def run(frame: Frame) -> bool:
         values = [value for value in get(frame) if value is not None]
         return bool(values) and all(map(fits, values))
@@ -333,7 +333,7 @@ def _all(get: Callable[[Frame], Values], fits: One) -> Callable[[Frame], bool]:
     return run
 
 
-def _either(frame: Frame, both: Sequence[tuple[Callable[[Frame], Values], One]], every: bool) -> bool:
+def _either(frame: Frame, both: Sequence[tuple[Callable[[Frame], Values], ValueTest]], every: bool) -> bool:
     """Whether names or numbers of an enumeration fit; each value has one of each, in the same order."""
     if not every:
         return any(value is not None and fits(value) for get, fits in both for value in get(frame))
@@ -344,8 +344,8 @@ def _either(frame: Frame, both: Sequence[tuple[Callable[[Frame], Values], One]],
     )
 
 
-def _any(compare: Callable[[Any, Any], bool], wanted: Any_) -> One:
-    """A value whose type only shows now; one of another type is never the same."""
+def _any(compare: Callable[[Any, Any], bool], wanted: AnyValue) -> ValueTest:
+    """Test of a value whose type depends on the traffic; one of another type is never equal."""
 
     def fits(each: Any) -> bool:
         kind = each.__class__ if each.__class__ in wanted.meanings else str if isinstance(each, str) else None
@@ -356,7 +356,7 @@ def _any(compare: Callable[[Any, Any], bool], wanted: Any_) -> One:
     return fits
 
 
-def _within(whole: Any, part: Any) -> bool:
+def _contains_value(whole: Any, part: Any) -> bool:
     """``contains`` of two fields."""
     if isinstance(whole, str) and isinstance(part, str):
         return part in whole

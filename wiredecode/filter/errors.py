@@ -14,7 +14,7 @@ NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 class FilterError(ValueError):
-    """A filter that means nothing. ``start`` and ``stop``: the place in ``text``, in characters."""
+    """An invalid filter. ``start`` and ``stop``: the place in ``text``, in characters."""
 
     def __init__(self, message: str, text: str, start: int, stop: int | None = None) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class FilterError(ValueError):
 
 def nearest(word: str, known: Iterable[str], called: Mapping[str, str] = NAMED, prefix: str = "") -> str:
     """``; did you mean ...?``, or "". ``called``: long names by short ones; ``prefix``: common start of all names."""
-    return did_you_mean([prefix + called.get(name, name) for name in close(word, known)])
+    return did_you_mean([prefix + called.get(name, name) for name in close_names(word, known)])
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -46,8 +46,8 @@ def did_you_mean(names: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(filter(None, [', '.join(shown[:-1]), shown[-1]]))}?" if shown else ""
 
 
-def close(word: str, known: Iterable[str]) -> list[str]:
-    """The name that is nearest, if one is near."""
+def close_names(word: str, known: Iterable[str]) -> list[str]:
+    """The most similar name, if one is similar enough."""
     names = sorted(dict.fromkeys(known), key=lambda name: name.isupper())  # Publish before PUBLISH
     folded: dict[str, str] = {}
     for name in names:
@@ -56,6 +56,6 @@ def close(word: str, known: Iterable[str]) -> list[str]:
 
 
 def one_of(known: Iterable[str]) -> str:
-    """``; it is one of a, b, c``; nothing where they are many."""
+    """``; it is one of a, b, c``; empty if they are many."""
     names = list(islice(known, MOST_NAMED + 1))
     return f"; it is one of {', '.join(names)}" if len(names) <= MOST_NAMED else ""

@@ -115,7 +115,7 @@ def unescape(text: str, literal: str, start: int) -> str:
 
 @v_args(inline=True)
 class Builder(Transformer_NonRecursive[Token, Node]):
-    """From lark's tree to ours."""
+    """Converts lark's tree to the nodes of :mod:`wiredecode.filter.syntax`."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

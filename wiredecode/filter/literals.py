@@ -30,15 +30,15 @@ EXPECTED = {
 }
 
 
-class NoValue(Exception):
-    """The text is no value of the type; the argument says what it could have been."""
+class InvalidValue(Exception):
+    """The text is no value of the type; the argument names what is expected."""
 
 
 def number(text: str) -> int | float:
     """A number; octal where it begins with 0."""
     found = NUMBER.fullmatch(text)
     if found is None or found[3] or len(text) > MAX_DIGITS:
-        raise NoValue(EXPECTED[Type.NUMBER])
+        raise InvalidValue(EXPECTED[Type.NUMBER])
     sign = -1 if found[1] == "-" else 1
     digits = found[2]
     try:
@@ -48,19 +48,19 @@ def number(text: str) -> int | float:
             return sign * int(digits, 8 if len(digits) > 1 and digits[0] == "0" else 10)
         return sign * float(digits)
     except (ValueError, OverflowError):
-        raise NoValue(EXPECTED[Type.NUMBER]) from None
+        raise InvalidValue(EXPECTED[Type.NUMBER]) from None
 
 
 def duration(text: str) -> int:
     """Nanoseconds."""
     found = NUMBER.fullmatch(text)
     if found is None or found[3] not in UNITS or len(text) > MAX_DIGITS:
-        raise NoValue(EXPECTED[Type.DURATION])
+        raise InvalidValue(EXPECTED[Type.DURATION])
     value = number(found[1] + (found[2].lstrip("0") or "0" if found[2].isdigit() else found[2]))
     try:
         return value * UNITS[found[3]] if isinstance(value, int) else round(value * UNITS[found[3]])
     except (OverflowError, ValueError):
-        raise NoValue(EXPECTED[Type.DURATION]) from None
+        raise InvalidValue(EXPECTED[Type.DURATION]) from None
 
 
 def time(text: str, *, utc: bool) -> int:
@@ -69,8 +69,8 @@ def time(text: str, *, utc: bool) -> int:
     if parsed is None:
         try:
             parsed = duration(text)
-        except NoValue:
-            raise NoValue(EXPECTED[Type.TIME]) from None
+        except InvalidValue:
+            raise InvalidValue(EXPECTED[Type.TIME]) from None
     return parsed
 
 
@@ -80,32 +80,32 @@ def boolean(text: str) -> bool | int | float:
         return text.lower() == "true"
     try:
         return number(text)
-    except NoValue:
-        raise NoValue(EXPECTED[Type.BOOLEAN]) from None
+    except InvalidValue:
+        raise InvalidValue(EXPECTED[Type.BOOLEAN]) from None
 
 
 def octets(text: str, quoted: bool) -> bytes:
-    """Bytes: the text itself where it is in quotes, else hexadecimal digits."""
+    """Bytes: the text itself if it is in quotes, else hexadecimal digits."""
     if quoted:
         return text.encode()
     if BYTES.fullmatch(text) is None:
-        raise NoValue(EXPECTED[Type.BYTES])
+        raise InvalidValue(EXPECTED[Type.BYTES])
     return bytes.fromhex(re.sub(r"[:.]", "", text))
 
 
 def address(text: str) -> Any:
-    """An address, or a network where there is a slash."""
+    """An address, or a network if there is a slash."""
     try:
         return ip_network(text, strict=False) if "/" in text else ip_address(text)
     except ValueError:
-        raise NoValue(EXPECTED[Type.ADDRESS]) from None
+        raise InvalidValue(EXPECTED[Type.ADDRESS]) from None
 
 
 def is_network(value: Any) -> bool:
     return isinstance(value, IPv4Network | IPv6Network)
 
 
-class Any_:  # noqa: N801 - Any is taken
+class AnyValue:
     """Possible values of a text, for fields whose type depends on the traffic; by class of the value found."""
 
     def __init__(self, constant: Constant) -> None:
@@ -113,22 +113,22 @@ class Any_:  # noqa: N801 - Any is taken
         readers: dict[type, Callable[[str], Any]] = {int: number, bool: boolean}
         readers[bytes] = partial(octets, quoted=constant.quoted)
         for class_, read in readers.items():
-            with suppress(NoValue, UnicodeEncodeError):
+            with suppress(InvalidValue, UnicodeEncodeError):
                 self.meanings[class_] = read(constant.text)
         if int in self.meanings:
             self.meanings[float] = self.meanings[int]
 
 
 def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
-    """The value that a constant has as one of ``type_``; ``utc``: as :func:`time`. Raises :class:`NoValue`."""
+    """The value that a constant has as one of ``type_``; ``utc``: as :func:`time`. Raises :class:`InvalidValue`."""
     text = constant.text
     match type_:
         case Type.ANY:
-            return Any_(constant)
+            return AnyValue(constant)
         case Type.BYTES | Type.PROTOCOL:
             return octets(text, constant.quoted)
         case Type.NUMBER if constant.quoted:
-            raise NoValue(EXPECTED[Type.NUMBER])
+            raise InvalidValue(EXPECTED[Type.NUMBER])
         case Type.TIME:
             return time(text, utc=utc)
     readers = {Type.NUMBER: number, Type.BOOLEAN: boolean, Type.DURATION: duration, Type.ADDRESS: address}
@@ -136,7 +136,7 @@ def value_of(constant: Constant, type_: Type, *, utc: bool) -> Any:
 
 
 def written(kind: Type, value: Any) -> str:
-    """A value of a frame as filters have it: what compares with it is the same."""
+    """A value of a frame as a literal that is equal to it."""
     if kind is Type.DURATION:
         return f"{value}ns"
     if kind is Type.TIME:

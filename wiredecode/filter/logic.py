@@ -1,4 +1,4 @@
-"""Tests joined by and, or, xor and not; with three values where not everything is known yet."""
+"""Tests joined by and, or, xor and not; their result is None if more of the frame must be known."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def tests(expression: Expression) -> Iterator[Atom]:
             yield from tests(part)
 
 
-def about(fields: Mapping[str, str], expression: Expression) -> Expression:
+def with_fields(fields: Mapping[str, str], expression: Expression) -> Expression:
     """One comparison, or its negation, with its names of fields, and their spelling."""
     if isinstance(expression, Atom):
         return replace(expression, names=frozenset(fields), spelled=tuple(fields.items()))
-    return Negation(about(fields, expression.part)) if isinstance(expression, Negation) else expression
+    return Negation(with_fields(fields, expression.part)) if isinstance(expression, Negation) else expression
 
 
 def negation(part: Expression) -> Expression:
@@ -83,7 +83,7 @@ def join(operator: str, parts: list[Expression]) -> Expression:
 
 
 def _cost(expression: Expression) -> int:
-    """Cost of a test: late levels are not expensive to test."""
+    """Rank of a test by its cost: tests of levels after RECORD are as cheap as those of HEADER."""
     levels = (test.level for test in tests(expression))
     return max((Level.HEADER if level > Level.RECORD else level for level in levels), default=0)
 
@@ -131,7 +131,7 @@ def _xor(parts: list[Any]) -> Known:
 
 
 def _perhaps(parts: list[Known], absorbing: bool, unknown: bool) -> Known:
-    """And, or, where some part may not be known: a single False decides and, a single True decides or."""
+    """``and`` or ``or`` of parts that may be unknown: a single False decides ``and``, a single True decides ``or``."""
 
     def run(frame: Frame) -> bool | None:
         open_ = unknown

@@ -8,7 +8,7 @@ from typing import Any
 from wiredecode.frames.frame import Frame
 
 Values = list[Any]
-"""The values of an operand in a frame: none where the field is absent, one per element of arrays; None is a null."""
+"""The values of an operand in a frame: none if the field is absent, one per element of arrays; None is a null."""
 
 
 class Type(Enum):
@@ -38,7 +38,7 @@ class Level(IntEnum):
     HEADER = 3
     """Known from decoding without a record: type, status, latency."""
     FIELDS = 4
-    """Fields that come with it."""
+    """Fields that are decoded without a record."""
     RECORD = 5
     """All fields."""
     FOUND = 6
@@ -65,21 +65,21 @@ class Field:
     codes: Callable[[Frame], Values] | None = None
     """For enumerations: their numbers."""
     names: Mapping[str, int] = field(default_factory=dict)
-    """For enumerations: what the numbers are called."""
+    """For enumerations: numbers by name."""
     secret: bool = False
     complete: bool = False
-    """Whether it is known only where the dissector made the record."""
+    """Whether it is known only if the dissector made the record."""
     verbatim: bool = False
     """Whether its bytes are in the frame unchanged: a value absent from the frame is absent from the field."""
     words: Callable[[], Iterable[str]] | None = None
-    """All that it can be the same as, where that is known."""
+    """All possible values, if they are known."""
     comparable: bool = False
     """True if the tables have a column with the same value."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a comparison: a field, or what is made of fields."""
+    """One side of a comparison: a field, or a value calculated from fields."""
 
     type: Type
     level: Level
@@ -90,7 +90,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Constant:
-    """One side of a comparison that is written out; what it is depends on the other side."""
+    """A literal as one side of a comparison; its type depends on the other side."""
 
     text: str
     quoted: bool

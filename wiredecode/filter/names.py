@@ -1,4 +1,4 @@
-"""Every name that filters know: of frames, connections and findings, and of protocols, off the catalogue."""
+"""Every name that filters know: of frames, connections and findings, and of protocols, from the catalogue."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,9 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 from wiredecode.fields.layer import Layer
-from wiredecode.filter.errors import close, did_you_mean, nearest
+from wiredecode.filter.errors import close_names, did_you_mean, nearest
 from wiredecode.filter.model import Clock, Field, Level, Type, Values
-from wiredecode.filter.values import Records, anywhere, as_any, field_reader
+from wiredecode.filter.values import Records, as_any, field_reader, values_below
 from wiredecode.filter.wireshark_names import ALIASES, analysis_values
 from wiredecode.frames.columns import NAMES, FrameName
 from wiredecode.frames.frame import MALFORMED, OK, OUTCOMES, PARTIAL, UNDECODED, Frame
@@ -64,11 +64,11 @@ def address_of(endpoint: str) -> tuple[Address | None, int | None]:
 
 def frame_fields(clock: Clock) -> dict[str, Field]:
     """The names of :data:`wiredecode.frames.columns.NAMES`."""
-    several = {**_several(), **analysis_values()}
+    multi_valued = {**_multi_valued(), **analysis_values()}
     made = {}
     for each in NAMES:
-        one = None if each.name in several else _single(each, clock)
-        get = several[each.name] if one is None else _listed(one)
+        one = None if each.name in multi_valued else _single_valued(each, clock)
+        get = multi_valued[each.name] if one is None else _listed(one)
         type_ = Type.STRUCTURE if each.type == "protocol" and each.name != "frame" else type_of(each.type)
         comparable = each.column is not None and each.comparable and one is not None
         words = WORDS.get(each.name)
@@ -84,7 +84,7 @@ def frame_fields(clock: Clock) -> dict[str, Field]:
     return made
 
 
-def _single(name: FrameName, clock: Clock) -> Callable[[Frame], Any]:
+def _single_valued(name: FrameName, clock: Clock) -> Callable[[Frame], Any]:
     """Reader of a name that has at most one value."""
     calculated: dict[str, Callable[[Frame], Any]] = {
         "frame.time_relative": lambda frame: frame.time_ns - clock.first_ns,
@@ -107,7 +107,7 @@ def _listed(one: Callable[[Frame], Any]) -> Callable[[Frame], Values]:
     return get
 
 
-def _several() -> dict[str, Callable[[Frame], Values]]:
+def _multi_valued() -> dict[str, Callable[[Frame], Values]]:
     """Readers of names that may have several values."""
 
     def both(index: int) -> Callable[[Frame], Values]:
@@ -143,7 +143,7 @@ def type_of(word: str) -> Type:
 
 
 MOST_HINTS = 5
-"""Fields that a name which is none of them is explained by."""
+"""Fields that a hint about an unknown name suggests."""
 
 
 def _depth(name: str) -> tuple[int, bool]:
@@ -156,7 +156,7 @@ def _by_end(names: Sequence[str]) -> dict[str, str]:
     return {name.rpartition(".")[2]: name for name in reversed(names)}
 
 
-def _elsewhere(names: Sequence[str]) -> str:
+def _hint_elsewhere(names: Sequence[str]) -> str:
     """A hint at the least deep of ``names``, which are sorted."""
     return did_you_mean([each for each in names if _depth(each)[0] == _depth(names[0])[0]][:MOST_HINTS])
 
@@ -192,12 +192,12 @@ class Names:
         if prefix == "amqp":
             return self._amqp(name, rest)
         before, amqp, after = name.partition(".amqp.")
-        if amqp and any(before in protocol.amqp_in for protocol in speaking(prefix)):
+        if amqp and any(before in protocol.amqp_in for protocol in protocols_for(prefix)):
             inner = self._amqp(f"amqp.{after}", after)
             return inner and self._record_field(name, inner.type)
         parent, _, word = name.rpartition(".")
         # A member of a JSON object that no layer declares, and that is not misspelled:
-        other = f"{parent}.other" in known and not close(word, (each[len(parent) + 1 :] for each in known))
+        other = f"{parent}.other" in known and not close_names(word, (each[len(parent) + 1 :] for each in known))
         above = (name[: dot.start()] for dot in re.finditer(r"\.", name))
         free = any(entry.type == "any" for each in above for entry in known.get(each, ()))
         return self._record_field(name, Type.ANY) if free or _is_open(known.get(parent, ())) or other else None
@@ -232,7 +232,9 @@ class Names:
             return None
         word = known[name][0].type if name in known else "any"
         type_ = type_of(word) if word not in ("array of bytes", "timestamp") else Type.ANY
-        return Field(name, type_, Level.FIELDS, lambda frame: as_any(list(anywhere(records.of(frame), "amqp", parts))))
+        return Field(
+            name, type_, Level.FIELDS, lambda frame: as_any(list(values_below(records.of(frame), "amqp", parts)))
+        )
 
     def near(self, name: str, more: Iterable[str] = ()) -> str:
         """A hint at a name that is like this one: a field of that name elsewhere, or one below the same word."""
@@ -242,10 +244,10 @@ class Names:
         if same or not rest:
             short = {entry.name.rpartition(".")[2]: entry.name for entry in reversed(FRAME_ENTRIES)} | RECORD_NAMES
             short = _by_end(known) | short
-            return _elsewhere(same) or nearest(name, [*short, *known], short)
+            return _hint_elsewhere(same) or nearest(name, [*short, *known], short)
         first = dict.fromkeys(each.partition(".")[0] for each in known)
-        if word not in first and not (below := close(word, first)):
-            return _elsewhere([each for each in known if each.endswith(f".{rest}")])
+        if word not in first and not (below := close_names(word, first)):
+            return _hint_elsewhere([each for each in known if each.endswith(f".{rest}")])
         prefix = f"{word if word in first else below[0]}."
         inside = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
         short = _by_end(inside)
@@ -322,31 +324,31 @@ SEVERITIES = {"note": 0, "warning": 1, "error": 2}
 
 
 @cache
-def speaking(prefix: str) -> tuple[Protocol, ...]:
-    """The protocols that may have fields that begin with a word: the one of that name, else all."""
-    speaks = registry.by_name(prefix)
-    return (speaks,) if speaks is not None else registry.protocols()
+def protocols_for(prefix: str) -> tuple[Protocol, ...]:
+    """The protocols that may have fields with this first word: the one of that name, else all."""
+    named = registry.by_name(prefix)
+    return (named,) if named is not None else registry.protocols()
 
 
 @cache
 def layers_named(prefix: str) -> tuple[type[Layer], ...]:
     """The layers whose fields begin with a word."""
-    return tuple(layer for each in speaking(prefix) for layer in each.layers() if layer.filter_name == prefix)
+    return tuple(layer for each in protocols_for(prefix) for layer in each.layers() if layer.filter_name == prefix)
 
 
 def layer_of(name: str) -> type[Layer]:
-    """One of the layers that a field can be of; what holds for one holds for all."""
+    """One of the layers of a field; the attributes used here are equal in all."""
     return next(iter(layers_named(name.partition(".")[0])), Layer)
 
 
 @cache
 def entries_by_name(prefix: str) -> dict[str, list[FieldEntry]]:
-    """The catalogue of the fields that begin with a word; that word alone means the protocol."""
+    """The catalogue of the fields that begin with a word; the word alone is the protocol."""
     found: dict[str, list[FieldEntry]] = {}
     if prefix == "amqp":
         entries: Iterable[FieldEntry] = amqp_entries()
     else:
-        entries = [*catalogue(layers_named(prefix)), *generated_entries(speaking(prefix))]
+        entries = [*catalogue(layers_named(prefix)), *generated_entries(protocols_for(prefix))]
     for entry in entries:
         if entry.name.partition(".")[0] == prefix:
             found.setdefault(entry.name, []).append(entry)

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from wiredecode.filter.errors import FilterError, nearest
-from wiredecode.filter.literals import NUMBER, NoValue, duration, number
+from wiredecode.filter.literals import NUMBER, InvalidValue, duration, number
 from wiredecode.filter.model import Constant, Field, Level, Operand, Type, Values
 from wiredecode.filter.names import Names
 from wiredecode.filter.syntax import Arithmetic, Call, Literal, Node, Slice, Word
@@ -131,7 +131,7 @@ class Operands:
         type_ = Type.DURATION if found and found[3] else Type.NUMBER
         try:
             value = duration(written.text) if type_ is Type.DURATION else number(written.text)
-        except NoValue as error:
+        except InvalidValue as error:
             raise self.fail(f"{written.text!r} is not {error}", written) from None
         return Operand(type_, Level.CONSTANT, lambda frame: [value])
 
@@ -234,7 +234,7 @@ def cut(raw: bytes, ranges: Sequence[tuple[int, int | None]]) -> bytes | None:
     return found
 
 
-def spelled(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as text: what ``string()`` gives."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -265,7 +265,7 @@ FUNCTIONS: dict[str, tuple[Sequence[Type], bool, Type | None, Callable[[Values],
     "count": (tuple(Type), False, Type.NUMBER, lambda values: [len(values)] if values else []),
     "upper": ((Type.STRING, Type.ENUM), False, Type.STRING, _each(str.upper, str)),
     "lower": ((Type.STRING, Type.ENUM), False, Type.STRING, _each(str.lower, str)),
-    "string": (SPELLED, False, Type.STRING, lambda values: list(map(spelled, values))),
+    "string": (SPELLED, False, Type.STRING, lambda values: list(map(as_text, values))),
     "max": (MEASURED, True, None, _extreme(max)),
     "min": (MEASURED, True, None, _extreme(min)),
     "abs": ((Type.NUMBER, Type.DURATION), False, None, _each(abs, int, float)),

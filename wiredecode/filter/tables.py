@@ -77,7 +77,7 @@ class TableFilter:
         if isinstance(expression, bool):
             return np.full(len(batch), expression)
         if isinstance(expression, Atom):
-            return _fitting(expression, batch, self._columns[expression.names])
+            return _matching_rows(expression, batch, self._columns[expression.names])
         if isinstance(expression, Negation):
             return ~self._mask(expression.part, batch)
         mask = self._mask(expression.parts[0], batch)
@@ -100,8 +100,8 @@ def _columns(atom: Atom, known: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(column for name in sorted(atom.names) for column in _columns_of(name, known)))
 
 
-def _fitting(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools:
-    """The rows that fit a test about these columns: each different row is tested once."""
+def _matching_rows(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools:
+    """The rows that match a test of these columns: each distinct row is tested once."""
     if len(names) == 1 and atom.comparison is not None:
         compare, value = atom.comparison
         column = batch.column(names[0])
@@ -110,7 +110,7 @@ def _fitting(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools
             return quick
     codes = np.zeros(len(batch), np.int64)
     for name in names:
-        whole = _whole(batch.column(name))
+        whole = _dictionary(batch.column(name))
         own = whole.indices.fill_null(len(whole.dictionary)).to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * (len(whole.dictionary) + 1) + own, return_inverse=True)
     different, places = np.unique(codes, return_index=True)
@@ -121,7 +121,7 @@ def _fitting(atom: Atom, batch: pa.RecordBatch, names: tuple[str, ...]) -> Bools
     return found
 
 
-def _whole(column: pa.Array) -> pa.DictionaryArray:
+def _dictionary(column: pa.Array) -> pa.DictionaryArray:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     if pa.types.is_list(column.type):

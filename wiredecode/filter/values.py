@@ -1,4 +1,4 @@
-"""Reading the values of one field out of a frame: from its record, or from values decoded without one."""
+"""Reads the values of one field from a frame: from its record, or from values decoded without one."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -62,14 +62,14 @@ def field_reader(
     convert = CONVERT.get(type_, list)
 
     def complete(frame: Frame) -> Values:
-        return convert(gather((frame.layers or {}).get(layer), parts, 0))
+        return convert(values_at((frame.layers or {}).get(layer), parts, 0))
 
     later = declared.added is Added.NOTHING or (single and declared.added is Added.IN_ELEMENTS)
     if not later or parts[0] in declared.by_record:
         return complete, Level.RECORD
 
     def from_record(frame: Frame) -> Values:
-        return convert(gather(records.of(frame).get(layer), parts, 0))
+        return convert(values_at(records.of(frame).get(layer), parts, 0))
 
     readers: dict[type[Layer], Reader] = {}
 
@@ -94,7 +94,7 @@ def _reader(
     if found is ...:
         return full
     kind, coded = found
-    show = _shower(kind, coded, secrets)
+    show = _converter(kind, coded, secrets)
     name = kind.name
 
     def shallow(frame: Frame) -> Values:
@@ -111,7 +111,7 @@ def _reader(
     return shallow
 
 
-def _shower(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] | None:
+def _converter(kind: Kind, coded: bool, secrets: bool) -> Callable[[Any], Any] | None:
     """Converter of a decoded value to its form in records; None: they show it unchanged."""
     if kind.secret and not secrets:
         return lambda value: value if value is None else redacted(value)
@@ -128,7 +128,7 @@ def _generated(frame: Frame, name: str) -> Values:
 
 
 def _declared(layer: type[Layer], parts: list[str]) -> Any:
-    """The kind of a field and whether its number is meant; None: there is none; ``...``: it needs the whole record."""
+    """The kind of a field, and whether its number is used; None: no such field; ``...``: the record is needed."""
     bulky = False
     for declared in layer.fields_desc:
         kind = plain(declared)
@@ -142,33 +142,33 @@ def _declared(layer: type[Layer], parts: list[str]) -> Any:
     return None if len(parts) == 1 else ...
 
 
-def gather(value: Any, parts: list[str], index: int) -> Values:
+def values_at(value: Any, parts: list[str], index: int) -> Values:
     """Values at a path of a record; elements of arrays one by one."""
     if isinstance(value, list):
-        return [each for element in value for each in gather(element, parts, index)]
+        return [each for element in value for each in values_at(element, parts, index)]
     if index == len(parts):
         return [] if value is ... else [value]
     if not isinstance(value, dict):
         return []
-    found = gather(value.get(parts[index], ...), parts, index + 1)
+    found = values_at(value.get(parts[index], ...), parts, index + 1)
     further = value.get("further") if index == 0 and parts[0] != "further" else None
-    return found + gather(further, parts, index) if further else found
+    return found + values_at(further, parts, index) if further else found
 
 
-def anywhere(value: Any, key: str, parts: list[str]) -> Iterator[Any]:
+def values_below(value: Any, key: str, parts: list[str]) -> Iterator[Any]:
     """Values at a path below every ``key`` of a record."""
     if isinstance(value, list):
         for element in value:
-            yield from anywhere(element, key, parts)
+            yield from values_below(element, key, parts)
     elif isinstance(value, dict):
         for name, inner in value.items():
             if name == key:
-                yield from gather(inner, parts, 0)
+                yield from values_at(inner, parts, 0)
             elif isinstance(inner, list | dict):
-                yield from anywhere(inner, key, parts)
+                yield from values_below(inner, key, parts)
 
 
-# From what records show to what is compared.
+# From values of records to values to compare.
 
 
 def as_any(values: Values) -> Values:
