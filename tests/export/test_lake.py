@@ -18,7 +18,7 @@ from wiredecode.cli import main
 from wiredecode.export.lake import open_lake
 from wiredecode.export.lake.run import AlreadyThere, Capture, Known, LakeError, TableRun, contents, run_of
 from wiredecode.export.lake.table import LakeWriter, commit
-from wiredecode.tables.portable import converted, portable_schema
+from wiredecode.tables.portable import portable_rows, portable_schema
 from wiredecode.tables.reader import TableReader
 
 pa = pytest.importorskip("pyarrow")
@@ -74,7 +74,7 @@ def expected(*files: Path, level: str = "messages") -> list[dict[str, Any]]:
 def read(files: tuple[Path, ...], level: str) -> Any:
     reader = TableReader(open_capture([str(file) for file in files]), level, stable_ids=True)
     schema = portable_schema(reader.schema)
-    rows = pa.Table.from_batches([converted(batch, "", schema) for batch in reader], schema)
+    rows = pa.Table.from_batches([portable_rows(batch, "", schema) for batch in reader], schema)
     return sort(rows)
 
 
@@ -207,7 +207,7 @@ def writer(out: str, file: Path) -> tuple[LakeWriter, TableRun]:
     made = LakeWriter(open_lake(out), "messages", run)
     reader = TableReader(open_capture([str(file)]), "messages", stable_ids=True)
     for batch in reader:
-        made.write(converted(batch, "", portable_schema(reader.schema)))
+        made.write(portable_rows(batch, "", portable_schema(reader.schema)))
     made.close()
     return made, run
 

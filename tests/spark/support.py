@@ -14,7 +14,7 @@ from tests.conftest import CAPTURES
 from tests.support import packets
 from wiredecode.capture import CaptureError, open_capture
 from wiredecode.spark.decode import TableDemand
-from wiredecode.tables.portable import converted, table_columns
+from wiredecode.tables.portable import portable_rows, table_columns
 from wiredecode.tables.reader import TableReader
 
 
@@ -32,7 +32,7 @@ def expected(files: Iterable[str | Path], demand: TableDemand, source: str = "")
     )
     batches: list[pa.RecordBatch] = []
     with suppress(CaptureError):
-        batches.extend(converted(batch, source, demand.schema) for batch in reader)
+        batches.extend(portable_rows(batch, source, demand.schema) for batch in reader)
     return pa.Table.from_batches(batches, demand.schema)
 
 

@@ -28,7 +28,7 @@ from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import TableDemand, decode
 from wiredecode.spark.parcels import ORDER, REPORTS, File, PacketParcels, by_bucket, unpacked
 from wiredecode.spark.parcels import packets as in_order
-from wiredecode.tables.portable import converted
+from wiredecode.tables.portable import portable_rows
 from wiredecode.tables.reader import TableReader
 
 ROOT = Path(__file__).parent.parent.parent / "captures"
@@ -88,7 +88,7 @@ def read(batches: Iterable[PacketBatch], demand: TableDemand) -> pa.Table:
         *(batches, demand.level), decode_as=demand.decoding, display=demand.display(), stable_ids=True, network=network
     )
     with suppress(CaptureError):
-        found.extend(converted(batch, "s", demand.schema) for batch in reader)
+        found.extend(portable_rows(batch, "s", demand.schema) for batch in reader)
     return ordered(pa.Table.from_batches(found, demand.schema))
 
 

@@ -39,7 +39,7 @@ def wide(level: str) -> pa.Table:
     import pyarrow as pa
 
     from wiredecode.spark import stats
-    from wiredecode.tables.portable import converted, portable_schema, table_columns
+    from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
     from wiredecode.tables.reader import table_schema
     from wiredecode.tables.schema import select
 
@@ -50,7 +50,7 @@ def wide(level: str) -> pa.Table:
     parts = []
     for name in SEVERAL:
         capture = wiredecode.read(CAPTURES / name, level=level, columns=table_columns(names))
-        parts += [converted(batch, name, schema) for batch in capture.nested()]
+        parts += [portable_rows(batch, name, schema) for batch in capture.nested()]
     return pa.Table.from_batches(parts, schema)
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from wiredecode.tables.portable import converted, in_file, portable_schema, table_columns
+from wiredecode.tables.portable import file_schema, portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import LEVELS, table_schema
 from wiredecode.tables.schema import select
 
@@ -18,14 +18,14 @@ TABLE = pa.schema([("offset", pa.uint64()), ("layers", pa.struct([("id", pa.uint
 def test_numbers_that_do_not_fit_bigint_stand_in_a_column_of_their_own() -> None:
     numbers = [0x01020304, None, LARGEST, LARGEST + 1, (1 << 64) - 1]
     batch = pa.RecordBatch.from_pylist([{"offset": number, "layers": {"id": number}} for number in numbers], TABLE)
-    made = converted(batch, "client", portable_schema(TABLE))
+    made = portable_rows(batch, "client", portable_schema(TABLE))
     assert made.schema.names == ["source", "offset", "offset_large", "layers"]
     assert made.schema.field("offset").type == pa.int64()
     assert made["offset"].to_pylist() == [0x01020304, None, LARGEST, None, None]
     assert made["offset_large"].to_pylist() == [None, None, None, Decimal(LARGEST + 1), Decimal((1 << 64) - 1)]
     whole = [None if row["id"] is None else int(row["id"]) for row in made["layers"].to_pylist()]
     assert whole == numbers
-    usual = converted(batch.slice(0, 3), "client", portable_schema(TABLE))
+    usual = portable_rows(batch.slice(0, 3), "client", portable_schema(TABLE))
     assert usual["offset"].to_pylist() == numbers[:3]
     assert usual["offset_large"].null_count == 3
 
@@ -34,7 +34,7 @@ def test_the_column_of_large_numbers_can_be_read_alone() -> None:
     wanted = ["offset_large"]
     assert table_columns(wanted) == ["offset"]
     batch = pa.RecordBatch.from_pylist([{"offset": 1 << 63}], TABLE).select(["offset"])
-    assert converted(batch, "", select(portable_schema(TABLE), wanted)).to_pylist() == [
+    assert portable_rows(batch, "", select(portable_schema(TABLE), wanted)).to_pylist() == [
         {"offset_large": Decimal(1 << 63)}
     ]
 
@@ -43,7 +43,7 @@ def test_the_column_of_large_numbers_can_be_read_alone() -> None:
 def test_every_column_at_the_top_says_what_it_means_and_files_keep_that(level: str) -> None:
     schema = portable_schema(table_schema(level))
     assert [field.name for field in schema if not (field.metadata or {}).get(b"comment")] == []
-    kept = in_file(schema)
+    kept = file_schema(schema)
     assert [field.metadata[b"comment"] for field in kept] == [field.metadata[b"doc"] for field in schema]
     assert [field.type for field in kept] == [field.type for field in schema]
 

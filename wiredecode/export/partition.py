@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from wiredecode.export.atomic import close_quietly
 from wiredecode.export.target import Unclear
 from wiredecode.export.writers import Writer
-from wiredecode.tables.portable import taken
+from wiredecode.tables.portable import take_rows
 from wiredecode.tables.rows import is_bytes, values
 
 MAX_OPEN = 64
@@ -138,7 +138,7 @@ class PartitionWriter:
             yield "/".join(found for (found,) in columns), batch
             return
         for *found, rows in zip(*columns, groups.column("row_list"), strict=True):
-            yield "/".join(found), taken(batch, rows.values)
+            yield "/".join(found), take_rows(batch, rows.values)
 
     def _opened(self, place: str, schema: pa.Schema) -> _Open:
         opened = self._open.get(place)

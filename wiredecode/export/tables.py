@@ -15,7 +15,7 @@ from wiredecode.export.partition import TIMES, LocalFiles, PartitionWriter, chec
 from wiredecode.export.writers import ROW_GROUP, WRITERS, Settings, Writer
 from wiredecode.frames.record import BYTES
 from wiredecode.frames.totals import Totals
-from wiredecode.tables.portable import converted, portable_schema, table_columns
+from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import TableReader, prefer_bulk, table_schema
 from wiredecode.tables.schema import field_of, named
 
@@ -192,7 +192,7 @@ class TableExport(Export):
         return self.projection.apply(self.made_portable(rows))
 
     def made_portable(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows if self.portable is None else converted(rows, "", self.portable)
+        return rows if self.portable is None else portable_rows(rows, "", self.portable)
 
     def end(self) -> None:
         """Write what ends the format."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from wiredecode.export.footer import Unclosed, opened
 from wiredecode.frames.record import JsonArray
 from wiredecode.tables import trim_memory
-from wiredecode.tables.portable import in_file
+from wiredecode.tables.portable import file_schema
 from wiredecode.tables.reader import MESSAGES
 from wiredecode.tables.rows import dumps, rows, text_column
 
@@ -142,7 +142,7 @@ class ParquetWriter:
         encoded = [field for field in schema if pa.types.is_dictionary(field.type)]  # of answers of SQL
         for field in encoded:
             schema = schema.set(schema.get_field_index(field.name), field.with_type(field.type.value_type))
-        self._encoded, schema = bool(encoded), in_file(schema)
+        self._encoded, schema = bool(encoded), file_schema(schema)
         self._schema, self._rows, self._order = schema, settings.row_group, settings.order
         compression = settings.compression or "zstd"
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
@@ -185,7 +185,7 @@ class ParquetWriter:
             table = pa.Table.from_batches(self._waiting, self._schema)
             self._waiting, self._count, self.waiting_bytes = [], 0, 0
             if self._order is not None:
-                table = in_order(table, self._order)
+                table = sorted_by(table, self._order)
             self._file.write(table)
             self._groups += 1
             if self._wide:
@@ -199,7 +199,7 @@ class ParquetWriter:
         self._file.close()
 
 
-def in_order(table: pa.Table, name: str) -> pa.Table:
+def sorted_by(table: pa.Table, name: str) -> pa.Table:
     """The rows sorted by a column of integers without nulls; those of one value stay as they are."""
     values = table[name].to_numpy()
     if (values[1:] >= values[:-1]).all():

@@ -19,7 +19,7 @@ from wiredecode.net.limits import limits_of
 from wiredecode.protocols import registry
 from wiredecode.protocols.registry import DecodeAs, decoding
 from wiredecode.spark.parcels import REPORTS, by_bucket, packed, packets, report_text, value
-from wiredecode.tables.portable import converted, portable_schema, table_columns
+from wiredecode.tables.portable import portable_rows, portable_schema, table_columns
 from wiredecode.tables.reader import CONNECTIONS, LEVELS, PACKETS, LevelsReader, Rows, table_schema
 from wiredecode.tables.schema import named, select
 
@@ -148,7 +148,7 @@ class BucketReader(LevelsReader):
 
     def converted(self, rows: Iterable[Rows]) -> Iterator[Rows]:
         """Rows of the reader as rows on Spark."""
-        return ((level, converted(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
+        return ((level, portable_rows(batch, self.source, self.demand.schemas[level])) for level, batch in rows)
 
     def report(self, since: Totals | None = None, **more: str) -> str:
         """The report on a bucket that was read to its end; ``since``: what earlier reports counted."""

@@ -20,7 +20,7 @@ Order = Int64s | None
 SHARED_NULLS = 16_384
 INLINE_BYTES = 12
 """Arrow keeps shorter byte strings inside the view itself."""
-LONG = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
+VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
 
 
 def in_order(pieces: list[npt.NDArray[Any]], order: Order) -> npt.NDArray[Any]:
@@ -28,7 +28,7 @@ def in_order(pieces: list[npt.NDArray[Any]], order: Order) -> npt.NDArray[Any]:
     return np.ascontiguousarray(column) if order is None else column[order]
 
 
-def flat(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
+def fixed_width(kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> pa.Array:
     """An array of fixed width without a copy; ``pa.array`` would import pandas, where that is installed."""
     if valid is not None and not valid.any():
         return nulls(len(values), kind)
@@ -51,8 +51,8 @@ def bitmap(valid: Bools | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def strings(texts: Sequence[str]) -> pa.Array:
-    """Texts as they are; see :func:`flat`."""
+def string_array(texts: Sequence[str]) -> pa.Array:
+    """Texts as they are; see :func:`fixed_width`."""
     data = [text.encode() for text in texts]
     offsets = np.concatenate([[0], np.cumsum([*map(len, data)])]).astype(np.int32)
     return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(data))])
@@ -82,8 +82,8 @@ class Texts:
 
     def array(self, order: Order) -> pa.Array:
         codes = in_order(self.codes, order)
-        indices = flat(pa.int32(), codes, codes >= 0)
-        return pa.DictionaryArray.from_arrays(indices, strings([*self.values]))
+        indices = fixed_width(pa.int32(), codes, codes >= 0)
+        return pa.DictionaryArray.from_arrays(indices, string_array([*self.values]))
 
 
 class Integers:
@@ -126,7 +126,7 @@ class Integers:
             return np.array([number or 0 for number in numbers], self.dtype), not_none(numbers)
 
     def array(self, order: Order) -> pa.Array:
-        return flat(self.kind, in_order(self.values, order), in_order(self.valid, order))
+        return fixed_width(self.kind, in_order(self.values, order), in_order(self.valid, order))
 
 
 class ByteStrings:
@@ -139,11 +139,11 @@ class ByteStrings:
 
     def add(self, column: Slices | None, count: int) -> None:
         if column is None:
-            self.views.append(np.zeros(count, LONG))
+            self.views.append(np.zeros(count, VIEW))
             self.valid.append(np.zeros(count, np.bool_))
             return
         lengths = column.stops - column.starts
-        views = np.zeros(count, LONG)
+        views = np.zeros(count, VIEW)
         views["length"], views["buffer"], views["offset"] = lengths, len(self.buffers), column.starts
         self.buffers.append(column.buffer)
         if (short := np.flatnonzero(lengths <= INLINE_BYTES)).size:
@@ -207,7 +207,7 @@ class Headers:
         pairs = pa.StructArray.from_arrays([names, values], fields=[*self.kind.value_type])
         buffers = [bitmap(valid), pa.py_buffer(offsets)]
         lists = pa.Array.from_buffers(self.kind, len(counts), buffers, children=[pairs])
-        return lists if order is None else lists.take(flat(pa.int64(), order, None))
+        return lists if order is None else lists.take(fixed_width(pa.int64(), order, None))
 
 
 def given(lists: Sequence[Sequence[T] | None], counts: Sequence[int]) -> tuple[Bools, list[T]]:
@@ -230,7 +230,7 @@ def inline(views: npt.NDArray[Any], slices: Slices, short: Int64s) -> None:
     for byte in range(int(lengths.max())):
         longer = np.flatnonzero(lengths > byte)
         whole[longer, 4 + byte] = data[starts[longer] + byte]
-    views[short] = whole.view(LONG).reshape(-1)
+    views[short] = whole.view(VIEW).reshape(-1)
 
 
 def joined(texts: Sequence[bytes | None]) -> Slices:

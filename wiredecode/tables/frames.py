@@ -51,16 +51,10 @@ class FrameTable:
     ``bytes_choice`` says how bytes are shown where text has them: in columns of JSON text, for example.
     """
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        bytes_choice: str = RAW,
-        *,
-        failures: Counter[str] | None = None,
-    ) -> None:
+    def __init__(self, schema: pa.Schema, bytes_choice: str = RAW, *, failures: Counter[str] | None = None) -> None:
         self.schema = schema
         self._failures: Counter[str] = Counter() if failures is None else failures
-        """Mistakes of our own that cost the contents of a row."""
+        """Errors of wiredecode that cost the contents of a row."""
         show = BYTES["hex" if bytes_choice == RAW else bytes_choice]
         self._builder = Builder(show)
 
@@ -166,7 +160,7 @@ class Builder:
             column = given.pop(field.name, None)
             if column is not None:
                 columns[field.name] = self.array(field, column, _below(misfit, f".{field.name}"))
-        for name in sorted(given):  # no member is called so
+        for name in sorted(given):  # names without a member
             for row, value in enumerate(given[name]):
                 if value is not None:
                     misfit(row, f".{name}", value)
@@ -188,7 +182,7 @@ class Builder:
         kinds = set(map(type, values))
         if kinds <= {str, type(None)}:
             return values
-        if bytes in kinds:  # records show it as text, or as bytes where it is none
+        if bytes in kinds:  # records show text, or bytes that are no text
             values = [self._show(value) if type(value) is bytes else value for value in values]
         if is_enumeration(field):  # a number without a name is its own name
             values = [str(value) if isinstance(value, int) else value for value in values]
@@ -200,7 +194,7 @@ class Builder:
         return pa.array(texts, pa.string())
 
     def null(self, size: int, kind: pa.DataType) -> pa.Array:
-        """Nulls; those of the last size are kept, for making a wide structure of them takes its time."""
+        """Nulls; those of the last size are kept, as a wide structure of nulls is slow to make."""
         known = self._nulls.get(kind)
         if known is None or len(known) < size:
             known = self._nulls[kind] = pa.nulls(size, kind)
@@ -265,7 +259,7 @@ def _integers(kind: pa.DataType, values: list[Any], misfit: OnMisfit) -> pa.Arra
 
 
 def _times(kind: pa.TimestampType, values: list[Any], misfit: OnMisfit) -> pa.Array:
-    """Records have RFC 3339 text; what that cannot spell is a number there, and no time that readers could show."""
+    """Times from RFC 3339 text; times beyond its range are numbers in records, and null here."""
     texts = _only(str, values, misfit)
     try:
         return pa.array(texts, pa.string()).cast(kind)

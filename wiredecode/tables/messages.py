@@ -22,7 +22,7 @@ from wiredecode.tables.schema import RAW, declared_schema, select
 CONFIRM_COLUMNS = ("confirmed_ns", "latency_ns", "outcome", "refusal", "confirm_frame")
 
 ConfirmRow = tuple[int | None, int | None, str | None, str | None, int | None]
-"""One message: the values of these columns."""
+"""The values of these columns for a message."""
 NO_CONFIRM: ConfirmRow = (None,) * 5
 
 
@@ -37,9 +37,9 @@ def confirms_of(
     starts: list[int] = []
     different: list[tuple[int, Int64s]] = []
     for place, (part, count, first) in enumerate(zip(parts, counts, firsts, strict=True)):
-        found = _answers(part)
+        found = _answer_rows(part)
         if len(found) > 1:
-            different.append((place, _which(part, count, first)))
+            different.append((place, _answer_indexes(part, count, first)))
         starts.append(len(answers))
         answers += found
     which = np.repeat(np.array(starts, np.int64), counts)
@@ -49,7 +49,7 @@ def confirms_of(
     return answers, which
 
 
-def _answers(part: FrameMessages) -> list[ConfirmRow]:
+def _answer_rows(part: FrameMessages) -> list[ConfirmRow]:
     """The row of messages without an answer, then each answer; one row if it holds for all."""
     frame = part.frame
     if part.operation != PUBLISH:
@@ -70,7 +70,7 @@ def message_outcome(confirmation: Confirmation) -> str | None:
     return None if confirmation.final == "" else ANSWERED
 
 
-def _which(part: FrameMessages, count: int, first: int) -> Int64s:
+def _answer_indexes(part: FrameMessages, count: int, first: int) -> Int64s:
     """For each message of a part the last answer that names it; 0 for none."""
     shares = np.arange(first, first + count)
     if part.shares is not None:
@@ -109,12 +109,12 @@ class HeldMessages:
         self._held.append((self._ledger.seen, self._messages.drain()))
 
     def finish(self, last_ns: int) -> int:
-        """Nothing more comes; ``last_ns``: time of the last packet. Return :attr:`Ledger.missed`."""
+        """End of the frames; ``last_ns``: time of the last packet. Return :attr:`Ledger.missed`."""
         self._ledger.finish(last_ns)
         return self._ledger.missed
 
     def release(self) -> list[MessagePart]:
-        """Take the messages that need not wait any longer."""
+        """Take the messages whose outcome is known."""
         released: list[MessagePart] = []
         ready = self._ledger.seen - self._ledger.waiting
         while self._held and self._held[0][0] <= ready:
@@ -138,7 +138,7 @@ def unlinked_frames(block: FrameBlock, linked: list[int]) -> Iterator[UnlinkedFr
         yield UnlinkedFrames(block.connection, *each)
 
 
-def collector(name: str) -> Texts | Integers | ByteStrings | Headers:
+def column_builder(name: str) -> Texts | Integers | ByteStrings | Headers:
     """Builder of a column of the table."""
     kind = declared_schema("messages").field(name).type
     if pa.types.is_string(kind):
@@ -157,7 +157,7 @@ class MessageTable:
     def __init__(self, columns: Sequence[str] | None = None) -> None:
         self.schema = select(declared_schema("messages"), columns)
         wanted = ["body" if name == "size" else name for name in self.schema.names]
-        self._columns: dict[str, Any] = {name: collector(name) for name in wanted}
+        self._columns: dict[str, Any] = {name: column_builder(name) for name in wanted}
         self.rows = 0
         self._order: list[Int64s] = []
         """Numbers of the frames of all rows."""
@@ -281,7 +281,7 @@ class FrameBatches:
         self._size = 0
 
     def add(self, frame: Frame) -> bool:
-        """Whether it is time to take a batch."""
+        """Add a frame; return whether a batch is full."""
         self._frames.append(frame)
         self._size += ROW_BYTES + frame.length + sum(len(inner.data) for inner in frame.inner)
         return len(self._frames) == FRAME_ROWS or self._size >= self._most_bytes
@@ -303,7 +303,7 @@ class MessageBatches:
         self._size = 0
 
     def add(self, frame: Frame) -> bool:
-        """Whether it is time to take batches."""
+        """Add the messages of a frame; return whether a batch is full."""
         full = False
         for part in self._messages.of(frame):
             full = self._add(part)
@@ -321,7 +321,7 @@ class MessageBatches:
                 yield from self.drain()
 
     def _add(self, part: MessagePart) -> bool:
-        """Whether it is time to take batches."""
+        """Add messages; return whether a batch is full."""
         self._table.add(part)
         self._size += part.size
         return self._table.rows >= BATCH_ROWS or self._size >= self._most_bytes
@@ -335,7 +335,7 @@ class MessageBatches:
                 yield self._shown(batch.slice(first, BATCH_ROWS))
 
     def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bytes as text, where text was asked for."""
+        """Bytes as text, if text was asked for."""
         if self._show is None:
             return batch
         columns = [

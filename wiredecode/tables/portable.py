@@ -1,7 +1,7 @@
-"""Tables as Parquet and Spark hold them: no unsigned integers, times in microseconds (docs/tables.md, "In Parquet").
+"""Tables in Parquet and on Spark: no unsigned integers, times in microseconds (docs/tables.md, "In Parquet").
 
-The part lost by that is in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``. Schemas
-have what columns mean as comments: for Parquet and Delta (``comment``), Iceberg (``doc``) and Spark.
+The lost part is in another column: ``time_ns`` beside ``time``, ``offset_large`` beside ``offset``. Schemas have the
+meanings of columns as comments: for Parquet and Delta (``comment``), Iceberg (``doc``) and Spark.
 """
 
 import json
@@ -50,11 +50,11 @@ def portable_schema(schema: pa.Schema) -> pa.Schema:
         if field.name == TIME:
             fields.append(TIME_NS)
     table = (schema.metadata or {}).get(b"wiredecode.table", b"").decode()
-    return pa.schema([_with(field, meaning(table, field.name)) for field in fields], schema.metadata)
+    return pa.schema([_with_comment(field, column_meaning(table, field.name)) for field in fields], schema.metadata)
 
 
-def in_file(schema: pa.Schema) -> pa.Schema:
-    """The part in every file: meanings of columns at the top. Those of a thousand fields would be 300 KB."""
+def file_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in every file: meanings of top columns only, as those of a thousand fields would be 300 KB."""
     fields = []
     for field in schema:
         kept = {b"comment": text} if (text := (field.metadata or {}).get(b"comment")) else None
@@ -64,7 +64,7 @@ def in_file(schema: pa.Schema) -> pa.Schema:
 
 @lru_cache(maxsize=8192)  # frames have more than a thousand fields
 def _type(kind: pa.DataType, path: str) -> pa.DataType:
-    """A type as it is outside, with comments on members of structures, by their paths; without a path only bare."""
+    """The portable type, with comments on members of structures; an empty ``path``: only without comments."""
     if pa.types.is_struct(kind):
         members = []
         for field in kind:
@@ -80,7 +80,7 @@ def _type(kind: pa.DataType, path: str) -> pa.DataType:
 # Meanings of columns.
 
 
-def meaning(level: str, name: str) -> str | None:
+def column_meaning(level: str, name: str) -> str | None:
     """Meaning of a column at the top of a table."""
     if name.endswith(LARGE):
         return f"{name.removesuffix(LARGE)} where it is 2**63 or more"
@@ -90,7 +90,7 @@ def meaning(level: str, name: str) -> str | None:
     return of_frames.get(name) or COMMON.get(name)
 
 
-def _with(field: pa.Field, text: str | None) -> pa.Field:
+def _with_comment(field: pa.Field, text: str | None) -> pa.Field:
     if not text:
         return field
     return field.with_metadata({b"comment": text, b"doc": text, SPARK: json.dumps({"comment": text})})
@@ -104,7 +104,7 @@ def _commented(field: pa.Field, path: str) -> pa.Field:
         *_, last = name.split(".")
         code = f"number of {last.removesuffix(CODE)}" if last.endswith(CODE) else None
         text = _declarations().get(name) or code
-    return _with(field.remove_metadata(), text)
+    return _with_comment(field.remove_metadata(), text)
 
 
 @cache
@@ -129,7 +129,7 @@ def table_columns(columns: Sequence[str] | None) -> list[str] | None:
     return list(dict.fromkeys(names)) or [TIME]
 
 
-def converted(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.RecordBatch:
+def portable_rows(batch: pa.RecordBatch, source: str, schema: pa.Schema) -> pa.RecordBatch:
     """A batch of a table as rows of a source; ``schema`` as :func:`portable_schema` gives, or some of its columns."""
     columns = []
     for field in schema:
@@ -186,23 +186,23 @@ def by_protocol(rows: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBat
     column = rows.column(PROTOCOL)
     for protocol in pc.unique(column).to_pylist():
         own = pc.is_null(column) if protocol is None else pc.equal(column, protocol)
-        yield protocol, taken(rows if protocol is None else _narrow(rows, protocol), pc.indices_nonzero(own))
+        yield protocol, take_rows(rows if protocol is None else _narrow(rows, protocol), pc.indices_nonzero(own))
 
 
-def taken(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
+def take_rows(rows: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
     """Some of the rows, in order; columns without values share one buffer of nulls, since many of them wait."""
     if len(places) == len(rows):
         return rows
-    return pa.record_batch([_taken(column, places) for column in rows.columns], schema=rows.schema)
+    return pa.record_batch([_take(column, places) for column in rows.columns], schema=rows.schema)
 
 
-def _taken(array: pa.Array, places: pa.Array) -> pa.Array:
+def _take(array: pa.Array, places: pa.Array) -> pa.Array:
     if array.null_count == len(array):
         return nulls(len(places), array.type)
     if not pa.types.is_struct(array.type):
         return array.take(places)
     mask = array.is_null().take(places) if array.null_count else None
-    return pa.StructArray.from_arrays([_taken(part, places) for part in _parts(array)], fields=[*array.type], mask=mask)
+    return pa.StructArray.from_arrays([_take(part, places) for part in _parts(array)], fields=[*array.type], mask=mask)
 
 
 def _narrow(rows: pa.RecordBatch, protocol: str) -> pa.RecordBatch:

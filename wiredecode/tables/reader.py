@@ -13,7 +13,7 @@ from wiredecode.dissect.dissector import Demand, Dissector
 from wiredecode.dissect.ledger import LIMIT, KnownOutcome
 from wiredecode.fields.layer import Style
 from wiredecode.filter import Filter
-from wiredecode.filter.tables import TableFilter
+from wiredecode.filter.tables import NAMES, TableFilter
 from wiredecode.frames.block import FrameBlock
 from wiredecode.frames.frame import Frame
 from wiredecode.frames.message import Messages
@@ -41,7 +41,7 @@ LARGE_BYTES = 24 * 1024 * 1024
 """Captures from this size on are read in bulk."""
 FRAMES, MESSAGES, PACKETS, CONNECTIONS = LEVELS = ("frames", "messages", "packets", "connections")
 WAITS = {FRAMES: frozenset(("response", "outcome")), MESSAGES: frozenset(CONFIRM_COLUMNS)}
-"""Columns that are known once the response is linked."""
+"""Columns that are known only once the response is linked."""
 CONNECTION_ROWS = 2048
 """Most rows of a batch of connections; each needs 5 KB until then."""
 LATE_CONNECTIONS = 4096
@@ -50,7 +50,7 @@ Item = TypeVar("Item")
 
 
 def table_schema(level: str, bytes_choice: str = RAW) -> pa.Schema:
-    """The schema of all columns of a level. Raises ``ValueError`` for a level or ``bytes_choice`` that is not known."""
+    """The schema of all columns of a level. Raises ``ValueError`` for an unknown level or ``bytes_choice``."""
     if bytes_choice != RAW and bytes_choice not in BYTES:
         raise ValueError(f"bytes cannot be shown as {bytes_choice}; there are {', '.join((RAW, *BYTES))}")
     if level not in LEVELS:
@@ -89,38 +89,43 @@ class LevelsReader:
         network: Network | None = None,
     ) -> None:
         self._capture, self._bytes_choice = capture, bytes_choice
-        whole = len(levels) == 1 or display is None
-        self._bulk = MESSAGES in levels and FRAMES not in levels and answers is None and whole
-        self._bulk = self._bulk and (prefer_bulk(capture) if bulk is None else bulk)
-        schemas = {level: table_schema(level, bytes_choice) for level in levels}
+        one_table = len(levels) == 1 or display is None
+        can_bulk = MESSAGES in levels and FRAMES not in levels and answers is None and one_table
+        self._bulk = can_bulk and (prefer_bulk(capture) if bulk is None else bulk)
         self._where = where(display, levels[0], bulk=self._bulk)
         self._select = display if self._where is None else None
-        if protocol is not None and FRAMES in schemas:
-            schemas[FRAMES] = type_schema(protocol, bytes_choice=bytes_choice)
-        if self._where is not None and columns is not None:
-            columns = list(dict.fromkeys([*columns, *self._where.columns]))
-        if stable_ids:
-            if display is not None:
-                display.check_stable()
-            schemas = {name: each.with_metadata({**each.metadata, **STABLE_IDS}) for name, each in schemas.items()}
-        self.schemas = {level: select(schema, columns) for level, schema in schemas.items()}
-        self.messages = Messages() if MESSAGES in schemas else None
+        if stable_ids and display is not None:
+            display.check_stable()
+        self.schemas = {level: self._schema(level, columns, protocol, stable_ids=stable_ids) for level in levels}
+        self.messages = Messages() if MESSAGES in levels else None
         """Messages that the dissector collects, until their frame comes."""
-        self._packets = self._ended = None
-        if PACKETS in schemas:
+        self._packets: PacketTable | None = None
+        if PACKETS in levels:
             analyse = not {"connection", "tcp_analysis"}.isdisjoint(self.schemas[PACKETS].names) and not stable_ids
             self._packets = PacketTable(limits, stable_ids=stable_ids, analyse=analyse)
-        if CONNECTIONS in schemas:
-            self._ended = ConnectionTable(self.schemas[CONNECTIONS])
+        self._ended = ConnectionTable(self.schemas[CONNECTIONS]) if CONNECTIONS in levels else None
         self.matched: set[Connection] = set()
         """Open connections with a frame that matches the filter."""
         self.late: dict[Connection, str | None] = {}
         """Ended connections without a matching frame."""
         demand = Demand(stable_ids=stable_ids, answers=answers, decode_as=decode_as or {})
         demand = self._demand(demand, style_for(bytes_choice, show_secrets=show_secrets), display)
-        end = self._connection_ended if CONNECTIONS in schemas else None
+        end = None if self._ended is None else self._connection_ended
         self.dissector = Dissector(demand, network or Network(limits or Limits()), on_decoded=end)
         """Not used at level ``packets``."""
+
+    def _schema(
+        self, level: str, columns: Sequence[str] | None, protocol: str | None, *, stable_ids: bool
+    ) -> pa.Schema:
+        """The schema of a table, with the columns that were asked for and those that the filter needs."""
+        schema = table_schema(level, self._bytes_choice)
+        if protocol is not None and level == FRAMES:
+            schema = type_schema(protocol, bytes_choice=self._bytes_choice)
+        if stable_ids:
+            schema = schema.with_metadata({**schema.metadata, **STABLE_IDS})
+        if self._where is not None and columns is not None:
+            columns = list(dict.fromkeys([*columns, *self._where.columns]))
+        return select(schema, columns)
 
     def _demand(self, demand: Demand, style: Style, display: Filter | None) -> Demand:
         """Add to a demand what the columns of the tables need."""
@@ -261,19 +266,19 @@ class LevelsReader:
 class TableReader(LevelsReader):
     """Reads ``capture`` (batches of packets, as :func:`wiredecode.capture.open_capture` gives) as a table of a level.
 
-    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` says what comes. ``decode_as``,
+    ``columns`` chooses columns, ``layers.nats.subject`` a member of one; ``schema`` has the chosen ones. ``decode_as``,
     ``limits``: as for :class:`Dissector`. ``bytes_choice``: ``raw`` keeps bytes as bytes, a key of ``BYTES`` makes them
-    text. ``protocol`` leaves the layers that its frames cannot have out of the schema of frames.
+    text. ``protocol``: the schema of frames omits layers that its frames cannot have.
 
-    ``bulk``: whether messages are read in bulk, if all are wanted; by default where the capture is large. ``display``:
-    only rows of frames that it matches; columns that it needs may be in ``schema`` too.
+    ``bulk``: whether messages are read in bulk, if all are wanted; default: if the capture is large. ``display``:
+    only rows of frames that match; columns that it needs may be in ``schema``, too.
 
     Iterating gives batches of at most :data:`BATCH_ROWS` rows and about :data:`BATCH_BYTES` (of frames:
     :data:`FRAME_ROWS`, :data:`FRAME_BYTES`; of connections: :data:`CONNECTION_ROWS`), in the order of the capture; a
-    ``CaptureError`` is raised after everything before it came out. ``totals`` is whole at the end. Raises
-    ``ValueError`` for a level or column that is not there.
+    ``CaptureError`` is raised after all rows before it. ``totals`` is complete at the end. Raises ``ValueError`` for an
+    unknown level or column.
 
-    ``stable_ids``: connections, frames and packets are called by what needs no count (docs/tables.md, "Stable ids").
+    ``stable_ids``: ids of connections, frames and packets need no count (docs/tables.md, "Stable ids").
     """
 
     def __init__(self, capture: Iterable[PacketBatch], level: str, **reading: Any) -> None:
@@ -298,8 +303,6 @@ def where(display: Filter | None, level: str, *, bulk: bool) -> TableFilter | No
     """Return the filter for rows of batches; None: frames must be filtered one by one. Raises ``ValueError``."""
     if display is None or level == CONNECTIONS or (level != PACKETS and not bulk):
         return None
-    from wiredecode.filter.tables import NAMES, TableFilter
-
     if "frame.outcome" in display.names:
         return None  # responses are linked frame by frame
     found = TableFilter(display, level)

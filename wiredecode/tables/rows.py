@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -14,13 +14,10 @@ import pyarrow as pa
 from wiredecode.frames.escape import json_safe
 from wiredecode.frames.record import encoded, rfc3339
 
-if TYPE_CHECKING:
-    Show = Callable[[bytes], Any]
-
+Show = Callable[[bytes], Any]
 MAX_INTEGER = (1 << 64) - 1
 """The largest integer that JSON output holds as a number."""
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
 Fix = Callable[[Any], Any]
 
 
@@ -102,7 +99,7 @@ def _members(fixes: dict[str, Fix]) -> Fix:
 
 
 def _other(value: Any) -> Any:
-    """Convert a value that JSON does not have, as the answers of a query can contain it."""
+    """Convert a value without a JSON type, which the answer of a query can contain."""
     if isinstance(value, Decimal):
         whole = value == value.to_integral_value() and abs(value) <= MAX_INTEGER >> (value < 0)
         return int(value) if whole else float(value) if abs(value) < 1 << 53 else str(value)

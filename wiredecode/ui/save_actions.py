@@ -121,7 +121,7 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
     import pyarrow.compute as pc
 
     from wiredecode.export.writers import ParquetWriter, Settings
-    from wiredecode.tables.portable import converted, portable_schema
+    from wiredecode.tables.portable import portable_rows, portable_schema
     from wiredecode.tables.reader import TableReader
 
     packets = model.source.again(lambda: job.stopped, job.progress)
@@ -131,7 +131,7 @@ def _table(model: CaptureModel, file: BinaryIO, wanted: set[int] | None, job: Jo
     writer = ParquetWriter(file, schema, Settings())
     for batch in table:
         chosen = batch if numbers is None else batch.filter(pc.is_in(batch.column("frame"), numbers))
-        writer.write(converted(chosen, "", schema))
+        writer.write(portable_rows(chosen, "", schema))
         count += chosen.num_rows
     writer.close()
     return counted(count, "row")
