@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,7 @@ def _key(settings: AnonymizeOptions) -> Key:
 def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     from wiredecode.anonymize import Anonymizer
     from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import LEAST
 
     anonymizer = Anonymizer(
         *(target.stream, key, settings.decoding.limits),
@@ -91,9 +93,9 @@ def _run(settings: AnonymizeOptions, key: Key, target: NewFile) -> int:
     session = Session.of(
         settings,
         settings.files,
+        demand=replace(LEAST, decrypt=False),
         on_events=anonymizer.events,
         on_decoded=anonymizer.over,
-        decrypt=False,
     )
     session.on_terminal = False
     code = session.work(lambda: _work(session, anonymizer))

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -91,6 +92,7 @@ def check(
     from wiredecode.cli.checking import judged, show_timeline
     from wiredecode.cli.live import PipeSession, is_pipe
     from wiredecode.cli.session import Selection, Session
+    from wiredecode.dissect.dissector import LEAST
 
     if write is not None:
         options.check_writing(files, write)
@@ -108,7 +110,8 @@ def check(
 
     kind, selection = PipeSession if is_pipe(files) else Session, Selection(span=span, display=display)
     over = None if when is None else when.end
-    session = kind.of(captures, files, selection, two_passes=two_passes, analyse=True, on_end=end, on_decoded=over)
+    demand = replace(LEAST, analyse=True)
+    session = kind.of(captures, files, selection, demand, two_passes=two_passes, on_end=end, on_decoded=over)
     session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
     found: list[Problem] = []
     final = NOT_JUDGED
@@ -225,6 +228,7 @@ def watch(
     from wiredecode.check.verdict import NOT_JUDGED, verdict
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
+    from wiredecode.dissect.dissector import LEAST
 
     checker = Checker()
     watching, shown, worst = Watch(checker), SEVERITIES.index(least), len(SEVERITIES)
@@ -241,7 +245,8 @@ def watch(
         session.output.flush()
 
     with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
-        session = SniffSession.of(settings, sniffer, wait_ns=PATIENCE_NS, analyse=True, on_end=checker.end)
+        demand = replace(LEAST, analyse=True, wait_ns=PATIENCE_NS)
+        session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
         session.on_terminal = True
         final = NOT_JUDGED
 

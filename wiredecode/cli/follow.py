@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -119,10 +120,13 @@ def _choose(settings: FollowOptions, source: list[str | BinaryIO]) -> tuple[int,
     """Find the connection in a first pass; list the connections if several fit. Return the exit code, too."""
     from wiredecode.capture.errors import Postponed
     from wiredecode.cli.session import Selection, Session
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.view.follow import ConnectionFilter, Survey, table
 
     survey, connections = Survey(settings.display), settings.connections
-    session = Session.of(settings, source, Selection(display=settings.display), analyse=True, on_end=survey.end)
+    session = Session.of(
+        settings, source, Selection(display=settings.display), replace(LEAST, analyse=True), on_end=survey.end
+    )
     session.on_terminal = False
     rows: list[Activity] = []
     chosen: list[Activity] = []
@@ -162,6 +166,7 @@ class Following:
     def __init__(self, settings: FollowOptions, number: int, source: list[Any], seen: Activity | None = None) -> None:
         from wiredecode.cli.live import PipeSession, is_pipe
         from wiredecode.cli.session import Selection, Session
+        from wiredecode.dissect.dissector import Demand
         from wiredecode.fields.layer import Style
         from wiredecode.filter import compile_filter
         from wiredecode.frames.message import Messages
@@ -180,12 +185,13 @@ class Following:
             settings,
             source,
             Selection(settings.count, settings.span, only),
+            Demand(
+                style=Style(self.show, settings.show_secrets) if form == "json" else None,
+                link_responses=form not in ("raw", "messages"),
+                messages=self.messages,
+                select=only,
+            ),
             on_events=self._payload if form == "raw" else None,
-            style=Style(self.show, settings.show_secrets) if form == "json" else None,
-            link_responses=form not in ("raw", "messages"),
-            copies=True,
-            messages=self.messages,
-            select=only,
         )
         self.session.chosen = f"are of connection #{number}"
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import Demand
     from wiredecode.fields.layer import Style
+    from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.view.colors import ColorRules
     from wiredecode.view.fieldlines import FieldLines
@@ -148,17 +150,23 @@ class FrameOptions:
             complain(rules.problem)
         return rules
 
-    @property
-    def wanted(self) -> dict[str, Any]:
-        """Arguments for :meth:`Session.of`: what this form needs of frames."""
+    def demand(self, select: Filter | None) -> Demand:
+        """What this form needs of the frames that ``select`` matches."""
+        from wiredecode.dissect.dissector import Demand
+
         lines, style = self.lines, self.style
-        return {
-            "style": style,
-            "link_responses": style is not None if lines is None else lines.needs_responses,
-            "copies": self.shape != LINES if lines is None else lines.needs_copies,
-            "analyse": lines is not None and lines.needs_analysis,
-            "colors": None if self.rules is None else self.rules.select,
-        }
+        return Demand(
+            style=style,
+            link_responses=style is not None if lines is None else lines.needs_responses,
+            copies=self.shape != LINES if lines is None else lines.needs_copies,
+            analyse=lines is not None and lines.needs_analysis,
+            select=select,
+        )
+
+    @property
+    def colors(self) -> Filter | None:
+        """Filter of the frames that the user's rules colour."""
+        return None if self.rules is None else self.rules.select
 
     @property
     def tree_options(self) -> TreeOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,21 +104,12 @@ def metrics(settings: MetricsOptions, files: options.OptionalFiles = None) -> in
             say(f"{'limit':<10}--max-series {series.most:,}: {series.refused:,} values count as other")
 
 
-def watched(instruments: Instruments, checker: Checker) -> dict[str, Any]:
-    """Frames and packets that a session passes to both."""
-    return {
-        "messages": instruments.messages,
-        "analyse": True,
-        "on_end": checker.end,
-        "on_decoded": instruments.end,
-    }
-
-
 def _of_files(
     settings: MetricsOptions, files: list[str], instruments: Instruments, checker: Checker, watch: Watch, registry: Any
 ) -> int:
     from wiredecode.cli.checking import judged
     from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.metrics.readers import Steps
     from wiredecode.stats.tables import seconds
 
@@ -126,7 +117,8 @@ def _of_files(
         step_ns = seconds(settings.step) * SECOND_NS
     except ValueError as error:
         raise options.UsageError(f"--step: {error}") from None
-    session = Session.of(settings, files, **watched(instruments, checker))
+    demand = replace(LEAST, messages=instruments.messages, analyse=True)
+    session = Session.of(settings, files, demand=demand, on_end=checker.end, on_decoded=instruments.end)
     steps = Steps(registry)
 
     def work() -> None:
@@ -163,6 +155,7 @@ def _write(name: str, text: bytes) -> None:
 def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, watch: Watch, registry: Any) -> int:
     from wiredecode.cli.checking import judged
     from wiredecode.cli.live import PATIENCE_NS, SniffSession
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.metrics.evidence import Evidence
     from wiredecode.metrics.readers import serve
 
@@ -171,7 +164,8 @@ def _live(settings: MetricsOptions, instruments: Instruments, checker: Checker, 
     saves = saving.save is not None or evidence is not None
     with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
         saving.begin(sniffer)
-        session = SniffSession.of(settings, sniffer, wait_ns=PATIENCE_NS, **watched(instruments, checker))
+        demand = replace(LEAST, messages=instruments.messages, analyse=True, wait_ns=PATIENCE_NS)
+        session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end, on_decoded=instruments.end)
         instruments.packets = lambda: asdict(sniffer.counts)
         listen = settings.listen or (None if settings.otlp else HERE)
         if listen is not None:

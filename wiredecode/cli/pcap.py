@@ -63,7 +63,8 @@ def pcap(
     if display is not None and display.chooses_packets:
         session = kind(source, None, captures.verbosity, selection)
         return _packets(session, captures, frames, write, summary_json, whole=whole_connections)
-    session = kind.of(captures, source, selection, select=display, two_passes=two_passes, **frames.wanted)
+    demand = frames.demand(display)
+    session = kind.of(captures, source, selection, demand, colors=frames.colors, two_passes=two_passes)
     if write is not None:
         return _write(session, captures, write, summary_json, whole=whole_connections)
     if with_overview and sys.stdout.isatty():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from typer import Option
 
@@ -55,6 +56,7 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
     """Read the captures once for everything and once for the sequence, then write the page."""
     from wiredecode.cli.checking import judged
     from wiredecode.cli.session import Selection, Session
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.export.atomic import NewFile
     from wiredecode.extras import version_number
     from wiredecode.report.gather import Gathering, chosen
@@ -62,9 +64,11 @@ def _run(settings: ReportOptions, source: list[str | BinaryIO]) -> int:
 
     display = options.display_filter(settings.display_filter, utc=settings.span.utc)
     gathering = Gathering(filtered=display is not None)
-    callbacks: dict[str, Any] = {"on_end": gathering.end, "on_decoded": gathering.over}
-    selection = Selection(span=settings.span, display=display)
-    session = Session.of(settings, source, selection, messages=gathering.messages, analyse=True, **callbacks)
+    selection, demand = (
+        Selection(span=settings.span, display=display),
+        replace(LEAST, messages=gathering.messages, analyse=True),
+    )
+    session = Session.of(settings, source, selection, demand, on_end=gathering.end, on_decoded=gathering.over)
     session.on_terminal = False
 
     def gather() -> None:
@@ -94,13 +98,14 @@ def _sequence(settings: ReportOptions, source: list[str | BinaryIO], number: int
     """Read the captures again, for one connection."""
     from wiredecode.capture import CaptureError
     from wiredecode.cli.session import Selection, Session
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.filter import compile_filter
     from wiredecode.report.sequence import Sequence
 
     evidence = {frame for problem in gathering.problems if number in problem.connections for frame in problem.frames}
     sequence, only = Sequence(evidence), compile_filter(f"tcp.stream == {number}")
     selection = Selection(span=settings.span, display=only)
-    session = Session.of(settings, source, selection, select=only, skip_hidden=True)
+    session = Session.of(settings, source, selection, replace(LEAST, select=only, skip_hidden=True))
     session.shows_totals = session.on_terminal = False
 
     def collect() -> None:

@@ -20,7 +20,7 @@ from wiredecode.cli.output import Output, ReadingBar, complain, say
 
 if TYPE_CHECKING:
     from wiredecode.capture.live.sniffer import Sniffer
-    from wiredecode.dissect.dissector import Dissector
+    from wiredecode.dissect.dissector import ConnectionCallback, Demand, Dissector, EventCallback
     from wiredecode.filter import Filter
     from wiredecode.frames.frame import Frame
     from wiredecode.frames.totals import Totals
@@ -40,8 +40,6 @@ TOTALS_WIDTH = 120
 """Most columns of the totals."""
 READING_SLACK_NS = 1_000_000_000
 """Packets of a capture may be out of order by this much: reading continues this far beyond ``--to``."""
-CALLBACKS = ("on_end", "on_decoded", "on_events")
-"""Arguments of :class:`Dissector` beside the demand."""
 
 
 @dataclass(frozen=True)
@@ -109,28 +107,29 @@ class Session:
         reading: Reading,
         source: Source | Sniffer,
         selection: Selection = EVERYTHING,
+        demand: Demand | None = None,
         *,
         colors: Filter | None = None,
         two_passes: bool = False,
-        **wanted: Any,
+        on_end: ConnectionCallback | None = None,
+        on_decoded: ConnectionCallback | None = None,
+        on_events: EventCallback | None = None,
     ) -> Self:
-        """Build the session and its dissector; ``wanted``: fields of :class:`Demand`, and `CALLBACKS`.
+        """Build the session and its :class:`Dissector`, which gets the callbacks.
 
-        Responses are linked and copies found only if the selection, ``colors`` (a filter that only colours output) or
-        ``wanted`` need that. ``two_passes``: requests know responses that are too late for one pass.
+        ``demand``: None is `LEAST`; what the selection and ``colors``, a filter that only colours output, need is
+        added. ``two_passes``: requests know responses that are too late for one pass.
         """
-        from wiredecode.dissect.dissector import Demand, Dissector, find_answers
+        from wiredecode.dissect.dissector import LEAST, Dissector, find_answers
         from wiredecode.net import Network
 
-        callbacks = {name: wanted.pop(name) for name in CALLBACKS if name in wanted}
         ports, limits = reading.decoding.ports, reading.decoding.limits
-        demand = Demand(**{"link_responses": False, "copies": False, "decode_as": ports, **wanted})
-        demand = demand.for_filters(selection.display, colors)
+        demand = replace(demand or LEAST, decode_as=ports).for_filters(selection.display, colors)
         if two_passes and (not isinstance(source, list) or "-" in source):
             raise UsageError(READ_ONCE)
         if two_passes and demand.link_responses and isinstance(source, list):
             demand = replace(demand, answers=find_answers(open_capture(source), limits, ports))
-        dissector = Dissector(demand, Network(limits), **callbacks)
+        dissector = Dissector(demand, Network(limits), on_end=on_end, on_decoded=on_decoded, on_events=on_events)
         return cls(source, dissector, reading.verbosity, selection)
 
     def run(self, show: Callable[[Iterable[Frame]], None], summary_json: Path | None = None) -> int:

@@ -1,6 +1,7 @@
 """``wiredecode sniff``: decode a live capture; ``wiredecode interfaces``: list the interfaces."""
 
 import sys
+from dataclasses import replace
 
 from typer import Option
 
@@ -33,14 +34,8 @@ def sniff(
     saves = saving.save is not None or summary_json is not None
     with capturing(live.wanted, live.via, live.duration, saves=saves) as sniffer:
         saving.begin(sniffer)
-        session = SniffSession.of(
-            reading,
-            sniffer,
-            Selection(count, display=display),
-            select=display,
-            wait_ns=PATIENCE_NS,
-            **frames.wanted,
-        )
+        selection, demand = Selection(count, display=display), replace(frames.demand(display), wait_ns=PATIENCE_NS)
+        session = SniffSession.of(reading, sniffer, selection, demand, colors=frames.colors)
         show = frames.writer(session)
         if not session.quiet and sys.stderr.isatty():
             say(f"capturing on {live.interface}; Ctrl-C ends it")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typer import Option
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wiredecode.cli.session import Session
+    from wiredecode.dissect.dissector import ConnectionCallback, Demand
     from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
     from wiredecode.stats.counters import Counters
@@ -35,12 +37,12 @@ class CaptureOptions(options.Captures):
     def display(self) -> Filter | None:
         return options.display_filter(self.display_filter, utc=self.span.utc)
 
-    def session(self, **watched: Any) -> Session:
-        """The captures; ``watched``: as for :meth:`Session.of`."""
+    def session(self, demand: Demand, on_decoded: ConnectionCallback | None) -> Session:
+        """One pass over the captures."""
         from wiredecode.cli.session import Selection, Session
 
         selection = Selection(span=self.span, display=self.display)
-        session = Session.of(self, self.files, selection, two_passes=self.two_passes, **watched)
+        session = Session.of(self, self.files, selection, demand, two_passes=self.two_passes, on_decoded=on_decoded)
         session.on_terminal = False
         return session
 
@@ -69,6 +71,7 @@ def _counted(
     settings: CaptureOptions, statistics: Sequence[Statistic], interval: int | None
 ) -> tuple[int, Counters | None]:
     """The exit code, and the counters; None: nothing could be counted."""
+    from wiredecode.dissect.dissector import LEAST
     from wiredecode.stats.counters import Counters
     from wiredecode.tables import bound_memory, without_pandas
 
@@ -77,9 +80,8 @@ def _counted(
     display = settings.display
     counters = Counters(statistics, interval, hops=settings.hops)
     end = None if counters.connections is None else counters.connections.end
-    session = settings.session(
-        analyse=end is not None, on_decoded=end, messages=counters.messages, copies=counters.link
-    )
+    demand = replace(LEAST, analyse=end is not None, messages=counters.messages, copies=counters.link)
+    session = settings.session(demand, on_decoded=end)
     counters.whole = display is None and settings.span.is_whole
 
     def work() -> None:
@@ -96,6 +98,7 @@ def _timeline(settings: CaptureOptions) -> int:
     """Show what changed when, of the connections of the frames chosen."""
     from wiredecode.check.timeline import Timeline
     from wiredecode.cli.checking import show_timeline
+    from wiredecode.dissect.dissector import LEAST
 
     changes = Timeline()
     chosen: set[Connection] = set()
@@ -104,7 +107,7 @@ def _timeline(settings: CaptureOptions) -> int:
         if settings.display is None or connection in chosen:
             changes.end(connection, other)
 
-    session = settings.session(analyse=True, on_decoded=over)
+    session = settings.session(replace(LEAST, analyse=True), on_decoded=over)
 
     def work() -> None:
         try:

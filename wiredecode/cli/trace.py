@@ -165,6 +165,7 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
     """One pass; the second one reports nothing."""
     from wiredecode.capture import open_capture
     from wiredecode.cli.session import EVERYTHING, Selection, Session
+    from wiredecode.dissect.dissector import Demand
 
     files = settings.files
     shifts = [0 if each is None else -each.offset_ns for each in clocks]
@@ -172,10 +173,8 @@ def _session(settings: TraceOptions, clocks: list[Offset | None], messages: Mess
         settings,
         open_capture(files, shifts_ns=shifts) if any(shifts) else files,
         EVERYTHING if again else Selection(span=settings.span),
+        Demand(link_responses=again, messages=messages),
         two_passes=settings.two_passes,
-        link_responses=again,
-        copies=True,
-        messages=messages,
     )
     session.shows_totals, session.on_terminal = session.verbose and not (again or session.quiet), False
     return session

@@ -50,6 +50,7 @@ PART_FRAMES, SINGLE_FRAMES = 64 * 1024, 16 * 1024
 LEAST_PART_BYTES = 256 * 1024
 """Captured bytes of the first part, and of the smallest."""
 ConnectionCallback = Callable[[Connection, str | None], None]
+EventCallback = Callable[[list[Event]], None]
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class Demand:
 
 
 DEFAULT = Demand()
+LEAST = Demand(link_responses=False, copies=False)
+"""Frames alone: what each of them tells by itself."""
 
 
 class Dissector:
@@ -129,7 +132,7 @@ class Dissector:
         *,
         on_end: ConnectionCallback | None = None,
         on_decoded: ConnectionCallback | None = None,
-        on_events: Callable[[list[Event]], None] | None = None,
+        on_events: EventCallback | None = None,
     ) -> None:
         self.demand = demand = demand.for_filters()
         self.network = network or Network()
