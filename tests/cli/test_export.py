@@ -24,7 +24,7 @@ import pyarrow.dataset as ds
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from wiredecode.tables.portable import converted, portable_schema
+from wiredecode.tables.portable import portable_rows, portable_schema
 
 COMMAND = [sys.executable, "-m", "wiredecode"]
 FRAMES = 142
@@ -74,7 +74,7 @@ def test_all_formats_hold_the_same_rows(run: Run, basic: Path, tmp_path: Path, l
     arrow = pyarrow.ipc.open_file(tmp_path / "x.arrow").read_all()
     portable = portable_schema(arrow.schema)
     assert table.schema.equals(portable)
-    made = [converted(batch, "", portable) for batch in arrow.to_batches()]
+    made = [portable_rows(batch, "", portable) for batch in arrow.to_batches()]
     assert table.equals(pyarrow.Table.from_batches(made))
     assert pyarrow.ipc.open_stream(tmp_path / "x.arrows").read_all().equals(arrow)
     with (tmp_path / "x.csv").open(newline="") as file:

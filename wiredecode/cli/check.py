@@ -6,8 +6,9 @@ import shutil
 import sys
 import textwrap
 import time
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from wiredecode.check import Problem
     from wiredecode.check.live import Event
     from wiredecode.check.text import Layout
+    from wiredecode.check.timeline import Timeline
+    from wiredecode.check.verdict import Verdict
     from wiredecode.cli.live import SniffSession
     from wiredecode.cli.options import Reading
     from wiredecode.cli.session import Session
+    from wiredecode.filter import Filter
     from wiredecode.net.types import Connection
     from wiredecode.view.times import Times
 
@@ -72,89 +76,138 @@ def check(
     With -n and -Y the whole capture is judged, and problems of other connections are left out. With -i problems of an
     interface are printed as they begin and as they end, until Ctrl-C.
     """
-    live, least = captures.live, severity
+    from wiredecode.check.timeline import Timeline
+
+    live, span = captures.live, captures.span
+    asked = Asked(severity=severity, fail_on=fail_on, json=json, color=color)
     if live.interface is not None:
-        alone = connection or display_filter or write or two_passes or timeline or not captures.span.is_whole
+        alone = connection or display_filter or write or two_passes or timeline or not span.is_whole
         options.refuse(
             (captures.files, "-i checks an interface: leave out files"),
             (alone, "-n, -Y, -w, -2, --timeline, --from and --to go with files"),
         )
-        clock = options.times(time or (None if json else "absolute"), utc=captures.span.utc, records=json)
-        return watch(captures, live, least=least, fail_on=fail_on, json=json, times=clock, color=color)
-    files, span, verbosity = captures.files or [], captures.span, captures.verbosity
+        clock = options.times(time or (None if json else "absolute"), utc=span.utc, records=json)
+        return watch(captures, live, asked, clock)
+    files = captures.files or []
     options.refuse(
         (not files, "nothing to check: give capture files, or -i IFACE"),
         (live.capture_filter or live.duration is not None or live.via is not None, "-f, --duration and --via need -i"),
     )
-    from wiredecode.check import SEVERITIES, Checker
-    from wiredecode.check.timeline import Timeline
-    from wiredecode.check.verdict import NOT_JUDGED, verdict
-    from wiredecode.cli.checking import judged, show_timeline
-    from wiredecode.cli.live import PipeSession, is_pipe
-    from wiredecode.cli.session import Selection, Session
-    from wiredecode.dissect.dissector import LEAST
-
     if write is not None:
         options.check_writing(files, write)
-    checker = Checker()
-    when = Timeline() if timeline else None
     layout = _layout(files, options.times(time, utc=span.utc, records=json), color, asked=time is not None or span.utc)
     display = options.display_filter(display_filter, utc=span.utc)
-    chosen: set[int] | None = None if connection is None and display is None else set()
-    """Numbers of the connections asked for; None: all."""
+    judging = FileCheck(captures, asked, layout, connection, display, Timeline() if timeline else None)
+    if code := judging.run(two_passes=two_passes):
+        return code
+    if judging.chosen is not None and not judging.chosen:
+        complain("no connection matches: wiredecode follow lists them")
+        return 1
+    if write is not None and (code := write_evidence(captures, judging.found, write)):
+        return code
+    return judging.exit_code
 
-    def end(one: Connection, other: str | None) -> None:
-        if chosen is not None and display is None and one.number == connection:
-            chosen.add(one.number)
-        checker.end(one, other)
 
-    kind, selection = PipeSession if is_pipe(files) else Session, Selection(span=span, display=display)
-    over = None if when is None else when.end
-    demand = replace(LEAST, analyse=True)
-    session = kind.of(captures, files, selection, demand, two_passes=two_passes, on_end=end, on_decoded=over)
-    session.shows_totals, session.on_terminal = verbosity.verbose and not verbosity.quiet, False
-    found: list[Problem] = []
-    final = NOT_JUDGED
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Options for files and for an interface alike."""
 
-    def work() -> None:
+    severity: str
+    fail_on: str | None
+    json: bool
+    color: str
+
+    def shows(self, severity: str) -> bool:
+        """Whether problems of this severity are shown."""
+        from wiredecode.check import SEVERITIES
+
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.severity)
+
+    def exit_code(self, conclusion: Verdict, severities: Iterable[str]) -> int:
+        """The exit code for this verdict and problems of these severities."""
+        from wiredecode.check import SEVERITIES
+        from wiredecode.check.verdict import NOT_JUDGED
+
+        least = SEVERITIES.index(self.fail_on) if self.fail_on in SEVERITIES else -1
+        if any(SEVERITIES.index(each) <= least for each in severities):
+            return 1
+        return 0 if conclusion.judged and (conclusion.whole or self.fail_on != "undecoded") else NOT_JUDGED
+
+
+@dataclass(eq=False)
+class FileCheck:
+    """Judges capture files. ``connection`` and ``display`` choose the connections whose problems are shown."""
+
+    captures: Checked
+    asked: Asked
+    layout: Layout
+    connection: int | None
+    display: Filter | None
+    timeline: Timeline | None
+
+    def run(self, *, two_passes: bool) -> int:
+        """Judge the files, and write the problems and the verdict; nonzero: the files could not be read."""
+        from wiredecode.check import Checker
+        from wiredecode.check.verdict import NOT_JUDGED
+        from wiredecode.cli.live import PipeSession, is_pipe
+        from wiredecode.cli.session import Selection, Session
+        from wiredecode.dissect.dissector import LEAST
+
+        captures, files, verbosity = self.captures, self.captures.files or [], self.captures.verbosity
+        self.checker, self.exit_code = Checker(), NOT_JUDGED
+        self.found: list[Problem] = []
+        self.chosen: set[int] | None = None if self.connection is None and self.display is None else set()
+        """Numbers of the connections asked for; None: all."""
+        kind = PipeSession if is_pipe(files) else Session
+        over = None if self.timeline is None else self.timeline.end
+        selection, demand = Selection(span=captures.span, display=self.display), replace(LEAST, analyse=True)
+        self.session = kind.of(
+            captures, files, selection, demand, two_passes=two_passes, on_end=self._end, on_decoded=over
+        )
+        self.session.shows_totals, self.session.on_terminal = verbosity.verbose and not verbosity.quiet, False
+        code = self.session.work(self._work)
+        if self.checker.report.omitted and not verbosity.quiet:
+            say(f"and {self.checker.report.omitted:,} more problems of the same kinds")
+        return code
+
+    def _end(self, one: Connection, other: str | None) -> None:
+        if self.chosen is not None and self.display is None and one.number == self.connection:
+            self.chosen.add(one.number)
+        self.checker.end(one, other)
+
+    def _work(self) -> None:
+        from wiredecode.cli.checking import judged
+
+        session, timeline = self.session, self.timeline
+        chosen, connection, display = self.chosen, self.connection, self.display
         try:
-            for frame in judged(session, checker):
+            for frame in judged(session, self.checker):
                 number = frame.connection.number
                 if chosen is not None and connection in (None, number) and (display is None or display.matches(frame)):
                     chosen.add(number)
-                if when is not None and session.within(frame.time_ns):
-                    when.frame(frame)
+                if timeline is not None and session.within(frame.time_ns):
+                    timeline.frame(frame)
         finally:
             if session.totals.packets or sys.exc_info()[0] is None:  # else nothing could be read
-                conclude()
+                self._conclude()
 
-    def conclude() -> None:
-        nonlocal final
-        found.extend(each for each in checker.finish() if chosen is None or concerns(each, chosen))
-        shown = [each for each in found if SEVERITIES.index(each.severity) <= SEVERITIES.index(least)]
-        conclusion = verdict(checker.coverage, found, session.totals, notes_shown=least == "note")
-        final = 0 if conclusion.judged and (conclusion.whole or fail_on != "undecoded") else NOT_JUDGED
-        show(session, shown, layout, json=json)
-        if json:
-            session.output.json(conclusion.record(checker.coverage, found))
-        elif shown or not conclusion.whole or sys.stdout.isatty() or verbosity.verbose:
-            shown_text = textwrap.fill(conclusion.text, layout.width, break_on_hyphens=False)
-            session.output.text(f"{shown_text if sys.stdout.isatty() else conclusion.text}\n")
-        if when is not None:
-            show_timeline(session, when, json=json, connections=chosen)
+    def _conclude(self) -> None:
+        from wiredecode.check.verdict import verdict
+        from wiredecode.cli.checking import show_timeline
 
-    code = session.work(work)
-    if checker.report.omitted and not verbosity.quiet:
-        say(f"and {checker.report.omitted:,} more problems of the same kinds")
-    if code:
-        return code
-    if chosen is not None and not chosen:
-        complain("no connection matches: wiredecode follow lists them")
-        return 1
-    if write is not None and (code := write_evidence(captures, found, write)):
-        return code
-    worst = min((SEVERITIES.index(each.severity) for each in found), default=len(SEVERITIES))
-    return 1 if fail_on in SEVERITIES and worst <= SEVERITIES.index(fail_on) else final
+        session, asked, chosen = self.session, self.asked, self.chosen
+        found = self.found = [each for each in self.checker.finish() if chosen is None or concerns(each, chosen)]
+        shown = [each for each in found if asked.shows(each.severity)]
+        conclusion = verdict(self.checker.coverage, found, session.totals, notes_shown=asked.severity == "note")
+        self.exit_code = asked.exit_code(conclusion, (each.severity for each in found))
+        show(session, shown, self.layout, json=asked.json)
+        if asked.json:
+            session.output.json(conclusion.record(self.checker.coverage, found))
+        elif shown or not conclusion.whole or sys.stdout.isatty() or self.captures.verbosity.verbose:
+            text = textwrap.fill(conclusion.text, self.layout.width, break_on_hyphens=False)
+            session.output.text(f"{text if sys.stdout.isatty() else conclusion.text}\n")
+        if self.timeline is not None:
+            show_timeline(session, self.timeline, json=asked.json, connections=chosen)
 
 
 def _layout(files: list[str], times: Times, color: str, *, asked: bool) -> Layout:
@@ -212,18 +265,9 @@ def write_evidence(captures: options.Captures, problems: list[Problem], out: Pat
     return 0
 
 
-def watch(
-    settings: Reading,
-    live: OptionalLive,
-    *,
-    least: str,
-    fail_on: str | None,
-    json: bool,
-    times: Times,
-    color: str,
-) -> int:
-    """Report problems of at least this severity until Ctrl-C or the end of the duration; the exit code of ``check``."""
-    from wiredecode.check import SEVERITIES, Checker
+def watch(settings: Reading, live: OptionalLive, asked: Asked, times: Times) -> int:
+    """Report problems until Ctrl-C or the end of the duration; the exit code of ``check``."""
+    from wiredecode.check import Checker
     from wiredecode.check.live import Watch
     from wiredecode.check.verdict import NOT_JUDGED, verdict
     from wiredecode.cli.checking import judged
@@ -231,57 +275,53 @@ def watch(
     from wiredecode.dissect.dissector import LEAST
 
     checker = Checker()
-    watching, shown, worst = Watch(checker), SEVERITIES.index(least), len(SEVERITIES)
-    seen = 0
+    watching, severities, exit_code = Watch(checker), set[str](), NOT_JUDGED
 
     def show(session: SniffSession, events: list[Event]) -> None:
-        nonlocal seen, worst
         for event in events:
-            severity = SEVERITIES.index(event.problem.severity)
-            worst = min(worst, severity)
-            if severity <= shown:
-                seen += event.what == "began"
-                session.output.text(line(event, session.first_ns, times, json=json, color=color))
+            severities.add(event.problem.severity)
+            if asked.shows(event.problem.severity):
+                session.output.text(line(event, session.first_ns, times, asked))
         session.output.flush()
 
     with capturing(live.wanted, live.via, live.duration, saves=False) as sniffer:
         demand = replace(LEAST, analyse=True, wait_ns=PATIENCE_NS)
         session = SniffSession.of(settings, sniffer, demand=demand, on_end=checker.end)
         session.on_terminal = True
-        final = NOT_JUDGED
 
         def look(_: PacketBatch) -> None:
             show(session, watching.look(time.time_ns()))
 
         def work() -> None:
-            nonlocal final
+            nonlocal exit_code
             for _ in judged(session, checker, look):
                 pass
             show(session, watching.finish())
-            conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=least == "note")
-            final = 0 if conclusion.judged and (conclusion.whole or fail_on != "undecoded") else NOT_JUDGED
-            if json:
+            notes_shown = asked.severity == "note"
+            conclusion = verdict(checker.coverage, watching.problems, session.totals, notes_shown=notes_shown)
+            exit_code = asked.exit_code(conclusion, severities)
+            if asked.json:
                 session.output.json(conclusion.record(checker.coverage, watching.problems))
             else:
                 session.output.text(f"{conclusion.text}\n")
 
         if code := session.work(work):
             return code
-    return 1 if fail_on in SEVERITIES and worst <= SEVERITIES.index(fail_on) else final
+    return exit_code
 
 
-def line(event: Event, first_ns: int, times: Times, *, json: bool, color: str) -> str:
+def line(event: Event, first_ns: int, times: Times, asked: Asked) -> str:
     """An event as a line, or as a JSON object."""
     from wiredecode.check.text import COLORS, record
     from wiredecode.frames.escape import escape
     from wiredecode.frames.record import dumps
 
     problem = event.problem
-    if json:
+    if asked.json:
         return dumps({"event": event.what, **record(problem)}).decode()
     ns = problem.first_ns if event.what == "began" else problem.last_ns
     code = f"{problem.severity}[{problem.name}]"
-    if wants_color(color, sys.stdout):
+    if wants_color(asked.color, sys.stdout):
         code = f"\x1b[{COLORS[problem.severity]}m{code}\x1b[0m"
     where = f"  frame {problem.frames[0]}" if problem.frames else ""
     when = "" if ns is None else times.text(ns, first_ns)
