@@ -198,7 +198,27 @@ TABLE = (
     Outage("nats_no_inbox.pcap", "nats.permissions", ("shop (#2), user shop", "it gets no answer to any request")),
     Outage("nats_may_not_answer.pcap", "nats.permissions", ("pricing (#1), user svc", "no allow_responses")),
     Outage("nats_step_down.pcap", "nats.not-stored", ("stream ORD is away", "stored the subject again from 6.332 s")),
-    Outage("nats_streams_limit.pcap", "nats.jetstream", ("maximum number of streams reached", "a limit of the server")),
+    Outage(
+        "nats_streams_limit.pcap", "nats.api-refused", ("for S3 in vain: maximum number of", "a limit of the server")
+    ),
+    Outage("nats_unknown_consumer.pcap", "nats.api-refused", ("billing (#8) asks", "ORD, consumer bil in vain")),
+    Outage("nats_overlapping_filter.pcap", "nats.api-refused", ("audit (#7)", "filtered consumer not unique")),
+    Outage(
+        "nats_no_backend.pcap", "tcp.nothing-said", ("31 connections to 10.78.0.1:14222 ended at once", "load balancer")
+    ),
+    Outage("nats_killed_one_direction.pcap", "tcp.no-answer", ("26 connections to 10.78.0.1:4222 failed", "refused")),
+    Outage("nats_may_not_acknowledge.pcap", "nats.permissions", ("user billing", "may not acknowledge")),
+    Outage("nats_token_rotated.pcap", "nats.authentication", ("Authorization Violation",), ("tcp.refused",)),
+    Outage("nats_mtu.pcap", "tcp.no-ack", ("full size are lost (MTU), or a firewall",)),
+    Outage(
+        "rabbit_syn_acks_lost.pcap",  # its short publishers do not wait for confirms
+        *("publish.unconfirmed", ("6 publishers",), ("tcp.loss", "tcp.loss")),
+    ),
+    Outage("rabbit_stopped_before_the_capture.pcap", "server.stalled", ("10.81.0.1:5553 stalled for 6.368 s",)),
+    Outage(
+        "kafka_poison.pcap",
+        *("kafka.rebalance-storm", ("reader ended 4 times", "began 3 times at offset 41", "a message ends its")),
+    ),
     Outage(
         "nats_no_client_certificate.pcap",
         *("tls.not-finished", ("ended 3 TLS handshakes of clients without a certificate", "mutual TLS")),
@@ -241,6 +261,11 @@ def test_the_first_problem_names_the_cause(outage: Outage) -> None:
 )
 def test_compare_and_set_empty_pulls_a_backlog_and_unread_answers_to_close_are_no_problem(name: str) -> None:
     assert problems(name) == []
+
+
+@pytest.mark.parametrize("name", ["nats_healthy_lost_packets.pcap", "nats_healthy_ring.pcap"])
+def test_frames_that_a_gap_held_back_are_no_silence_of_the_server(name: str) -> None:
+    assert worse(problems(name)) == ["capture.loss"]
 
 
 @pytest.mark.parametrize("name", ["nats_truncated.pcap", "rabbit_late_half.pcap", "cursus_late_half.pcap"])

@@ -33,9 +33,11 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(left, key=order)
 
 
-def order(problem: Problem) -> tuple[int, int, int, int]:
-    """The worst first; then causes before effects, the heavier before the lighter, the earlier before the later."""
-    return SEVERITIES.index(problem.severity), problem.code.rank, -problem.weight, problem.first_ns or 0
+def order(problem: Problem) -> tuple[int, int, bool, int, int]:
+    """The worst first; then causes before effects, what lasts before what is over, the heavier before the lighter, the
+    earlier before the later."""
+    rank = problem.code.rank, problem.is_over, -problem.weight
+    return SEVERITIES.index(problem.severity), *rank, problem.first_ns or 0
 
 
 def explains(cause: Problem, effect: Problem, causes: list[Problem]) -> bool:
@@ -96,6 +98,7 @@ def join(parts: list[Problem]) -> Problem:
     }
     what = first.code.several.format(count=len(parts), **said)
     made = Problem(first.code, first.severity, first.name, what, alike=first.alike, likely=first.likely, parts=parts)
+    made.is_over = first.is_over
     for each in parts:
         made.detail(each.what)
         made.count += each.count
@@ -105,6 +108,7 @@ def join(parts: list[Problem]) -> Problem:
         made.paths |= each.paths
         made.users |= each.users
         made.to_end |= each.to_end
+        made.is_over = made.is_over and each.is_over
         made.effects += each.effects
         for numbers, more in ((made.frames, each.frames), (made.packets, each.packets)):
             numbers += [number for number in more if number not in numbers][: MOST_EVIDENCE - len(numbers)]

@@ -94,6 +94,8 @@ class Server:
     silent_ns: tuple[int, int] = (0, 0)
     looked: int = 0
     """... among this number of frames."""
+    behind: list[int] = field(default_factory=list)
+    """Times of its frames that came after later ones of other connections."""
 
 
 @cache
@@ -110,6 +112,7 @@ class Silences:
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
         self._of: dict[int, tuple[Server, Waiting]] = {}
+        self._first_ns = 0
 
     def frame(self, frame: Frame) -> Silence | None:
         """The next frame."""
@@ -118,8 +121,11 @@ class Silences:
             if sender is None or len(self._of) >= MOST_KNOWN:
                 return None
             name = frame.destination if sender == "client" else frame.source
-            server = self.servers.setdefault(name, Server())
-            known = server, server.connections.setdefault(frame.connection.number, Waiting(frame.connection))
+            server, one = self.servers.setdefault(name, Server()), frame.connection
+            self._first_ns = self._first_ns or one.first_ns
+            begun_ns = self._first_ns if one.initiator is None else 0  # it served before the capture
+            server.heard_ns = max(server.heard_ns, begun_ns - HELD_AFTER_NS)
+            known = server, server.connections.setdefault(one.number, Waiting(one, begun_ns))
             self._of[frame.connection.number] = known
         server, waiting = known
         if sender == "server":
@@ -177,7 +183,9 @@ class Silences:
         waiting.count = 0
         if now - waiting.heard_ns >= LEAST_NS // 2:
             waiting.quiet = waiting.heard_ns, now
-        waiting.heard_ns = server.heard_ns = now
+        if now < server.heard_ns and len(server.behind) < MOST_LOOKED:  # a gap held it back
+            server.behind.append(now)
+        waiting.heard_ns, server.heard_ns = now, max(server.heard_ns, now)
         return found
 
     def _delivered(self, server: Server, frame: Frame) -> Silence | None:
@@ -202,6 +210,8 @@ class Stall:
 
     since_ns: int
     until_ns: int
+    behind: list[int]
+    """See :class:`Server`."""
     silences: list[Silence] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
     """Connections on which the server continued."""
@@ -229,11 +239,13 @@ class Stalls(problems.Rule):
             self._add(silence)
 
     def _add(self, silence: Silence, *, to_end: bool = False) -> None:
+        silence = silence._replace(since_ns=max(silence.since_ns, self.report.first_ns))
         stalls = self._stalls.setdefault(silence.server, [])
         if not stalls or silence.since_ns > stalls[-1].until_ns:
             if len(stalls) >= MOST_STALLS:
                 return
-            stalls.append(Stall(silence.since_ns, silence.until_ns))
+            behind = self._silences.servers[silence.server].behind
+            stalls.append(Stall(silence.since_ns, silence.until_ns, behind))
         stall = stalls[-1]
         stall.since_ns, stall.until_ns = min(stall.since_ns, silence.since_ns), max(stall.until_ns, silence.until_ns)
         if len(stall.silences) < MOST_SILENCES:
@@ -277,7 +289,9 @@ class Stalls(problems.Rule):
         begin_ns, end_ns = self.report.settled.get(server, (problems.LAST, 0))
         if begin_ns - HELD_AFTER_NS <= stall.since_ns and stall.until_ns <= end_ns + HELD_AFTER_NS:
             return  # the first publishes to a new topic waited
-        silences = [each for each in stall.silences if _is_known(each)]
+        late_ns = stall.until_ns - (stall.until_ns - stall.since_ns) // EDGE
+        spoke = any(stall.since_ns < time_ns < late_ns for time_ns in stall.behind)
+        silences = [each for each in stall.silences if _is_known(each) and not (each.late and spoke)]
         waiting, published = sum(each.waiting for each in silences), sum(each.published for each in silences)
         stall.alive -= {each.connection.number for each in silences}
         number = len({each.connection.number for each in silences})

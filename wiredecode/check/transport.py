@@ -35,6 +35,8 @@ LEAST_ENDED, AT_ONCE_NS, LEAST_LIVED_NS = 2, 250_000_000, 500_000_000
 a server that refuses what its clients send ends them sooner."""
 WAITED_NS = 1_000_000_000
 """A client that closes a connection without data later than that waited for the server's first bytes."""
+SYN_AGAIN_NS = 900_000_000
+"""A SYN is sent again after a second (RFC 6298)."""
 OPTIONS = 12
 """Bytes that TCP timestamps take of a segment's largest payload."""
 
@@ -96,6 +98,9 @@ class Health(Rule):
             what = "connections began before the capture"
             self.report.add(CODES["capture.late-start"], what, frame=begin_of(connection))
         self._nothing_said(connection)
+        if health.syns > 1 and health.accepted and (health.handshake_ns or 0) >= SYN_AGAIN_NS:
+            likely = "a firewall or load balancer drops SYNs, or too many connections wait to be accepted"
+            self._repeated("tcp.loss", connection, connection.endpoints[server], "needed several SYNs", likely)
         self._reset(connection)
         for side, direction in enumerate(health.directions):
             resent = self._unheard(connection, side, direction)
@@ -116,7 +121,11 @@ class Health(Rule):
                 if any(each == host and begin < first_ns and end > last_ns for each, begin, end in self._heard_ns):
                     problem.likely = "a firewall drops new connections, or too many wait to be accepted: its host is up"
                 elif (host, 0, 0) in self._heard_ns:
+                    served = problem.count >= LEAST_REPEATED and endpoint in self._ended
                     problem.severity, problem.likely = "note", "only one direction was captured"
+                    if served:  # the client acknowledged nothing, as it did on earlier connections
+                        problem.severity, problem.what = "error", f"{problem.count:,} connections to {endpoint} failed"
+                        problem.likely += ": the server refused them, or a firewall drops them"
             known = self._ended.pop(endpoint, deque())
             problem.users |= {user for connection, _ in known for user in users_of(connection)}
             self._accepted_again(problem, [connection.first_ns for connection, _ in known])
@@ -141,6 +150,7 @@ class Health(Rule):
         again = min((time_ns for time_ns in begun if time_ns > last_ns), default=None)
         if again is not None:
             problem.detail(f"it accepted connections again from {self.report.seconds(again)} on")
+            problem.is_over = True
             if min(begun) == again and last_ns < self.report.first_ns + STARTS_NS:
                 problem.severity, problem.likely = "note", "the server was starting"
             elif problem.count <= FEW_REFUSED and problem.severity == "error":
@@ -195,16 +205,20 @@ class Health(Rule):
         return True
 
     def _nothing_said(self, connection: Connection) -> None:
-        """A client opened a connection, waited, and closed it without data of either side."""
+        """A client opened a connection, waited, and closed it without data of either side; or the server ended it."""
         health, client = connection.health, connection.initiator
         end = health.end if health is not None and health.accepted else None
-        if end is None or health is None or end.side != client:
-            return
-        late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
-        if not all(late) or (not late and any(side.payload for side in health.directions)):
+        if end is None or health is None or client is None:
             return
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
-        if waited_ns < WAITED_NS:
+        if end.side != client:
+            if waited_ns < WAITED_NS and all(side.packets and not side.payload for side in health.directions):
+                likely = "no server works behind this proxy or load balancer, or a limit of connections was reached"
+                self._repeated("tcp.nothing-said", connection, server, "ended at once, without a byte", likely)
+            return
+        late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
+        silent = bool(late) or not any(side.payload for side in health.directions)
+        if not all(late) or not silent or waited_ns < WAITED_NS:
             return
         what, key = f"{server} accepted a connection and sent nothing", (hosts_of(connection), server)
         problem = self.report.add(CODES["tcp.nothing-said"], what, key, frame=begin_of(connection), severity="note")
@@ -215,6 +229,15 @@ class Health(Rule):
             )
         if problem.count > 1:
             problem.what = f"{server} accepted {problem.count:,} connections and sent nothing"
+            problem.severity = problem.code.severity
+
+    def _repeated(self, code: str, connection: Connection, server: str, what: str, likely: str) -> None:
+        """Report what happened to a connection: a note until it happened :data:`LEAST_REPEATED` times."""
+        key, at = (what, server), begin_of(connection)
+        problem = self.report.add(CODES[code], f"a connection to {server} {what}", key, frame=at, severity="note")
+        problem.likely, problem.alike, problem.weight = likely, f"{server} {what}", problem.count
+        if problem.count >= LEAST_REPEATED:
+            problem.what = f"{problem.count:,} connections to {server} {what}"
             problem.severity = problem.code.severity
 
     def _reset(self, connection: Connection) -> None:
@@ -264,7 +287,7 @@ class Health(Rule):
     def _explain_outages(self, problem: Problem, silences: list[Silence], others: list[Connection]) -> None:
         """Why one host does not acknowledge, by all connections (``others``) of both hosts."""
         longest = max((each.outage for each in silences), key=lambda each: each.until_ns - each.since_ns)
-        served = sum(_is_served(each, longest.since_ns, longest.until_ns) for each in others)
+        served = [each for each in others if _is_served(each, longest.since_ns, longest.until_ns)]
         begun = [each.connection.first_ns for each in silences if each.connection.initiator is not None]
         full = all(each.full for each in silences)
         inside = any(each.outage.overlaps(begin_ns, begin_ns) for each in silences for begin_ns in begun)
@@ -273,9 +296,13 @@ class Health(Rule):
             problem.likely = "a tunnel or VPN with a smaller MTU drops segments of full size, and ICMP is filtered"
         elif served:
             problem.what += ", while its host answers other connections"
-            problem.likely = "a firewall or NAT drops the packets of this port or connection"
-            problem.likely += ", or segments of full size are lost (MTU)" if full else ""
-            problem.detail(f"both hosts exchanged packets on {counted(served, 'other connection')} meanwhile")
+            likely = ["a firewall or NAT drops the packets of this port or connection"]
+            busy = all(each.outage.since_ns - each.outage.heard_ns < WAITED_NS for each in silences)
+            if full:  # NAT forgets idle connections, and a firewall would drop all to the port
+                place = 0 if busy and _servers(each.connection for each in silences) <= _servers(served) else 1
+                likely.insert(place, "segments of full size are lost (MTU)")
+            problem.likely = ", or ".join(likely)
+            problem.detail(f"both hosts exchanged packets on {counted(len(served), 'other connection')} meanwhile")
         else:
             problem.what += ": path or host down"
             times = [[each.outage for each in silences if each.of_client is side] for side in (True, False)]
@@ -318,6 +345,10 @@ class Health(Rule):
             *(CODES["tcp.zero-window"], what, key), frame=at, until_ns=until_ns, count=closed, severity=severity
         )
         problem.weight = direction.zero_window_ns
+
+
+def _servers(connections: Iterable[Connection]) -> set[str]:
+    return {each.endpoints[1 - client_side(each)] for each in connections}
 
 
 def _is_served(connection: Connection, since_ns: int, until_ns: int) -> bool:

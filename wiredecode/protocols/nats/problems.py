@@ -258,7 +258,8 @@ class Clients(Rule):
         elif name == "authentication":
             what, key = f"user {user or '(none)'} was refused: {text}", (user, text)
         elif name == "permissions":
-            text = text.partition(INBOX)[0] + INBOX if INBOX in text else text
+            for begin in (INBOX, ACK):  # each is another subject
+                text = text.partition(begin)[0] + begin if begin in text else text
             what = f"{who}, user {user or '(none)'}: {text}"
             key = frame.connection.number, text
         elif name == "lame-duck":
@@ -398,7 +399,7 @@ CHECKS = Checks(
     passes_on=("subject", "data"),
     gauges=(ConsumerPlaces,),
     codes=CODES,
-    rules=(Clients, Crashes, Requests, Pulls, Consumers),
+    rules=(Clients, Crashes, Pulls, Requests, Consumers),
     answered=frozenset({"PING", *MESSAGES}),
     publishes=dict.fromkeys(PUBLISHED, Publishing(("subject",), None, True, "stream", "$JS.", "$KV.")),
     covered=frozenset({"server-error", "max-payload", "no-responders", "lame-duck"}),

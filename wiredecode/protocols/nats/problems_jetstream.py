@@ -22,6 +22,10 @@ EXPECTED = "Nats-Expected-"
 """Beginning of the other headers that only publishes to JetStream have."""
 DELETE, DELETE_CONSUMER, NEXT = ".API.STREAM.DELETE.", ".API.CONSUMER.DELETE.", ".API.CONSUMER.MSG.NEXT."
 """Parts of subjects; the last one is that of a pull, which waits for messages."""
+UNJUDGED = (".MSG.", ".DIRECT.", ".DELETE")
+"""Parts of the subjects of requests that are often refused: lookups of messages, and removals."""
+MANY_REFUSED, LEAST_REFUSED_NS = 3, 1_000_000_000
+"""Refusals about one stream or consumer that are worth a warning, and the time between the first and the last."""
 MOST_IDS = 65_536
 """Message ids remembered with a digest of the contents published with them."""
 MOST_KNOWN = 1024
@@ -66,6 +70,13 @@ def consumer_of(subject: str, part: str) -> str:
     return printable(f"{stream}, consumer {consumer}")
 
 
+def asked_for(subject: str) -> str:
+    """``stream`` or ``stream, consumer name`` of the subject of a request to JetStream."""
+    kind, _, rest = subject.partition(".API.")[2].partition(".")
+    _, *names = rest.removeprefix("DURABLE.").split(".")
+    return printable(", consumer ".join(names[: 2 if kind == "CONSUMER" else 1]))
+
+
 class Pull(NamedTuple):
     """A request for messages of a consumer, until a time at which the server answers in any case."""
 
@@ -84,7 +95,6 @@ class Pulls(Rule):
     """By reply subject."""
     _answered: Newest[str, int] = field(default_factory=lambda: Newest(MOST_KNOWN))
     """Time of the last answer, by consumer."""
-    _deleted: Newest[str, tuple[str, FrameRef]] = field(default_factory=lambda: Newest(MOST_KNOWN))
 
     def frame(self, frame: Frame) -> None:
         subject, reply = frame.values.get("subject", ""), frame.values.get("reply")
@@ -93,9 +103,6 @@ class Pulls(Rule):
                 self._answer(frame)
         elif reply is None or not subject.startswith(OWN):
             return
-        elif DELETE_CONSUMER in subject:
-            deleted = short(frame.connection), ref_of(frame)
-            self._deleted.put(consumer_of(subject, DELETE_CONSUMER), deleted)
         elif NEXT in subject:
             try:
                 expires_ns = orjson.loads(bytes(frame.values.get("data", b"")))["expires"]
@@ -130,11 +137,7 @@ class Pulls(Rule):
     def _report(self, consumer: str, pulls: list[Pull]) -> None:
         places = [pull.place for pull in pulls]
         what = f"{short(places[0].connection)} pulls from {consumer}, and JetStream answers nothing"
-        problem = self.report.about(CODES["consumer-gone"], what, consumer, places)
-        deleted = self._deleted.get(consumer)
-        if deleted is not None:
-            by, place = deleted
-            problem.likely = f"{by} deleted it at {self.report.seconds(place.time_ns)} (frame {place.number})"
+        self.report.about(CODES["consumer-gone"], what, consumer, places)
 
 
 class Stored:
@@ -147,8 +150,10 @@ class Stored:
         self._streams: Newest[str, str] = Newest(MOST_KNOWN)
         """Stream that stored a subject."""
         self._deleted: Newest[str, tuple[str, FrameRef]] = Newest(MOST_KNOWN)
-        """Client that deleted a stream, and when."""
+        """Client that deleted a stream or consumer, and when."""
         self._dropped: dict[tuple[int, str], Dropped] = {}
+        self._refused: Newest[str, tuple[list[FrameRef], str]] = Newest(MOST_KNOWN)
+        """Requests about a stream or consumer that were refused since the last one that was granted, and why."""
         self._away: Newest[str, Problem] = Newest(MOST_KNOWN)
         """Problems of publishes that were not stored, by subject, until one is stored."""
 
@@ -158,12 +163,13 @@ class Stored:
 
     def request(self, frame: Frame, subject: str) -> None:
         """A client asks for something."""
-        if subject.startswith(OWN) and DELETE in subject:
-            stream = printable(subject.rpartition(".")[2])
-            self._deleted.put(stream, (short(frame.connection), ref_of(frame)))
+        if subject.startswith(OWN) and (DELETE in subject or DELETE_CONSUMER in subject):
+            self._deleted.put(asked_for(subject), (short(frame.connection), ref_of(frame)))
 
     def answer(self, frame: Frame, subject: str, published: FrameRef, publish: Publish | None) -> None:
         """JetStream answered a publish to ``subject``."""
+        if subject.startswith(OWN) and not any(each in subject for each in UNJUDGED):
+            self._api_answered(frame, asked_for(subject), published)
         stream = frame.generated.get(STREAM)
         if not stream or SEQUENCE not in frame.generated:
             return
@@ -194,8 +200,7 @@ class Stored:
         if subject.startswith(OWN) and NEXT in subject and not known:
             consumer = consumer_of(subject, NEXT)
             what = f"{who} pulls from {consumer}, which does not exist"
-            problem = self.report.add(CODES["consumer-gone"], what, consumer, frame=frame)
-            self._explain(problem, consumer.partition(",")[0])
+            self.report.add(CODES["consumer-gone"], what, consumer, frame=frame)
         elif subject.startswith(OWN):
             what = f"JetStream does not answer requests of {who}"
             self.report.add(CODES["no-jetstream"], what, frame.connection.number, frame=frame).detail(subject)
@@ -214,15 +219,33 @@ class Stored:
             return False
         return True
 
-    def _explain(self, problem: Problem, stream: str) -> None:
-        """Say who deleted the stream."""
-        deleted = self._deleted.get(stream)
+    def _explain(self, problem: Problem, what: str) -> None:
+        """Say who deleted the stream or consumer."""
+        deleted = self._deleted.get(what)
         if deleted is not None:
             who, place = deleted
             at = self.report.seconds(place.time_ns)
-            problem.likely = f"{who} deleted stream {stream} at {at} (frame {place.number})"
+            problem.likely = f"{who} deleted stream {what} at {at} (frame {place.number})"
+
+    def _api_answered(self, frame: Frame, what: str, asked: FrameRef) -> None:
+        """Remember refusals of requests about a stream or consumer until one is granted."""
+        why = next((each.message for each in frame.findings if each.code == "jetstream"), "")
+        if not why:
+            self._refused.pop(what, None)
+            return
+        refusals, _ = self._refused.get(what) or ([], "")
+        self._refused.put(what, ([*refusals[: MOST_EVIDENCE - 1], asked], why))
 
     def finish(self) -> None:
+        for (code, consumer), problem in self.report.problems.items():
+            if code == CODES["consumer-gone"].code:
+                self._explain(problem, consumer.partition(",")[0])
+                self._explain(problem, consumer)
+        for what, (places, why) in self._refused.items():
+            if len(places) >= MANY_REFUSED and places[-1].time_ns - places[0].time_ns >= LEAST_REFUSED_NS:
+                said = f"{short(places[-1].connection)} asks JetStream for {what} in vain: {why}"
+                problem = self.report.about(CODES["api-refused"], said, what, places)
+                problem.alike, problem.likely = why, problem.code.cause_of(why)
         for (_, stream), dropped in self._dropped.items():
             who = short(dropped.first.connection)
             what = f"{dropped.messages:,} new messages of {who} to stream {stream} were confirmed and dropped"

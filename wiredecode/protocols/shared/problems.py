@@ -67,6 +67,8 @@ class Problem:
     """Of all connections concerned the numbers, the servers' endpoints, and the pairs of hosts."""
     users: set[tuple[str, str]] = field(default_factory=set)
     """Their clients' hosts, with the protocols that they speak."""
+    is_over: bool = False
+    """It ended long before the capture: what lasts is listed before it."""
     effects: list[Problem] = field(default_factory=list)
     """Problems that are its consequences."""
     parts: list[Problem] = field(default_factory=list)
