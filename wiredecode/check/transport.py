@@ -213,7 +213,7 @@ class Health(Rule):
         waited_ns, server = end.time_ns - connection.first_ns, connection.endpoints[1 - client]
         if end.side != client:
             if waited_ns < WAITED_NS and all(side.packets and not side.payload for side in health.directions):
-                likely = "this is a proxy or load balancer without a working server, or a limit of connections was reached"
+                likely = "a load balancer without a working server, or a limit of connections was reached"
                 self._repeated("tcp.nothing-said", connection, server, "ended at once, without a byte", likely)
             return
         late = [side.first_ns > end.time_ns for side in connection.directions if side.first_ns is not None]
