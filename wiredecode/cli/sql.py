@@ -61,19 +61,17 @@ def sql(
     import gc
 
     gc.enable()
-    from wiredecode.capture import open_capture
-    from wiredecode.dissect.dissector import find_answers
     from wiredecode.export.query import Database, QueryError
     from wiredecode.export.writers import Settings
+    from wiredecode.frames.escape import escape
     from wiredecode.frames.record import BYTES
     from wiredecode.tables import without_pandas
 
     without_pandas()
-    form, guarded = _form(format_, out), csv_formulas == "guard"
+    form, guarded, quiet = _form(format_, out), csv_formulas == "guard", captures.verbosity.quiet
     if guarded and (form is None or form.name != "csv"):
         raise options.UsageError("--csv-formulas needs csv: use --format csv")
-    files, arguments = captures.files, captures.decoding.arguments
-    once = STANDARD_INPUT in files
+    once = STANDARD_INPUT in captures.files
     if two_passes and once:
         raise options.UsageError(options.READ_ONCE)
 
@@ -81,32 +79,28 @@ def sql(
         return options.display_filter(display_filter, secrets=show_secrets, utc=captures.span.utc)
 
     asked = display()  # a wrong one ends the command before anything is read
-    reading = {**arguments, "show_secrets": show_secrets}
-    if two_passes:
-        reading["answers"] = find_answers(open_capture(files), **arguments)
     opened: list[TableReader | Timed] = []
     shows = form is not None and out == STANDARD_OUTPUT and sys.stdout.isatty()
-    bar = ReadingBar(wanted=not shows and not captures.verbosity.quiet)
+    bar = ReadingBar(wanted=not shows and not quiet)
+    opener = _opener(captures, display, opened, bar, show_secrets=show_secrets, two_passes=two_passes)
     try:
-        with Database(_opener(captures, reading, display, opened, bar), once=once, files=allow_files) as database:
+        with Database(opener, once=once, files=allow_files) as database:
             schema, batches = database.answer(query)
             first = list(islice(batches, 1))
-            if not database.unreadable:
-                answer = chain(first, batches)
-                if form is not None:
-                    settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
-                    _write(schema, answer, form, out, settings)
-                elif _show(schema, answer, bytes_, format_, color, bar) and not captures.verbosity.quiet:
-                    complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
+            if database.unreadable:
+                pass
+            elif form is not None:
+                settings = Settings(BYTES[bytes_], form.compression, guard_formulas=guarded)
+                _write(schema, chain(first, batches), form, out, settings)
+            elif _show(schema, chain(first, batches), bytes_, format_, color, bar) and not quiet:
+                complain(f"these are the first {MAX_ROWS:,} rows; -o FILE writes all of them")
             bar.end()
             for damage in database.errors:
                 complain(str(damage))
-            if not captures.verbosity.quiet:
+            if not quiet:
                 _say_hints(opened, asked)
             return 2 if database.errors else 0
     except (QueryError, ValueError) as error:
-        from wiredecode.frames.escape import escape
-
         complain(escape(str(error)))
         return 2
 
@@ -137,17 +131,22 @@ def _say_hints(opened: list[TableReader | Timed], display: Filter | None) -> Non
 
 def _opener(
     captures: options.Captures,
-    reading: dict[str, Any],
     display: Callable[[], Filter | None],
     opened: list[TableReader | Timed],
     bar: ReadingBar,
+    *,
+    show_secrets: bool,
+    two_passes: bool,
 ) -> Open:
     """Return a function that opens a table of the rows that were asked for, and adds it to ``opened``."""
     from wiredecode.capture import open_capture
+    from wiredecode.dissect.dissector import find_answers
     from wiredecode.export.tables import TIME, Timed
     from wiredecode.tables.reader import TableReader, prefer_bulk
 
-    span = captures.span
+    span, reading = captures.span, {**captures.decoding.arguments, "show_secrets": show_secrets}
+    if two_passes:
+        reading["answers"] = find_answers(open_capture(captures.files), **captures.decoding.arguments)
 
     def open_(level: str, columns: list[str] | None) -> TableReader | Timed:
         capture, chosen = open_capture(captures.files), display()
