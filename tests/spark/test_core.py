@@ -43,7 +43,7 @@ Packets = list[tuple[int, bytes]]
 def file_rows(
     name: str, batches: Iterable[PacketBatch], first_ns: int, demand: TableDemand
 ) -> Iterator[pa.RecordBatch]:
-    return PacketParcels(File(name, "s", first_ns), demand.dealt, demand.reassembly).rows(batches)
+    return PacketParcels(File(name, "s", first_ns), demand.bucketing, demand.reassembly).rows(batches)
 
 
 def shuffled(parts: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -178,7 +178,7 @@ def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: 
         same = [(time_ns // 1_000_000 * 1_000_000, data) for time_ns, data in several]  # many at the same time
         batches = [PacketBatch.from_packets(same[low : low + 7]) for low in range(0, len(same), 7)]
         file = File(f"{number}.pcap", "s", same[0][0])
-        sent += list(PacketParcels(file, demand.dealt, demand.reassembly).rows(batches))
+        sent += list(PacketParcels(file, demand.bucketing, demand.reassembly).rows(batches))
         for bucket, place in buckets_of(same, demand):
             wanted.setdefault(bucket, []).append((same[place][0], same[0][0], file.name, place, same[place][1]))
     for _, bucket, parcels in by_bucket(shuffled(sent)):
@@ -195,7 +195,7 @@ def test_parcels_of_files_that_overlap_are_put_in_order(most: int, monkeypatch: 
 def buckets_of(every: Packets, demand: TableDemand) -> Iterator[tuple[int, int]]:
     """Bucket and place of each packet, sent alone."""
     for place, packet in enumerate(every):
-        rows = PacketParcels(File("", "s", 0), demand.dealt, demand.reassembly).rows(
+        rows = PacketParcels(File("", "s", 0), demand.bucketing, demand.reassembly).rows(
             [PacketBatch.from_packets([packet])]
         )
         yield from ((row["bucket"][0].as_py(), place) for row in rows if row["bucket"][0].as_py() != REPORTS)

@@ -23,20 +23,20 @@ from wiredecode.export.lake.run import selection
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import Decoded, TableDemand, decode
 from wiredecode.spark.files import Found, Problem, find, settled
-from wiredecode.spark.folder import Occupied, alone
+from wiredecode.spark.folder import Occupied, lock_folder
 from wiredecode.spark.increments import (
     LOG,
     NEXT,
-    Carried,
     Increment,
     Log,
     ProcessedFiles,
+    StateDecoder,
     Step,
-    Taken,
-    folded,
-    following,
+    StepFile,
+    merge_steps,
+    next_step,
 )
-from wiredecode.spark.writing import KEPT
+from wiredecode.spark.writing import REQUIRED_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ DAYS = 4
 def plan(level: str) -> TableDemand:
     """Several files at once count their interfaces through; Spark counts those of each file."""
     if level == "frames":
-        return TableDemand(level, 2, [*KEPT[level], "offset", "length", "status", "latency_ns"])
+        return TableDemand(level, 2, [*REQUIRED_COLUMNS[level], "offset", "length", "status", "latency_ns"])
     if level == "packets":
         return TableDemand(level, 2, [name for name in TableDemand(level).schema.names if name != "interface"])
     return TableDemand(level, 2)
@@ -56,7 +56,7 @@ def plan(level: str) -> TableDemand:
 
 @cache
 def keys_only() -> TableDemand:
-    return replace(plan("frames"), columns=KEPT["frames"])
+    return replace(plan("frames"), columns=REQUIRED_COLUMNS["frames"])
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +81,10 @@ def test_what_midnight_cuts_goes_on_from_the_state(days: Path, tmp_path: Path, l
     files = sorted(days.iterdir())
     known: dict[tuple[str, int], str] = {}
     for number, file in enumerate(files):
-        made = list(decode(rows(file, demand), demand, Carried(str(tmp_path), number, known)))
+        made = list(decode(rows(file, demand), demand, StateDecoder(str(tmp_path), number, known)))
         found += made
         known |= Accounts.of(divided(made, demand)[1]).states
-    ends = [Carried(str(tmp_path), DAYS, known).load(source, bucket, demand) for source, bucket in known]
+    ends = [StateDecoder(str(tmp_path), DAYS, known).load(source, bucket, demand) for source, bucket in known]
     found += [item for state in ends for item in state.finish()]
     for level in levels:
         one = replace(demand, levels=level)
@@ -146,7 +146,7 @@ def test_a_late_file_takes_its_place_and_nothing_is_read_twice(spark: SparkSessi
     same_rows(nights.rows(), nights.wanted(0, 1, 2, 3))
     assert nights.run(finish=True) is None
     (nights.inside / "new.pcap").write_bytes(capture([(2 * 10**18, mixed()[0][1])]))
-    with alone(str(nights.states)), pytest.raises(Occupied, match="another run writes"):
+    with lock_folder(str(nights.states)), pytest.raises(Occupied, match="another run writes"):
         nights.run()
     assert not (nights.states / NEXT).exists()
 
@@ -190,8 +190,8 @@ def test_a_run_that_was_killed_behind_its_rows_is_done_again_as_it_was(
 SECOND_NS = 1_000_000_000
 
 
-def taken(first: int, digest: str) -> Taken:
-    return Taken("s", first * SECOND_NS, 0x0102, digest)
+def taken(first: int, digest: str) -> StepFile:
+    return StepFile("s", first * SECOND_NS, 0x0102, digest)
 
 
 def test_old_steps_become_one_that_remembers_files_which_are_still_there() -> None:
@@ -199,16 +199,16 @@ def test_old_steps_become_one_that_remembers_files_which_are_still_there() -> No
         Step(1, {"a": taken(1, "A"), "b": taken(2, "B")}, last={"s": 3}),
         Step(2, {"c": taken(4, "C")}, last={"s": 5}),
     ]
-    one = folded(steps, {"b", "c"})
+    one = merge_steps(steps, {"b", "c"})
     assert (one.number, sorted(one.files), one.last, one.forgotten, one.states) == (2, ["b", "c"], {"s": 5}, 1, None)
-    assert folded([one, Step(3, last={"s": 7})], {"c"}).forgotten == 2
+    assert merge_steps([one, Step(3, last={"s": 7})], {"c"}).forgotten == 2
 
 
 def test_a_file_that_begins_before_forgotten_ones_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "late.pcap").write_bytes(capture(mixed()[:3]))
     found = find([str(tmp_path)])
     log = Log("delta:x", "mark", 2, number=2, steps=[Step(2, last={"": 3 * 10**18}, forgotten=7)])
-    step, reports = following(log, found, finish=False)
+    step, reports = next_step(log, found, finish=False)
     assert step is None
     assert "together with 7 files that are gone; it is left out" in json.loads(reports[0])["problem"]
 

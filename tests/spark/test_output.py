@@ -138,7 +138,7 @@ def written(place: Path, demand: TableDemand, rows: Iterable[pa.RecordBatch]) ->
 def test_a_file_that_is_large_is_finished_and_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
     monkeypatch.setattr(footer, "BUFFER_BYTES", 1)
-    monkeypatch.setitem(writing.LEVELS, "messages", ("day",))
+    monkeypatch.setitem(writing.PARTITION_COLUMNS, "messages", ("day",))
     demand = TableDemand("messages", columns=["time", "time_ns", "protocol", "offset"])
     rows = expected([BASIC], demand).combine_chunks().to_batches(max_chunksize=16)
     told = written(tmp_path, demand, [row.select(["time", "time_ns", "offset"]) for row in rows])
@@ -164,7 +164,7 @@ def test_frames_have_the_columns_of_their_protocol(tmp_path: Path) -> None:
 
 def test_an_engine_skips_row_groups_by_time(tmp_path: Path) -> None:
     """As DuckDB reports what it scanned, and as the statistics in the file say; rows came in no order."""
-    demand = TableDemand("frames", columns=[*writing.KEPT["frames"], "length"])
+    demand = TableDemand("frames", columns=[*writing.REQUIRED_COLUMNS["frames"], "length"])
     mixed = [rows.take(list(reversed(range(len(rows))))) for rows in expected([BASIC], demand).to_batches(16)]
     path = tmp_path / "frames" / written(tmp_path, demand, mixed)[0]["path"]
     metadata = pq.ParquetFile(path).metadata

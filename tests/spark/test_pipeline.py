@@ -186,7 +186,7 @@ def test_functions_give_tables_without_reports(spark: SparkSession) -> None:
 
 def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
     from wiredecode.spark.parcels import File
-    from wiredecode.spark.pipeline import PARTITION_BYTES, Part, dealt, sized
+    from wiredecode.spark.pipeline import PARTITION_BYTES, Part, group_parts, size_run
     from wiredecode.spark.splits import Split
 
     demand = TableDemand("frames")
@@ -196,16 +196,16 @@ def test_as_many_tasks_as_the_input_needs(tmp_path: Path) -> None:
         ({"a": 50 * PARTITION_BYTES, "b": 50 * PARTITION_BYTES}, 8, 104, 52),
     ]
     for sizes, cores, partitions, buckets in cases:
-        made, count = sized(demand, sizes, cores, None, None)
+        made, count = size_run(demand, sizes, cores, None, None)
         assert (count, made.buckets) == (partitions, buckets)
-    assert sized(demand, {"": 5}, 8, 3, 7)[0].buckets == 7
+    assert size_run(demand, {"": 5}, 8, 3, 7)[0].buckets == 7
     parts = [Part(Split(File(str(number), "", 0)), 1 << 20) for number in range(1000)]
-    tasks = dealt(parts, 2)
+    tasks = group_parts(parts, 2)
     assert sum(map(len, tasks)) == 1000
     assert max(map(len, tasks)) <= 64
-    assert [len(task) for task in dealt(parts[:4], 2)] == [1, 1, 1, 1]
+    assert [len(task) for task in group_parts(parts[:4], 2)] == [1, 1, 1, 1]
 
 
 def test_one_problem_and_no_file_are_a_task() -> None:
     bad = pipeline.Part(Problem("", "a.pcap", "a.pcap: does not exist"), 0)
-    assert pipeline.dealt([bad], 2) == [[bad]]
+    assert pipeline.group_parts([bad], 2) == [[bad]]

@@ -101,7 +101,7 @@ def test_any_number_of_buckets_has_the_rows_of_export(
     parcels = [
         row
         for file in find([str(folder)]).files
-        for row in PacketParcels(file, demand.dealt, demand.reassembly).rows(open_capture([file.name]))
+        for row in PacketParcels(file, demand.bucketing, demand.reassembly).rows(open_capture([file.name]))
     ]
     random.Random(buckets).shuffle(parcels)
     found, _ = decoded_levels(parcels, demand)

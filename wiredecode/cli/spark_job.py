@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wiredecode.spark.folder import Folder
     from wiredecode.spark.increments import Increment
     from wiredecode.spark.lake import LakeRun
-    from wiredecode.spark.pipeline import Metrics, Planned
+    from wiredecode.spark.pipeline import Metrics, Plan
 
 FAILED = 2
 INCREMENT_BUCKETS = 8
@@ -178,19 +178,19 @@ class SparkRun:
 
     def work(self, spark: SparkSession) -> Accounts:
         """Write the tables."""
-        from wiredecode.spark.folder import Folder, alone
-        from wiredecode.spark.pipeline import decoded
+        from wiredecode.spark.folder import Folder, lock_folder
+        from wiredecode.spark.pipeline import decode_plan
 
         options = self.options
         is_lake = kind_of(options.out) is not None
-        with nullcontext() if is_lake else alone(options.out), self.progress(spark) as metrics:
+        with nullcontext() if is_lake else lock_folder(options.out), self.progress(spark) as metrics:
             if self.states is not None:
                 accounts = self.increment(self.states, metrics).run(spark, self.found, finish=options.finish)
                 if accounts is None:
                     raise AlreadyThere("has all of these files")
             elif is_lake:
                 self.demand = replace(self.demand, levels=tuple(self.tables.runs))
-                rows = decoded(spark, self.planned(spark), self.tables.sink, metrics=metrics)
+                rows = decode_plan(spark, self.plan(spark), self.tables.sink, metrics=metrics)
                 accounts = self.tables.commit(rows)
             else:
                 return self.into_folder(spark, Folder(options.out), metrics)
@@ -199,11 +199,11 @@ class SparkRun:
 
     def into_folder(self, spark: SparkSession, folder: Folder, metrics: Metrics) -> Accounts:
         """Write the tables of a folder anew."""
-        from wiredecode.spark.pipeline import decoded
+        from wiredecode.spark.pipeline import decode_plan
 
         self.folder, levels = folder, self.demand.levels
         folder.begin()
-        rows = decoded(spark, self.planned(spark), folder.sink(levels), metrics=metrics)
+        rows = decode_plan(spark, self.plan(spark), folder.sink(levels), metrics=metrics)
         accounts = folder.publish(rows, levels)
         if anything(accounts):
             folder.commit(self.summary(accounts))
@@ -270,11 +270,11 @@ class SparkRun:
         """Options of ``pipeline.planned``."""
         return {name: getattr(self.options, name) for name in ("partitions", "split_bytes")}
 
-    def planned(self, spark: SparkSession) -> Planned:
+    def plan(self, spark: SparkSession) -> Plan:
         """Return the plan of the run."""
-        from wiredecode.spark.pipeline import planned
+        from wiredecode.spark.pipeline import make_plan
 
-        return planned(spark, self.found, self.demand, **self.how)
+        return make_plan(spark, self.found, self.demand, **self.how)
 
     @contextmanager
     def progress(self, spark: SparkSession) -> Iterator[Metrics]:

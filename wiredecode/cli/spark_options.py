@@ -119,14 +119,14 @@ class SparkOptions:
 
         from wiredecode.net import Limits
         from wiredecode.spark.decode import TableDemand
-        from wiredecode.spark.writing import KEPT
+        from wiredecode.spark.writing import REQUIRED_COLUMNS
 
         columns = options.names(self.columns, "--columns")
         levels = options.names(self.level, "--level") or (
             ["messages", "connections"] if columns is None else ["frames"]
         )
         if columns is not None and len(levels) == 1:
-            columns = list(dict.fromkeys([*KEPT.get(levels[0], ()), *columns]))
+            columns = list(dict.fromkeys([*REQUIRED_COLUMNS.get(levels[0], ()), *columns]))
         protocols = {
             port: choice.protocol.name + (f"/{choice.dialect}" if choice.dialect else "")
             for port, choice in self.decoding.ports.items()

@@ -103,7 +103,7 @@ class TableDemand:
         return registry.session_ports(self.decoding)
 
     @property
-    def dealt(self) -> Buckets:
+    def bucketing(self) -> Buckets:
         """Connections that know of each other are in one bucket."""
         return Buckets(self.buckets, self.sessions)
 
@@ -142,7 +142,7 @@ class BucketReader(LevelsReader):
             display=demand.display(),
             bulk=bulk,
             stable_ids=True,
-            network=Network(demand.keyed, Bucket(demand.dealt, bucket), analyse=CONNECTIONS in demand.levels),
+            network=Network(demand.keyed, Bucket(demand.bucketing, bucket), analyse=CONNECTIONS in demand.levels),
         )
         self.demand, self.source, self.bucket = demand, source, bucket
 

@@ -1,10 +1,10 @@
 """The folder of the tables of a run, which a reader sees whole or not at all (docs/spark.md, "Output").
 
-A run writes below ``OUT/.run-<id>``, which readers of tables pass over. When all is there it removes ``_SUCCESS``,
-moves the old tables to ``OUT/.old-<id>``, gives the new ones their names, and writes ``_SUCCESS``. So a table is the
-old one, absent, or the new one, and ``_SUCCESS`` alone says that all are there. Object stores copy where others rename,
-file by file: there a table can be seen growing. A run that is killed leaves its folders, and perhaps no ``_SUCCESS``;
-the next run removes them. A second run into a local folder is refused while one writes (:func:`alone`).
+A run writes below ``OUT/.run-<id>``, which readers of tables ignore. At its end it removes ``_SUCCESS``, moves the old
+tables to ``OUT/.old-<id>``, renames the new ones, and writes ``_SUCCESS``. So a table is the old one, absent, or the
+new one; ``_SUCCESS`` means that all are complete. Object stores copy file by file in place of renaming: there a table
+can be seen growing. A killed run leaves its folders, and perhaps no ``_SUCCESS``; the next run removes them. A second
+run into a local folder is refused while one writes (:func:`lock_folder`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wiredecode.capture.remote import place_of, store_errors
 from wiredecode.export.lake.run import TableRun
 from wiredecode.export.lake.table import Places
 from wiredecode.spark.accounts import PROBLEMS, TOTALS, Accounts, tables
-from wiredecode.spark.writing import FINDINGS, FOUND, LEVELS, FolderWriter, TaskSink, findings, written
+from wiredecode.spark.writing import FINDINGS, FOUND, PARTITION_COLUMNS, FolderWriter, TaskSink, findings, written
 from wiredecode.tables.portable import portable_schema
 from wiredecode.tables.reader import FRAMES, table_schema
 from wiredecode.tables.schema import select
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DONE, VIEWS, RUN, OLD = "_SUCCESS", "_views.sql", ".run-", ".old-"
-TABLES = (*LEVELS, FINDINGS, TOTALS, PROBLEMS)
+TABLES = (*PARTITION_COLUMNS, FINDINGS, TOTALS, PROBLEMS)
 ATTEMPTS = "_temporary"
 DISCARDS, DISCARD_SECONDS = 30, 0.2
 Move = tuple[str, str]
@@ -46,8 +46,8 @@ class Occupied(Exception):
 
 
 @contextmanager
-def alone(out: str) -> Iterator[None]:
-    """Hold a local folder against other writers, until the process ends. Raises :class:`Occupied`."""
+def lock_folder(out: str) -> Iterator[None]:
+    """Lock a local folder against other writers, until the process ends. Raises :class:`Occupied`."""
     place = place_of(out)
     if os.name == "nt" or not isinstance(place.system, pafs.LocalFileSystem) or Path(place.path).is_file():
         yield
@@ -78,7 +78,7 @@ class Folder:
         self.id = secrets.token_hex(6)
         self.run, self._old = f"{RUN}{self.id}", f"{OLD}{self.id}"
         self.attempts = f"{self.run}/{ATTEMPTS}"
-        """Where tasks write: those of attempts that do not count go with it."""
+        """Where tasks write; files of failed attempts are removed with it."""
 
     def begin(self) -> None:
         """Remove what runs that were killed have left, and make room for this one."""

@@ -1,11 +1,11 @@
-"""Runs that add to those before: nothing is read again, and connections continue (docs/spark.md, "Increments").
+"""Runs that continue earlier ones: nothing is read again, and connections continue (docs/spark.md, "Increments").
 
-Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states says of every step
-which files it read, and where the states of its buckets are. The next step begins there.
-A file that is late begins before a step ends: that step and the later ones are done again from the state before it, as
-one step, which replaces their rows.
+Each run is a *step*, one commit of tables of Delta or Iceberg. ``log.json`` in the folder of states has the files of
+every step, and the states of its buckets, from which the next step continues.
+A late file begins before a step ends: that step and the later ones are done again from the state before it, as one
+step, which replaces their rows.
 
-The plan of a step is in ``next.json`` until the step is in the log: if it is killed, it is done again as it was.
+The plan of a step is in ``next.json`` until the step is in the log: after a kill it is done again unchanged.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from wiredecode.spark import pipeline
 from wiredecode.spark.accounts import Accounts
 from wiredecode.spark.decode import BucketReader, Decoded, TableDemand
 from wiredecode.spark.files import Found, find
-from wiredecode.spark.folder import alone
+from wiredecode.spark.folder import lock_folder
 from wiredecode.spark.lake import LakeRun
 from wiredecode.spark.parcels import packets, report_text
-from wiredecode.spark.pipeline import Metrics, each_part, parts_in, planned
+from wiredecode.spark.pipeline import Metrics, make_plan, parts_of_task, task_rows
 from wiredecode.tables.reader import Rows
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class OtherState(ValueError):
 
 
 class BucketState:
-    """Decodes the packets of ``bucket`` of ``source``, some at a time.
+    """Decodes the packets of ``bucket`` of ``source`` in several runs.
 
-    ``dumps`` and ``loads`` keep it in between: rows are those of :func:`wiredecode.spark.decode.decode`, wherever the
-    packets are divided. Requests that wait for their response, and frames that are not complete, wait in the state.
+    ``dumps`` and ``loads`` keep it between runs: rows are those of :func:`wiredecode.spark.decode.decode` for any
+    division of the packets. Open requests and incomplete frames wait in the state.
     """
 
     def __init__(self, demand: TableDemand, source: str, bucket: int) -> None:
@@ -143,14 +143,14 @@ def digest(data: bytes) -> str:
 
 
 LOG, NEXT, STATE = "log.json", "next.json", "state-"
-KEPT = 35
-"""This many steps keep their states: a file later than that can no longer take its place."""
+STEPS_WITH_STATES = 35
+"""The last steps that keep their states: files that are later than all of them are left out."""
 State = Sequence[Any]
 """Source, bucket, and the file that holds the state."""
 
 
 @dataclass(frozen=True)
-class Taken:
+class StepFile:
     """A file of a step. ``digest``: of its content."""
 
     source: str
@@ -164,9 +164,9 @@ class Step:
     """One unit of work. Without files it brings all connections to their end."""
 
     number: int
-    files: dict[str, Taken] = field(default_factory=dict)
+    files: dict[str, StepFile] = field(default_factory=dict)
     before: int = 0
-    """Steps of the log that stay; this one takes the place of the others."""
+    """Number of steps of the log that stay; this one replaces the others."""
     last: dict[str, int] = field(default_factory=dict)
     """Time of the last packet of each source, in ns."""
     states: list[State] | None = None
@@ -176,7 +176,7 @@ class Step:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Step:
-        return cls(**{**values, "files": {name: Taken(**file) for name, file in values["files"].items()}})
+        return cls(**{**values, "files": {name: StepFile(**file) for name, file in values["files"].items()}})
 
 
 @dataclass
@@ -195,7 +195,7 @@ class Log:
         return cls(**{**values, "steps": [Step.of(step) for step in values["steps"]]})
 
     def check(self, out: str, demand: TableDemand) -> None:
-        """Raise ``ValueError`` where it is of something else."""
+        """Raise ``ValueError`` if it belongs to other tables or another demand."""
         if self.out != out:
             raise ValueError(f"these are the states of {self.out}; name another folder for {out}")
         check(self.mark, demand)
@@ -231,8 +231,8 @@ class ProcessedFiles:
 
     def keep(self, log: Log, there: Container[str] = ()) -> None:
         """End of a step: drop unneeded states, failed attempts and old steps. ``there``: existing files."""
-        if len(log.steps) > KEPT:
-            log.steps[:-KEPT] = [folded(log.steps[:-KEPT], there)]
+        if len(log.steps) > STEPS_WITH_STATES:
+            log.steps[:-STEPS_WITH_STATES] = [merge_steps(log.steps[:-STEPS_WITH_STATES], there)]
         self.write(LOG, asdict(log))
         needed = {name for step in log.steps for _, _, name in step.states or ()}
         with store_errors():
@@ -241,8 +241,8 @@ class ProcessedFiles:
                     self._system.delete_file(each.path)
 
 
-def folded(steps: list[Step], there: Container[str]) -> Step:
-    """Return one step in place of old ones, with the files that are still there and without states."""
+def merge_steps(steps: list[Step], there: Container[str]) -> Step:
+    """Return one step in place of old ones, with the files that still exist and without states."""
     files = {name: file for step in steps for name, file in step.files.items()}
     kept = {name: file for name, file in files.items() if name in there}
     gone = sum(step.forgotten for step in steps) + len(files) - len(kept)
@@ -256,7 +256,7 @@ def folded(steps: list[Step], there: Container[str]) -> Step:
 # The next step.
 
 
-def following(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, list[str]]:
+def next_step(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, list[str]]:
     """Return the next step, and reports on files that come too late."""
     fresh = new_files(log, found)
     reports = []
@@ -276,11 +276,11 @@ def following(log: Log, found: Found, *, finish: bool) -> tuple[Step | None, lis
     return None, reports
 
 
-def new_files(log: Log, found: Found) -> dict[str, Taken]:
-    """The files whose content no step has. Those of a known name, size and first packet are not looked into."""
+def new_files(log: Log, found: Found) -> dict[str, StepFile]:
+    """The files whose content no step has. Those of a known name, size and first packet are not read."""
     known = {name: file for step in log.steps for name, file in step.files.items()}
     digests = {file.digest for file in known.values()}
-    fresh: dict[str, Taken] = {}
+    fresh: dict[str, StepFile] = {}
     for file in found.files:
         size = found.sizes[file.name]
         have = known.get(file.name)
@@ -290,7 +290,7 @@ def new_files(log: Log, found: Found) -> dict[str, Taken]:
             digest, _ = content(file.name)
             if digest not in digests:
                 digests.add(digest)
-                fresh[file.name] = Taken(file.source, file.first_ns, size, digest)
+                fresh[file.name] = StepFile(file.source, file.first_ns, size, digest)
     return fresh
 
 
@@ -315,11 +315,11 @@ def _refused(log: Log, before: int, there: set[str]) -> str | None:
     return None
 
 
-# Parts of tasks.
+# In tasks.
 
 
 @dataclass(frozen=True)
-class Carried:
+class StateDecoder:
     """Decodes from the states of an earlier step to those of the next, which are files below ``place``."""
 
     place: str
@@ -348,12 +348,12 @@ class Carried:
 
     def finish(self, batches: Iterator[pa.RecordBatch], demand: TableDemand) -> Iterator[Decoded]:
         """Bring the connections of states to their end."""
-        for source, bucket in parts_in(batches):
+        for source, bucket in parts_of_task(batches):
             state = self.load(source, bucket, demand)
             yield from state.finish(since=deepcopy(state.reader.totals))
 
 
-# Parts of the driver.
+# In the driver.
 
 
 @dataclass
@@ -361,7 +361,7 @@ class Increment:
     """Runs that add ``demand`` to the tables at ``out``, with their states in ``book``.
 
     ``selected``: what of the captures is written, by level, as tables remember it; ``source``: as for
-    :func:`pipeline.rows`; ``how``: options of ``pipeline.planned``.
+    :func:`pipeline.rows`; ``how``: options of ``pipeline.make_plan``.
     """
 
     out: str
@@ -377,7 +377,7 @@ class Increment:
         reports = [report_text(each.source, problem=each.text, file=each.file) for each in found.problems]
         there = {file.name for file in found.files}
         done = False
-        with alone(self.book.place):
+        with lock_folder(self.book.place):
             log = self.log()
             if self.book.read(LOG) is None:
                 self.book.keep(log)
@@ -385,7 +385,7 @@ class Increment:
                 reports += self._do(spark, log, Step.of(pending), there, again=True)
                 done = True
             while True:
-                step, late = following(log, found, finish=finish)
+                step, late = next_step(log, found, finish=finish)
                 if step is None:
                     break
                 self.book.write(NEXT, asdict(step))
@@ -406,16 +406,16 @@ class Increment:
     def _do(self, spark: SparkSession, log: Log, step: Step, there: set[str], *, again: bool = False) -> list[str]:
         """Do a step, and add it to the log; its reports. ``again``: it may be there already."""
         known = {(source, bucket): name for source, bucket, name in log.states(step.before) or ()}
-        carried = Carried(self.book.place, step.number, known)
+        decoder = StateDecoder(self.book.place, step.number, known)
         run = partial(self._run, log, step)
         tables = LakeRun(self.out, self.demand.levels, run, self.selected, overwrite=again)
         if step.files:
             how = {**self.how, "buckets": self.demand.buckets}
-            plan = planned(spark, find(list(step.files), self.source), self.demand, **how)
-            rows = pipeline.decoded(spark, plan, tables.sink, decoder=carried, metrics=self.metrics)
+            plan = make_plan(spark, find(list(step.files), self.source), self.demand, **how)
+            rows = pipeline.decode_plan(spark, plan, tables.sink, decoder=decoder, metrics=self.metrics)
         else:
-            tail = partial(carried.finish, demand=self.demand)
-            rows = pipeline.mapped(each_part(spark, [[each] for each in known]), tail, tables.sink, self.metrics)
+            tail = partial(decoder.finish, demand=self.demand)
+            rows = pipeline.map_tasks(task_rows(spark, [[each] for each in known]), tail, tables.sink, self.metrics)
         accounts = tables.commit(rows)
         step.last = {source: totals.last_ns for source, totals in accounts.sources.items() if totals.packets}
         behind = known | accounts.states if step.files else {}

@@ -1,8 +1,8 @@
 """From files to parcels of packets, each for one bucket, and back (docs/architecture.md, "Clusters").
 
-A row per packet would cost Java more than all other work, so a row is a parcel: packets of one bucket and file as
-columns in Arrow's IPC format. Whole packets are sent, because headers are shorter than columns of their fields, and
-the same code reads them after the shuffle. Nothing here needs Spark.
+A row per packet would cost Java more than all other work. So a row is a parcel: packets of one bucket and file as
+columns in Arrow's IPC format. Packets are sent whole, as headers are shorter than columns of their fields, and the same
+code reads them after the shuffle. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ PACKETS = pa.schema(
 )
 """``clock``: capture time in the file, which never goes back; ``place`` and ``interface`` count within the file."""
 ORDER = ("source", "bucket", "clock", "file_ns", "file", "place")
-"""The order in which parcels are read: that of the files merged by time; of equal times, by name, as in a folder."""
+"""The order in which parcels are read: by time, then by name of the file."""
 REPORTS = -1
 """The bucket of reports."""
 PARCEL_BYTES, WAITING_BYTES = 1 << 20, 32 << 20
-"""A parcel of the first size is sent; all parcels of a task are when they have the second size together."""
+"""A parcel of the first size is sent; all parcels of a task are sent if their total reaches the second size."""
 IPV6_FRAGMENT = 44
 
 
@@ -188,7 +188,7 @@ def tcp_fragments(batch: PacketBatch, vlan_tags: int) -> Int64s:
 
 
 def sliced(buffer: bytes, start: Int64s, length: Int64s, rows: Int64s) -> pa.Array:
-    """Some of the pieces of a buffer as a column; pieces follow each other, mostly."""
+    """Slices of a buffer as a column; fast if they are in order."""
     stop = start + length
     if len(start) and len(buffer) < 1 << 31 and (start[1:] >= stop[:-1]).all():
         edges = np.stack([start, stop], axis=1).astype(np.int32).ravel()  # a piece, the bytes up to the next one, ...
@@ -299,7 +299,7 @@ def _merged(parts: list[Opened]) -> Iterator[pa.RecordBatch]:
 
 
 def interfaces(file: Int64s, interface: Int32s) -> Int32s:
-    """Return a number per interface of each file: copies of a packet are recognised by where they were captured."""
+    """Return a number per interface of each file, by which copies of a packet are recognised."""
     spread = file.astype(np.uint64) ^ (interface.astype(np.uint64) + np.uint64(1)) * np.uint64(FACTORS[0])
     return (spread >> np.uint64(33)).astype(np.int32)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 PARTITION_BYTES = 128 * MIB
-"""Captured bytes that one task of the shuffle is meant to have; connections decide what it really has."""
+"""Intended captured bytes per task of the shuffle; the sizes of connections decide."""
 TASK_BYTES = 64 * MIB
 """Small files are read several to a task, up to this many bytes."""
 TASKS_PER_CORE = 4
@@ -43,7 +43,7 @@ PACKED = 4
 PACKED_NAMES = (".gz", ".zst", ".lz4")
 MAX_PARTITIONS = 100_000
 REPORTED = pa.field("report", pa.string())
-"""Last column of the rows of tasks: null in rows, all else is null in reports."""
+"""Last column of the rows of tasks: null in rows; in reports all other columns are null."""
 
 
 class Stopped(Exception):
@@ -52,13 +52,13 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """One unit of reading, and its size: a file or a part; or a file that cannot be read, and why."""
+    """A file or a part of one, and its size; or a file that cannot be read, and why."""
 
     what: splits.Split | Problem
     size: int
 
 
-def sized(
+def size_run(
     demand: TableDemand, sizes: Mapping[str, int], parallel: int, partitions: int | None, buckets: int | None
 ) -> tuple[TableDemand, int]:
     """Number of tasks and buckets; ``sizes``: captured bytes by source."""
@@ -74,8 +74,8 @@ def sized(
     return replace(demand, buckets=buckets), partitions
 
 
-def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
-    """Parts for each task: small ones together, as long as there is something to do for everybody."""
+def group_parts(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
+    """Parts for each task: small ones together, unless cores would be idle."""
     most = min(TASK_BYTES, math.ceil(sum(part.size for part in parts) / (TASKS_PER_CORE * parallel)))
     tasks: list[list[Part]] = []
     filled = 0
@@ -89,7 +89,7 @@ def dealt(parts: Sequence[Part], parallel: int) -> list[list[Part]]:
 
 
 @dataclass(frozen=True)
-class Planned:
+class Plan:
     """The files to read, and into how many tasks the shuffle divides their packets."""
 
     parts: list[Part]
@@ -97,14 +97,14 @@ class Planned:
     partitions: int
 
 
-def planned(
+def make_plan(
     spark: SparkSession,
     found: Found,
     demand: TableDemand,
     partitions: int | None = None,
     buckets: int | None = None,
     split_bytes: int | None = None,
-) -> Planned:
+) -> Plan:
     """Return the plan of a run over the files in ``found``; other arguments as for :func:`pipeline.rows`."""
     if demand.fail_fast and found.problems:
         raise Stopped(found.problems[0].text)
@@ -116,11 +116,11 @@ def planned(
         sizes[file.source] += size
         cut = splits.splits(file, found.sizes[file.name], size_of_part)
         parts += [Part(split, size // len(cut)) for split in cut]
-    demand, partitions = sized(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
-    return Planned(parts, demand, partitions)
+    demand, partitions = size_run(demand, sizes, spark.sparkContext.defaultParallelism, partitions, buckets)
+    return Plan(parts, demand, partitions)
 
 
-def bring_keys(spark: SparkSession, demand: TableDemand) -> None:
+def send_key_logs(spark: SparkSession, demand: TableDemand) -> None:
     """Have Spark bring key logs to the tasks, where these run elsewhere. Raises ``ValueError`` for two of one name."""
     names = {Path(path).name for path in demand.keylog}
     if len(names) < len(set(demand.keylog)):
@@ -130,14 +130,14 @@ def bring_keys(spark: SparkSession, demand: TableDemand) -> None:
             spark.sparkContext.addFile(path)
 
 
-def each_part(spark: SparkSession, tasks: Sequence[Sequence[Any]]) -> DataFrame:
-    """A row to a task, which holds its own parts of the work and no others."""
+def task_rows(spark: SparkSession, tasks: Sequence[Sequence[Any]]) -> DataFrame:
+    """A row per task, with the parts that it works on."""
     rows = [(bytearray(pickle.dumps(parts)),) for parts in tasks]
     return spark.createDataFrame(spark.sparkContext.parallelize(rows, max(len(rows), 1)), "part binary")
 
 
-def parts_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """The parts of the work of a task of :func:`each_part`."""
+def parts_of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """The parts of a task, from its row of :func:`task_rows`."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
             yield from pickle.loads(text)
@@ -164,7 +164,7 @@ def one_row(schema: pa.Schema, /, **values: Any) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class RowSink:
-    """Hands the rows of the only table to Spark, with its reports."""
+    """Passes the rows of the only table to Spark, with its reports."""
 
     schema: pa.Schema
 
@@ -258,13 +258,13 @@ def rows(
     ``ValueError`` for arguments that do not work, :class:`Stopped` if a file cannot be read and ``demand.fail_fast`` is
     set.
     """
-    plan = planned(spark, find(paths, source), demand, partitions, buckets, split_bytes)
-    return decoded(spark, plan, RowSink(demand.schema.append(REPORTED)), metrics=metrics)
+    plan = make_plan(spark, find(paths, source), demand, partitions, buckets, split_bytes)
+    return decode_plan(spark, plan, RowSink(demand.schema.append(REPORTED)), metrics=metrics)
 
 
-def decoded(
+def decode_plan(
     spark: SparkSession,
-    plan: Planned,
+    plan: Plan,
     sink: Sink,
     *,
     decoder: BucketDecoder = decode_bucket,
@@ -276,12 +276,11 @@ def decoded(
 
     session.tune(spark)
     demand, partitions = plan.demand, plan.partitions
-    bring_keys(spark, demand)
-    tasks = each_part(
-        spark, [[part.what for part in parts] for parts in dealt(plan.parts, spark.sparkContext.defaultParallelism)]
-    )
+    send_key_logs(spark, demand)
+    groups = group_parts(plan.parts, spark.sparkContext.defaultParallelism)
+    tasks = task_rows(spark, [[part.what for part in parts] for parts in groups])
     if demand.level == PACKET_LEVEL:
-        return mapped(tasks, partial(read_packets, demand), sink, metrics)
+        return map_tasks(tasks, partial(read_packets, demand), sink, metrics)
     shuffled = tasks.mapInArrow(partial(read_parcels, demand), from_arrow_schema(PARCELS))
     place = F.expr(f"cast(pmod(crc32(cast(source as binary)) + bucket, {partitions}) as int)")
     if hasattr(shuffled, "repartitionById"):
@@ -289,10 +288,10 @@ def decoded(
     else:  # before Spark 4.1: by the hash of the number, so that some tasks have two buckets and some have none
         shuffled = shuffled.repartition(partitions, place)
     in_order = shuffled.sortWithinPartitions(*ORDER)
-    return mapped(in_order, partial(decode, demand=demand, decoder=decoder), sink, metrics)
+    return map_tasks(in_order, partial(decode, demand=demand, decoder=decoder), sink, metrics)
 
 
-def mapped(
+def map_tasks(
     ids: DataFrame,
     work: Callable[[Iterator[pa.RecordBatch]], Iterator[Decoded]],
     sink: Sink,
@@ -312,16 +311,16 @@ def mapped(
 def read_parcels(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read the files of a task as parcels for the shuffle; damage is a report."""
     bound_memory()
-    for what in parts_in(batches):
+    for what in parts_of_task(batches):
         if isinstance(what, Problem):
             yield report(what.source, problem=what.text, file=what.file)
         else:
-            yield from PacketParcels(what.file, demand.dealt, demand.reassembly).rows(packets_of(what, demand))
+            yield from PacketParcels(what.file, demand.bucketing, demand.reassembly).rows(packets_of(what, demand))
 
 
 def read_packets(demand: TableDemand, batches: Iterator[pa.RecordBatch]) -> Iterator[Decoded]:
     """Read the files of a task as rows of the table of packets."""
-    for what in parts_in(batches):
+    for what in parts_of_task(batches):
         if isinstance(what, Problem):
             yield report_text(what.source, problem=what.text, file=what.file)
             continue

@@ -1,4 +1,4 @@
-"""Starting Spark, here or on a cluster: quietly, and not before everything it needs is there (docs/spark.md)."""
+"""Starts Spark, here or on a cluster, after checks of its requirements (docs/spark.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA, PYSPARK = 17, 4
-"""The oldest versions that do; Spark 4 needs that Java."""
+"""The oldest supported versions; Spark 4 needs that Java."""
 GET_JAVA = (
     f"Java {JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless; macOS: brew install "
     f"openjdk@{JAVA}; elsewhere https://adoptium.net), then set JAVA_HOME if java is not on the PATH"
@@ -45,7 +45,7 @@ TUNED = {
     # Where no row comes out, this rule would drop what observes the reports, and reading them fails.
     "spark.sql.adaptive.optimizer.excludedRules": EMPTY_RULE,
 }
-"""Settings of a session that others have started."""
+"""Settings for a session that the caller has started."""
 SETTINGS = {
     **TUNED,
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # which gives back what is freed, see bound_memory
@@ -129,8 +129,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """A session that is stopped at the end.
 
-    ``settings`` come before :data:`SETTINGS`. ``log``: where Java and the workers write what they have to say, in
-    place of standard error. Raises :class:`CannotStart`.
+    ``settings`` override :data:`SETTINGS`. ``log``: output of Java and the workers, in place of standard error. Raises
+    :class:`CannotStart`.
     """
     check(master)
     local = master == "local" or master.startswith("local[")
@@ -152,7 +152,7 @@ def session(
     try:
         yield spark
     finally:
-        apart(spark.stop)
+        in_thread(spark.stop)
 
 
 def mute_lost_java(server: socketserver.BaseServer) -> None:
@@ -166,7 +166,7 @@ def mute_lost_java(server: socketserver.BaseServer) -> None:
     server.handle_error = handle_error  # type: ignore[method-assign]
 
 
-def apart(work: Callable[[], None]) -> None:
+def in_thread(work: Callable[[], None]) -> None:
     """Run in a separate thread: an interrupted call of Java would block the next one. Errors are ignored."""
 
     def quietly() -> None:
@@ -212,7 +212,7 @@ def _standard_error(log: IO[bytes] | None) -> Iterator[None]:
 
 
 def tune(spark: SparkSession) -> None:
-    """Set :data:`TUNED` in a session, as far as nothing else was chosen there."""
+    """Set :data:`TUNED` in a session, except settings that it has already."""
     set_already = spark.conf.getAll
     for name, value in TUNED.items():
         if name not in set_already:

@@ -1,10 +1,9 @@
 """``spark.read.format("wiredecode")``: captures as a data source (docs/spark.md, "Data source").
 
 A data source cannot shuffle. So at the levels ``frames`` and ``messages`` every partition reads all files of its source
-and keeps its share of the connections, which suits captures that one machine could read too;
-:mod:`wiredecode.spark.pipeline` shuffles, and is the way for more. At the level ``packets`` every file, or part of a
-large one, is a partition: ``interface`` counts within the file, and an IP datagram whose fragments are in two of them
-is not put together.
+and keeps its share of the connections, which suits captures that one machine can read; for more,
+:mod:`wiredecode.spark.pipeline` shuffles. At the level ``packets`` every file, or part of a large one, is a partition:
+``interface`` counts within the file, and an IP datagram whose fragments are in two of them is not reassembled.
 
 A damaged file cannot be reported beside the rows: it is a warning of the logger ``wiredecode.spark`` in the task,
 and rows before the damage are in the result; ``failFast`` makes it an error.
@@ -158,7 +157,7 @@ class Captures(DataSource):
         return CaptureReader(self.wanted())
 
 
-class Whole(NamedTuple):
+class BucketPartition(NamedTuple):
     """A partition of frames or messages: one bucket, of several, of all files of a source."""
 
     source: str
@@ -188,20 +187,20 @@ class CaptureReader(DataSourceReader):
             sizes = found.sizes
             parts = [part for file in files for part in splits(file, sizes[file.name], wanted.split_bytes)]
             return [InputPartition(part) for part in parts]
-        return [InputPartition(whole) for whole in self._wholes(files, found.sizes)]
+        return [InputPartition(each) for each in self._bucket_partitions(files, found.sizes)]
 
-    def _wholes(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[Whole]:
+    def _bucket_partitions(self, files: Iterable[File], sizes: Mapping[str, int]) -> Iterator[BucketPartition]:
         for source, group in groupby(files, lambda file: file.source):
             own = tuple(group)
             wanted = self.wanted.partitions
             if wanted is None:
                 size = sum(sizes[file.name] for file in own)
                 wanted = min(max(math.ceil(size / PARTITION_BYTES), 1), MOST_PARTITIONS)
-            yield from (Whole(source, own, bucket, wanted) for bucket in range(wanted))
+            yield from (BucketPartition(source, own, bucket, wanted) for bucket in range(wanted))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition."""
-        part: Split | Whole | None = partition.value
+        part: Split | BucketPartition | None = partition.value
         if part is None:  # what Spark makes of no partitions
             return
         bound_memory()

@@ -1,7 +1,7 @@
 """Large pcap files in parts that are read at the same time (docs/spark.md, "Inputs").
 
-A part is a range of bytes; the packets whose records begin in it, or a little later, are read with it. Where they begin
-has to be found, for a pcap file has no marks: every task that needs an edge searches the same bytes, for one result.
+A part is a range of bytes; the packets whose records begin in it, or a little later, are read with it. A pcap file has
+no markers, so the first record is searched: every task that needs an edge searches the same bytes, with one result.
 Nothing here needs Spark.
 """
 
@@ -209,10 +209,9 @@ def _read(file: BinaryIO, size: int) -> bytes:
 def edge(data: bytes, header: Header, first_seconds: int, reach: int) -> int | None:
     """Offset of a record in ``data``, which begins anywhere in a file; None when there is none to rely on.
 
-    A packet may carry a capture itself, and what looks like records there may lead to the end of the packet, and so to
-    the true ones. The other way round it is not possible: true records do not lead into packets. So an edge is believed
-    ``reach`` bytes, more than any packet has, after the first header that leads that far; and only if no other records
-    lead past it.
+    A packet may carry a capture itself. Its records may lead to the end of the packet, and so to true ones; true
+    records never lead into packets. So an edge is accepted only ``reach`` bytes, more than any packet has, after the
+    first header that leads that far, and only if no other chain of records leads past it.
     """
     table, seen = Headers(data, header, first_seconds), set[int]()
     chains = [chain for first in table.plausible(reach) if (chain := table.chain(first, seen))]

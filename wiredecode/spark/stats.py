@@ -35,7 +35,7 @@ SPREAD = """
             ifnull(sum(n) filter (where ns is not null) over (partition by {keys}), 0) - 1 last
         from (select *, count(*) n from times where what is not null group by all))
     group by {keys}, last"""
-"""Distributions of ``times``: rows are counted by ``what``, and those with ``ns`` have percentiles, between the two
+"""Distributions of ``times``: counts by ``what``, and percentiles of ``ns`` where it is not null, between the two
 nearest values, rounded, halves up."""
 
 
@@ -114,12 +114,6 @@ def called() -> list[tuple[str, str, Called]]:
 def answer_column(protocol: str, each: Called) -> str:
     """Column of the generated field that an answer must have."""
     return f"layers.{protocol}.{each.answer}"
-
-
-def nested() -> list[str]:
-    """The columns inside ``layers`` that queries read."""
-    pairs = ((field, answer_column(one, each) if each.answer else field) for one, field, each in called())
-    return list(dict.fromkeys([*marks(), *(name for pair in pairs for name in pair)]))
 
 
 def _among(column: str, pairs: Iterable[tuple[str, str]]) -> str:
@@ -214,9 +208,8 @@ def statistics(
 ) -> dict[str, DataFrame]:
     """A DataFrame per table of statistics, in their order; nothing is computed yet.
 
-    ``frames``, ``messages``: with the columns of ``tables/portable.py``; tables that need the one that is not
-    there are left out, unless they are named. Raises ``ValueError``: unknown name or interval, what is needed is not
-    there.
+    ``frames``, ``messages``: with the columns of ``tables/portable.py``. Statistics of the one that is None are left
+    out, unless they are named. Raises ``ValueError`` for an unknown name or interval, and for missing rows or columns.
     """
     given = {level: rows for level, rows in ((FRAMES, frames), (MESSAGES, messages)) if rows is not None}
     wanted, length = chosen(tables), seconds(interval)

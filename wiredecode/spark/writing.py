@@ -1,7 +1,7 @@
 """Files that the decoding tasks write, for lakes and folders alike, without another shuffle (docs/spark.md, "Output").
 
-A task names its files after its run and itself, and its rows are only what it wrote: one per file, and the reports.
-Spark hands the driver the rows of one attempt of each task; the driver makes those files part of their tables.
+A task names its files after its run and itself, and returns a row per file, and the reports. The driver gets the rows
+of one attempt of each task, and makes these files part of their tables.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FINDINGS = "findings"
-LEVELS: dict[str, tuple[str, ...]] = {
+PARTITION_COLUMNS: dict[str, tuple[str, ...]] = {
     FRAMES: (PROTOCOL, DAY),
     MESSAGES: (DAY, PROTOCOL, "operation"),
     PACKETS: (DAY, "transport"),
     CONNECTIONS: (DAY,),
 }
 """The tables, and the columns that name their folders. Frames of each protocol are a table with its own columns."""
-KEPT = {
+REQUIRED_COLUMNS = {
     FRAMES: ("source", "frame", "time", "time_ns", "connection", "src", "dst", PROTOCOL, "type", "findings"),
     MESSAGES: ("source", "frame", "index", "time", "time_ns", PROTOCOL, "operation"),
     PACKETS: ("source", "packet", "time", "time_ns", "transport"),
@@ -68,11 +68,12 @@ class FolderWriter(LakeWriter):
             yield FINDINGS, found
 
     def schema(self, rows: pa.RecordBatch) -> pa.Schema:
-        """Nothing: files say it themselves."""
+        """Empty: files have their own schemas."""
         return pa.schema([])
 
     def writer(self, files: TableFiles, schema: pa.Schema) -> PartitionWriter:
-        return PartitionWriter(files, schema, LEVELS.get(files.table, (DAY,)), self.parquet, FILE_BYTES, self.beside)
+        by = PARTITION_COLUMNS.get(files.table, (DAY,))
+        return PartitionWriter(files, schema, by, self.parquet, FILE_BYTES, self.beside)
 
 
 @dataclass(frozen=True)
